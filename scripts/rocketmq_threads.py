@@ -182,7 +182,7 @@ STORE: Final[tuple[Row, ...]] = (
            "Broker", "actors.broker.flush_waiters", "rocketmq_flush_waits_timed_out_total"),
     Thread("CommitRealTimeService", "copies the transient pool to segments",
            "commitIntervalCommitLog, 200 ms",
-           "Commit", "storage.log.commit", "rocketmq_committed_bytes_total"),
+           "Commit", "storage.log.transient_pool", "rocketmq_committed_bytes_total"),
     Thread("ReputMessageService", "has new records dispatched", "20 ms, none if a pull waits",
            "Reput", "dispatchers.reput", "rocketmq_dispatched_messages_total"),
     Thread("FlushConsumeQueueService", "makes queues durable, and the checkpoint",

@@ -10,10 +10,39 @@ from tests.fakes.logs import small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.config import FlushDiskType
 from wakelog.storage.errors import NotWriteable, StoreFailed
-from wakelog.storage.log.flush import Flush, FlushDecision, SegmentSync
+from wakelog.storage.log.flush import Flush, FlushDecision, GatherTimer, SegmentSync
 
 SEGMENT = 1 << 20
 PAGE = 4096
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "least_pages", "answer"),
+    [
+        (0, 0, 0, False),
+        (0, 1, 0, True),
+        (0, 4 * PAGE - 1, 4, False),
+        (0, 4 * PAGE, 4, True),
+        (PAGE - 1, PAGE + 1, 1, True),  # borders count, not bytes
+        (PAGE, 2 * PAGE - 1, 1, False),
+        (SEGMENT - 1, SEGMENT, 4, True),  # the segment is full
+        (SEGMENT - 1, SEGMENT + 1, 4, True),
+        (SEGMENT, SEGMENT + 1, 4, False),
+    ],
+)
+def test_what_is_worth_a_flush(begin: int, end: int, least_pages: int, answer: bool) -> None:
+    timer = GatherTimer(
+        0,
+        interval_ms=200,
+        least_pages=least_pages,
+        thorough_interval_ms=1_000,
+        segment_bytes=SEGMENT,
+    )
+    assert timer.is_due(begin, end, 0) is answer
+    assert timer.next_step_ms == 200 and not timer.is_due(begin, end, 199)
+    assert timer.is_due(begin, end, 200) is answer
+    assert timer.is_due(begin, end, 1_000) is (end > begin)  # once a second any byte is enough
+    assert timer.is_due(begin, end, 1_200) is answer
 
 
 def flush(*, synchronous: bool = False) -> Flush:

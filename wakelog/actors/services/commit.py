@@ -22,7 +22,7 @@ from wakelog.actors.transport.clocks import steady_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.commit import Commit
+from wakelog.storage.log.flush import GatherTimer
 from wakelog.storage.log.transient_pool import CommitRange, copy_range
 from wakelog.telemetry.logs import Log, logger
 
@@ -72,7 +72,15 @@ class CommitClient(ServiceClient):
         self._pool = broker.store.transient_pool
         self._files = broker.store.log.files
         self._appended = broker.store.max_physical_offset
-        self._core = Commit(broker.plan.settings.store, self._appended, steady_ms())
+        self._committed = self._appended
+        config = broker.plan.settings.store
+        self._due = GatherTimer(
+            steady_ms(),
+            interval_ms=config.commit_interval_commit_log_ms,
+            least_pages=config.commit_commit_log_least_pages,
+            thorough_interval_ms=config.commit_commit_log_thorough_interval_ms,
+            segment_bytes=config.commit_log_file_bytes,
+        )
         self._worker = BatchWorker("commit", self._run)
         self._timer = Timer(self._worker.request)
         self._errors = logger(Log.STORE)
@@ -94,14 +102,14 @@ class CommitClient(ServiceClient):
         return {"own_count": self.own_count}
 
     async def _run(self) -> bool:
-        decision = self._core.step(self._appended, steady_ms())
-        if decision.commit_to is not None and await self._copy(decision.commit_to):
-            self._core.succeeded(decision.commit_to)
-            self.broker.events.committed(decision.commit_to)
-        elif decision.commit_to is not None:
-            self._core.failed()
-        if self._core.committed_offset < self._appended:
-            self._timer.restart(max(1, decision.next_step_ms - steady_ms()) / 1000)
+        appended = self._appended
+        is_due = self._due.is_due(self._committed, appended, steady_ms())
+        # A failed copy can be repeated: the next step tries again.
+        if is_due and await self._copy(appended):
+            self._committed = appended
+            self.broker.events.committed(appended)
+        if self._committed < self._appended:
+            self._timer.restart(max(1, self._due.next_step_ms - steady_ms()) / 1000)
         return False
 
     async def _copy(self, physical_offset: int) -> bool:

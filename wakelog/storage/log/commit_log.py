@@ -6,7 +6,7 @@ offset and the store time are known when the record is encoded. No response may 
 `write_pending` returned.
 
 With a transient pool the bytes go to a buffer file first, and to the segment when they are
-committed (`transient_pool.py`, `commit.py`).
+committed (`transient_pool.py`).
 
 Invariants:
 - min_offset <= appended_offset <= end_offset; bytes between the last two are pending.

@@ -3,8 +3,7 @@
 `Flush` decides by positions and `now_ms`. `SegmentSync` calls fdatasync on the segments'
 descriptors, oldest first. The log writes the segments, or Commit where there is a transient pool.
 
-- Asynchronous flush decides every `interval_ms`. It flushes if `least_pages` pages gathered, a
-  segment is full, or `thorough_interval_ms` passed since the last thorough flush.
+- Asynchronous flush waits until enough has gathered (`GatherTimer`, which Commit uses as well).
 - Synchronous flush (group commit) flushes at once what gathered while the last flush ran.
 
 Invariants:
@@ -13,18 +12,60 @@ Invariants:
 - After a failed sync `flushed` never moves again. Linux reports a write-back error once and then
   calls the pages clean. So a second sync that succeeds proves nothing.
 
-Source: org.apache.rocketmq.store.CommitLog.FlushRealTimeService, GroupCommitService, MappedFile
-.isAbleToFlush (4.9.3). 4.9.3 moves its flushed position after a failed force(), and acknowledges.
+Source: org.apache.rocketmq.store.CommitLog.FlushRealTimeService, CommitRealTimeService,
+GroupCommitService, MappedFile.isAbleToFlush, isAbleToCommit (4.9.3). 4.9.3 moves its flushed
+position after a failed force(), and acknowledges.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from wakelog.storage.config import StoreConfig
+from wakelog.storage.config import PAGE_BYTES, StoreConfig
 from wakelog.storage.errors import NotWriteable, store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.commit import enough_gathered
+
+
+class GatherTimer:
+    """When what gathered is worth a flush, or a commit of the transient pool. No clock.
+
+    It is worth one every `interval_ms`, if `least_pages` pages of 4 KiB gathered, a segment is
+    full, or `thorough_interval_ms` passed since any byte was enough.
+
+    next_step_ms: nothing is worth it before.
+    """
+
+    def __init__(
+        self,
+        now_ms: int,
+        *,
+        interval_ms: int,
+        least_pages: int,
+        thorough_interval_ms: int,
+        segment_bytes: int,
+    ) -> None:
+        self._interval_ms = interval_ms
+        self._least_pages = least_pages
+        self._thorough_interval_ms = thorough_interval_ms
+        self._segment_bytes = segment_bytes
+        self._thorough_ms = self.next_step_ms = now_ms
+
+    def is_due(self, begin_offset: int, end_offset: int, now_ms: int) -> bool:
+        """Return whether [begin, end) of the log is worth it at `now_ms`.
+
+        Pages are counted by their borders: one byte on each side of a border counts as one page.
+        """
+        if now_ms < self.next_step_ms:
+            return False
+        self.next_step_ms = now_ms + self._interval_ms
+        least_pages = self._least_pages
+        if now_ms >= self._thorough_ms + self._thorough_interval_ms:
+            self._thorough_ms = now_ms
+            least_pages = 0
+        if begin_offset // self._segment_bytes < end_offset // self._segment_bytes:
+            return True
+        pages_count = end_offset // PAGE_BYTES - begin_offset // PAGE_BYTES
+        return end_offset > begin_offset and pages_count >= least_pages
 
 
 class FlushDecision(msgspec.Struct, frozen=True):
@@ -55,15 +96,16 @@ class Flush:
     def __init__(self, config: StoreConfig, flushed_offset: int, now_ms: int) -> None:
         """Start at what is known to be durable."""
         self._synchronous = config.synchronous_flush
-        self._interval_ms = config.flush_interval_commit_log_ms
-        self._least_pages = config.flush_commit_log_least_pages
-        self._thorough_interval_ms = config.flush_commit_log_thorough_interval_ms
-        self._segment_bytes = config.commit_log_file_bytes
+        self._timer = GatherTimer(
+            now_ms,
+            interval_ms=config.flush_interval_commit_log_ms,
+            least_pages=config.flush_commit_log_least_pages,
+            thorough_interval_ms=config.flush_commit_log_thorough_interval_ms,
+            segment_bytes=config.commit_log_file_bytes,
+        )
         self.flushed_offset = flushed_offset
         self._under_way: int | None = None
         self.failure: str | None = None
-        self._thorough_ms = now_ms
-        self._next_step_ms = now_ms
         self._flush_count = 0
 
     def step(
@@ -81,20 +123,15 @@ class Flush:
         )
         if self.failure is not None or self._under_way is not None:
             return FlushDecision(None, None)
+        next_step_ms: int | None = None
         if self._synchronous or force:
-            return self._begin(committed_offset, None)
-        if now_ms < self._next_step_ms:
-            return FlushDecision(None, self._next_step_ms)
-        self._next_step_ms = now_ms + self._interval_ms
-        thorough = now_ms >= self._thorough_ms + self._thorough_interval_ms
-        if thorough:
-            self._thorough_ms = now_ms
-        least_pages = 0 if thorough else self._least_pages
-        if enough_gathered(
-            self.flushed_offset, committed_offset, self._segment_bytes, least_pages=least_pages
-        ):
-            return self._begin(committed_offset, self._next_step_ms)
-        return FlushDecision(None, self._next_step_ms)
+            is_due = committed_offset > self.flushed_offset
+        else:
+            is_due = self._timer.is_due(self.flushed_offset, committed_offset, now_ms)
+            next_step_ms = self._timer.next_step_ms
+        if is_due:
+            self._under_way = committed_offset
+        return FlushDecision(self._under_way, next_step_ms)
 
     def known_durable(self, physical_offset: int) -> None:
         """Note that another process made the log durable up to here: there is less to flush."""
@@ -117,12 +154,6 @@ class Flush:
     def statistics(self) -> FlushStatistics:
         """Return the position and counts."""
         return FlushStatistics(self.flushed_offset, self._flush_count, self.failure)
-
-    def _begin(self, committed_offset: int, next_step_ms: int | None) -> FlushDecision:
-        if committed_offset == self.flushed_offset:
-            return FlushDecision(None, next_step_ms)
-        self._under_way = committed_offset
-        return FlushDecision(committed_offset, next_step_ms)
 
 
 class SegmentSync:

@@ -1,6 +1,6 @@
 """The transient pool: files in shared memory that the log writes before its segments.
 
-With `transientStorePoolEnable` a send is acknowledged once its message is in a buffer. `commit.py`
+With `transientStorePoolEnable` a send is acknowledged once its message is in a buffer. Commit
 copies buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file
 system, made when the broker starts. It outlives every process: the next broker commits what a dead
 one left, before its first append. Only the machine's death loses it. Another broker may have had
