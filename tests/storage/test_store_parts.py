@@ -337,7 +337,7 @@ def test_whenever_a_broker_is_killed_nothing_of_its_pool_is_lost(then: int) -> N
         parts = opened(disk.successor(), CONFIG, OpenOptions(pool_directory=POOL))
         found = as_store(parts).log
         assert parts.report.unrestored == ()
-        assert found.next_queue_offset("TopicTest", 0) >= len(stored), changes_count
+        assert found.queue_offsets.get(("TopicTest", 0)) >= len(stored), changes_count
         log = b"".join(read_file(disk, file.path) for file in found.files.files)
         assert all(body in log for body in stored)
         if survived:

@@ -187,7 +187,7 @@ class MessageStore:
     @property
     def min_physical_offset(self) -> int:
         """The first physical offset of the log."""
-        return self.log.min_offset
+        return self.log.files.min_offset
 
     def get_message(
         self,
@@ -361,12 +361,12 @@ class MessageStore:
         Raises: IllegalName.
         """
         self.config.paths.topic_directories(topic)
-        self.log.forget_queues(topic)
+        self.log.queue_offsets.forget(topic)
         self._readers.forget()
 
     def forget_before(self, physical_offset: int) -> None:
         """Close the segments that retention removed below `physical_offset`."""
-        self.log.forget_before(physical_offset)
+        self.log.files.forget_before(physical_offset)
 
     def statistics(self) -> dict[str, int]:
         """Return counters of the store by name."""
@@ -386,7 +386,7 @@ class MessageStore:
         )
 
     def _view(self) -> LogView:
-        return LogView(self.log.min_offset, self.log.committed_offset, self.dispatched)
+        return LogView(self.log.files.min_offset, self.log.committed_offset, self.dispatched)
 
     def _entry(self, topic: str, queue_id: int, queue_offset: int) -> QueueEntry | None:
         with self._readers.lend() as readers:

@@ -96,8 +96,8 @@ class TestAppend:
         again.write_pending()
         assert (result.physical_offset, result.queue_offset) == (first.physical_offset_end, 9)
         assert stored(fs, first).body == b"first"
-        assert again.next_queue_offset("TopicTest", 0) == 10
-        assert again.next_queue_offset("Unknown", 0) == 0
+        assert again.queue_offsets.get(("TopicTest", 0)) == 10
+        assert again.queue_offsets.get(("Unknown", 0)) == 0
 
     @pytest.mark.parametrize(
         ("sys_flag", "consumed"), [(0, True), (COMMIT, True), (PREPARED, False), (ROLLBACK, False)]
@@ -109,7 +109,7 @@ class TestAppend:
         log.append(draft(), NOW_MS)
         result = log.append(draft(sys_flag=sys_flag), NOW_MS)
         assert result.queue_offset == (1 if consumed else 0)
-        assert log.next_queue_offset("TopicTest", 0) == (2 if consumed else 1)
+        assert log.queue_offsets.get(("TopicTest", 0)) == (2 if consumed else 1)
 
     def test_store_times_do_not_fall_within_a_segment(self, log: CommitLog) -> None:
         body = b"x" * (SEGMENT_BYTES // 2)
@@ -129,7 +129,7 @@ class TestAppend:
 
     def test_a_deleted_topic_starts_over(self, log: CommitLog) -> None:
         log.append(draft(), NOW_MS)
-        log.forget_queues("TopicTest")
+        log.queue_offsets.forget("TopicTest")
         assert log.append(draft(), NOW_MS).queue_offset == 0
 
 
@@ -307,7 +307,7 @@ class TestBatch:
         assert [r.queue_offset for r in records] == [1, 2, 3]
         assert [r.physical_offset for r in records] == list(result.physical_offsets)
         assert {r.properties_text for r in records} == {"k\x01v\x02CLUSTER\x01c"}
-        assert log.next_queue_offset("TopicTest", 2) == 4
+        assert log.queue_offsets.get(("TopicTest", 2)) == 4
 
     def test_it_is_never_split_over_two_segments(
         self, fs: MemoryFileSystem, log: CommitLog
@@ -400,14 +400,14 @@ class TestMultiDispatch:
         log.write_pending()
         properties = [decode_properties(stored(fs, r).properties_text) for r in results]
         assert [p["INNER_MULTI_QUEUE_OFFSET"] for p in properties] == ["0,0,0", "1,1,1"]
-        assert log.next_queue_offset("%LMQ%a", 0) == 2
+        assert log.queue_offsets.get(("%LMQ%a", 0)) == 2
         # The message's own queue, named again, moves once for each message.
-        assert log.next_queue_offset("TopicTest", 0) == 2
+        assert log.queue_offsets.get(("TopicTest", 0)) == 2
 
     def test_a_half_message_moves_none(self, fs: MemoryFileSystem) -> None:
         log = open_log(fs, small_config(enable_multi_dispatch=True, enable_lmq=True))
         log.append(draft(properties_text=self.TEXT, sys_flag=PREPARED), NOW_MS)
-        assert log.next_queue_offset("%LMQ%a", 0) == 0
+        assert log.queue_offsets.get(("%LMQ%a", 0)) == 0
 
     def test_without_the_option_it_is_a_property_like_others(
         self, fs: MemoryFileSystem, log: CommitLog

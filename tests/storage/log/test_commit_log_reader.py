@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -40,73 +41,71 @@ def test_it_follows_a_writer_in_another_process(fs: MemoryFileSystem, log: Commi
     assert (reader.min_offset, reader.max_file_end) == (0, 3 * SEGMENT_BYTES)
 
 
-def test_directories_are_listed_only_when_something_is_missing(
-    fs: MemoryFileSystem, log: CommitLog
-) -> None:
-    log.append(draft(), 1)
+def read_span_into(reader: CommitLogReader, offset: int, size_bytes: int) -> bytes:
+    buffer = bytearray(size_bytes)
+    return bytes(buffer[: reader.read_span_into(buffer, offset)])
+
+
+Way = Callable[[CommitLogReader, int, int], bytes | memoryview | None]
+WHOLE: list[Way] = [
+    CommitLogReader.read,
+    CommitLogReader.view,
+    lambda reader, offset, size_bytes: reader.view(offset, size_bytes, blocking=False),
+]
+SPANS: list[Way] = [CommitLogReader.read_span, read_span_into]
+
+
+@pytest.fixture
+def two_segments(log: CommitLog) -> CommitLog:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
     log.write_pending()
-    other = fs.other_process()
+    return log
+
+
+@pytest.fixture
+def other(fs: MemoryFileSystem, two_segments: CommitLog) -> MemoryFileSystem:
+    return fs.other_process()
+
+
+def test_directories_are_listed_only_when_something_is_missing(other: MemoryFileSystem) -> None:
     reader = CommitLogReader(other, CONFIG)
     listed = other.calls["list_directory"]
     for _ in range(5):
         assert reader.read(0, 50) is not None
     assert other.calls["list_directory"] == listed
-    assert reader.read(SEGMENT_BYTES, 50) is None
+    assert reader.read(5 * SEGMENT_BYTES, 50) is None
     assert other.calls["list_directory"] == listed + 1
 
 
-def test_what_crosses_a_segment_is_no_record(log: CommitLog, fs: MemoryFileSystem) -> None:
-    for _ in range(4):
-        log.append(draft(b"x" * 1500), 1)
-    log.write_pending()
-    reader = CommitLogReader(fs.other_process(), CONFIG)
-    assert reader.read(SEGMENT_BYTES - 10, 20) is None
-    assert len(reader.read_span(SEGMENT_BYTES - 10, 20)) == 10
-    assert reader.read_nowait(SEGMENT_BYTES - 10, 20) is None
-    for blocking in (True, False):
-        assert reader.view(SEGMENT_BYTES - 10, 20, blocking=blocking) is None
-        assert reader.view(SEGMENT_BYTES - 10, 10, blocking=blocking) is not None
-    buffer = bytearray(20)
-    assert reader.read_span_into(buffer, SEGMENT_BYTES - 10) == 10
+def test_what_crosses_a_segment_is_no_record(other: MemoryFileSystem) -> None:
+    reader = CommitLogReader(other, CONFIG)
+    for read in WHOLE:
+        assert read(reader, SEGMENT_BYTES - 10, 20) is None
+        assert read(reader, SEGMENT_BYTES - 10, 10) is not None
+    for read in SPANS:
+        assert read(reader, SEGMENT_BYTES - 10, 20) == reader.read(SEGMENT_BYTES - 10, 10)
     assert reader.segment_end(SEGMENT_BYTES - 10) == SEGMENT_BYTES
     assert reader.segment_end(SEGMENT_BYTES) == 2 * SEGMENT_BYTES
 
 
-@pytest.mark.parametrize("offset", [-1, -SEGMENT_BYTES, 5 * SEGMENT_BYTES])
-def test_offsets_outside_the_log_are_absent(
-    fs: MemoryFileSystem, log: CommitLog, offset: int
+@pytest.mark.parametrize("read", [*WHOLE, *SPANS])
+def test_what_the_log_does_not_have_is_absent(
+    fs: MemoryFileSystem, other: MemoryFileSystem, read: Way
 ) -> None:
-    log.append(draft(), 1)
-    log.write_pending()
-    reader = CommitLogReader(fs.other_process(), CONFIG)
-    assert reader.read(offset, 8) is None
-    assert reader.read_nowait(offset, 8) is None
-    assert reader.view(offset, 8) is None
-    assert reader.read_span(offset, 8) == b""
-    assert reader.read_span_into(bytearray(8), offset) == 0
+    reader = CommitLogReader(other, CONFIG)
+    for offset in (-1, -SEGMENT_BYTES, 5 * SEGMENT_BYTES):
+        assert not read(reader, offset, 8)
+    fs.unlink("/store/commitlog/" + offset_name(0))  # removed under the reader
+    assert not read(reader, 0, 8)
+    assert reader.min_offset == SEGMENT_BYTES
+    assert read(reader, SEGMENT_BYTES, 8)
 
 
-def test_a_segment_removed_under_it_is_absent(fs: MemoryFileSystem, log: CommitLog) -> None:
-    for _ in range(4):
-        log.append(draft(b"x" * 1500), 1)
-    log.write_pending()
-    readers = [CommitLogReader(fs.other_process(), CONFIG) for _ in range(6)]
-    fs.unlink("/store/commitlog/" + offset_name(0))
-    assert readers[0].read(0, 8) is None
-    assert readers[1].read_nowait(0, 8) is None
-    assert readers[2].read_span(0, 8) == b""
-    assert readers[3].read_span_into(bytearray(8), 0) == 0
-    assert readers[4].view(0, 8) is None
-    assert readers[5].view(0, 8, blocking=False) is None
-    assert [reader.min_offset for reader in readers] == [SEGMENT_BYTES] * 6
-    assert readers[0].read(SEGMENT_BYTES, 8) is not None
-
-
-def test_an_open_segment_is_read_until_it_is_let_go(fs: MemoryFileSystem, log: CommitLog) -> None:
-    for _ in range(4):
-        log.append(draft(b"x" * 1500), 1)
-    log.write_pending()
-    reader = CommitLogReader(fs.other_process(), CONFIG)
+def test_an_open_segment_is_read_until_it_is_let_go(
+    fs: MemoryFileSystem, other: MemoryFileSystem
+) -> None:
+    reader = CommitLogReader(other, CONFIG)
     assert reader.read(0, 8) is not None
     fs.unlink("/store/commitlog/" + offset_name(0))
     assert reader.read(0, 8) is not None
@@ -114,14 +113,12 @@ def test_an_open_segment_is_read_until_it_is_let_go(fs: MemoryFileSystem, log: C
     assert reader.read(0, 8) is None
 
 
-def test_a_read_error_is_not_an_absent_record(fs: MemoryFileSystem, log: CommitLog) -> None:
-    log.append(draft(), 1)
-    log.write_pending()
-    other = fs.other_process()
-    reader = CommitLogReader(other, CONFIG)
-    other.fail("pread", number=errno.EIO)
+@pytest.mark.parametrize("read", [*WHOLE, *SPANS])
+def test_a_read_error_is_not_an_absent_record(other: MemoryFileSystem, read: Way) -> None:
+    for call in ("pread", "pread_into", "pread_into_nowait"):
+        other.fail(call, number=errno.EIO)
     with pytest.raises(StoreFailed):
-        reader.read(0, 8)
+        read(CommitLogReader(other, CONFIG), 0, 8)
 
 
 def test_in_the_writers_process_it_reads_the_writers_files(
@@ -130,20 +127,16 @@ def test_in_the_writers_process_it_reads_the_writers_files(
     reader = CommitLogReader(fs, CONFIG, log.files)
     result = log.append(draft(b"shared"), 1)
     log.write_pending()
-    data = reader.read_nowait(0, result.size_bytes)
-    assert data is not None and decode_record(data).body == b"shared"
+    data = reader.view(0, result.size_bytes, blocking=False)
+    assert data is not None and decode_record(bytes(data)).body == b"shared"
     assert not reader.refresh()
     reader.close()
     assert log.files.last is not None
 
 
-def test_nothing_cold_is_waited_for(fs: MemoryFileSystem, log: CommitLog) -> None:
-    log.append(draft(), 1)
-    log.write_pending()
-    other = fs.other_process()
+def test_nothing_cold_is_waited_for(other: MemoryFileSystem) -> None:
     reader = CommitLogReader(other, CONFIG)
     other.cold = True
-    assert reader.read_nowait(0, 8) is None
     assert reader.view(0, 8, blocking=False) is None
     assert reader.read(0, 8) is not None
     assert reader.view(0, 8) is not None
@@ -158,10 +151,7 @@ def test_the_logs_files_are_as_configured(fs: MemoryFileSystem) -> None:
     assert files.file_size_bytes == SEGMENT_BYTES
 
 
-def test_what_is_read_ahead_ends_with_its_segment(fs: MemoryFileSystem, log: CommitLog) -> None:
-    log.append(draft(), 1)
-    log.write_pending()
-    other = fs.other_process()
+def test_what_is_read_ahead_ends_with_its_segment(other: MemoryFileSystem) -> None:
     reader = CommitLogReader(other, CONFIG)
     reader.read_ahead(SEGMENT_BYTES // 2, 10 * SEGMENT_BYTES)
     reader.read_ahead(5 * SEGMENT_BYTES, SEGMENT_BYTES)  # no such segment, and nobody waits

@@ -581,7 +581,7 @@ def test_choosing_at_once_is_choosing_one_by_one(
     dispatch(store, fs)
     readers = StoreReaders(fs, settings, physical_memory_bytes=physical_memory_bytes)
     log = store.log
-    view = LogView(log.min_offset, log.committed_offset, log.committed_offset)
+    view = LogView(log.files.min_offset, log.committed_offset, log.committed_offset)
     at_once = GetRequest(TOPIC, 0, offset, count_max)
     one_by_one = at_once._replace(match=lambda _: True)
     with readers.lend() as some:

@@ -9,7 +9,7 @@ With a transient pool the bytes go to a buffer file first, and to the segment wh
 committed (`transient_pool.py`).
 
 Invariants:
-- min_offset <= appended_offset <= end_offset; bytes between the last two are pending.
+- files.min_offset <= appended_offset <= end_offset; bytes between the last two are pending.
 - Bytes of the log are written once, in order, by this object alone.
 - After a failed write the log takes no message until the next recovery: what the disk holds above
   `appended_offset` is unknown.
@@ -76,6 +76,7 @@ class CommitLog:
     appended_offset: after the last written record (in the pool, if one is in use).
     end_offset: after the last placed record, written or pending.
     files: the segments, for readers in this process and for Flush's descriptors.
+    queue_offsets: the queue offset that the next message of each queue gets.
     failure: why the log takes no messages, None while it does.
     """
 
@@ -108,7 +109,7 @@ class CommitLog:
         self.files = files
         self._segments = segments
         self._pool = pool
-        self._offsets = QueueOffsets(queue_offsets, enable_lmq=config.enable_lmq)
+        self.queue_offsets = QueueOffsets(queue_offsets, enable_lmq=config.enable_lmq)
         self._message_bytes_max = config.message_bytes_max
         self._multi_dispatch = config.enable_multi_dispatch
         self._target: MappedFile | None = last
@@ -141,7 +142,7 @@ class CommitLog:
             return _PROPERTIES_TOO_LONG
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
         try:
-            queue_offset = self._offsets.open(key)
+            queue_offset = self.queue_offsets.open(key)
             records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
             size = sum(map(len, records))
             if size > self._message_bytes_max:
@@ -160,7 +161,7 @@ class CommitLog:
             physical_offsets.append(self.end_offset)
             self.end_offset += len(record)
         self._pending += records
-        self._offsets.advance(key, len(records))
+        self.queue_offsets.advance(key, len(records))
         return PutResult(
             PutStatus.PUT_OK,
             physical_offsets[0],
@@ -207,26 +208,9 @@ class CommitLog:
             else self._pool.committed_offset(self.appended_offset)
         )
 
-    @property
-    def min_offset(self) -> int:
-        """The first physical offset of the log."""
-        return self.files.min_offset
-
     def fail(self, cause: str) -> None:
         """Take no more messages: a sync failed, or a service found damage."""
         self.failure = self.failure or cause
-
-    def next_queue_offset(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset that the next message of a queue will get."""
-        return self._offsets.get((topic, queue_id)) or 0
-
-    def forget_queues(self, topic: str) -> None:
-        """Drop a deleted topic's queue offsets: should it come back, it starts at 0."""
-        self._offsets.forget(topic)
-
-    def forget_before(self, physical_offset: int) -> None:
-        """Let go the segments that retention removed below `physical_offset`."""
-        self.files.forget_before(physical_offset)
 
     def close(self) -> None:
         """Write what is pending, remove unused segments that were made ahead, and close the files.
@@ -242,7 +226,7 @@ class CommitLog:
 
     def validate(self) -> None:
         """Assert the invariants; for tests."""
-        assert self.min_offset <= self.appended_offset <= self.end_offset <= self._file_end
+        assert self.files.min_offset <= self.appended_offset <= self.end_offset <= self._file_end
         placed = sum(map(len, self._pending))
         assert self.failure is not None or self._pending_offset + placed == self.end_offset
 
@@ -251,10 +235,10 @@ class CommitLog:
         properties_text = draft.properties_text
         if len(draft.body) > self._message_bytes_max or len(properties_text) > PROPERTIES_BYTES_MAX:
             return _ILLEGAL
-        next_offset = self._offsets.open(key)
+        next_offset = self.queue_offsets.open(key)
         advanced: set[QueueKey] = set()
         if self._multi_dispatch and INNER_MULTI_DISPATCH in properties_text:
-            properties_text, advanced = self._offsets.wrap(properties_text, draft.queue_id)
+            properties_text, advanced = self.queue_offsets.wrap(properties_text, draft.queue_id)
         properties = encode_properties_text(properties_text)
         if len(properties) > PROPERTIES_BYTES_MAX:
             return _PROPERTIES_TOO_LONG
@@ -274,10 +258,10 @@ class CommitLog:
         self._pending.append(record)
         self.end_offset = physical_offset + size
         if consumed:
-            self._offsets.advance(key)
+            self.queue_offsets.advance(key)
             # A message that names its own queue again does not move it twice, as in 4.9.3.
             for other in advanced - {key}:
-                self._offsets.advance(other)
+                self.queue_offsets.advance(other)
         return PutResult(
             PutStatus.PUT_OK, physical_offset, size, queue_offset, timestamp_ms, (physical_offset,)
         )

@@ -15,7 +15,8 @@ Source: org.apache.rocketmq.store.CommitLog.getMessage, getData (4.9.3).
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from wakelog.protocol.record import CHECKED_HEADS, HOST_FLAGS, HOST_FLAGS_OFFSET, MAGIC_OFFSET
 from wakelog.storage.config import StoreConfig
@@ -23,6 +24,8 @@ from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+
+Result = TypeVar("Result")
 
 VIEW_BYTES_KEPT_MAX: Final = 256 * 1024
 """The buffer that a reader keeps: room for a full response, with the gaps between its messages. A
@@ -80,32 +83,26 @@ class CommitLogReader:
 
         Raises: StoreFailed.
         """
-        file = self._find(physical_offset)
-        if file is None:
-            return None
-        try:
-            data = file.read(physical_offset - file.start_offset, size_bytes)
-        except StoreFailed as error:
-            self._absent(error)
-            return None
+        data = self.read_span(physical_offset, size_bytes)
         return data if len(data) == size_bytes else None
-
-    def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
-        """Do what `read` does if no disk is needed, else return None. Raises: StoreFailed."""
-        view = self.view(physical_offset, size_bytes, blocking=False)
-        return None if view is None else bytes(view)
 
     def view(
         self, physical_offset: int, size_bytes: int, *, blocking: bool = True
     ) -> memoryview | None:
-        """Do what `read` or `read_nowait` does without a copy; valid until the next call.
+        """Do what `read` does without a copy; valid until the next call.
 
+        blocking: if False, also return None if the disk would be needed.
         Raises: StoreFailed.
         """
         file = self._find(physical_offset)
         if file is None:
             return None
-        view = self._room(size_bytes)
+        if size_bytes > VIEW_BYTES_KEPT_MAX:
+            view = memoryview(bytearray(size_bytes))
+        else:
+            if size_bytes > len(self._kept):
+                self._kept = memoryview(bytearray(VIEW_BYTES_KEPT_MAX))
+            view = self._kept[:size_bytes]
         position = physical_offset - file.start_offset
         try:
             if blocking:
@@ -115,75 +112,45 @@ class CommitLogReader:
             self._absent(error)
             return None
 
-    def _room(self, size_bytes: int) -> memoryview:
-        """Return a buffer to read into: the kept one, if it is large enough."""
-        if size_bytes > VIEW_BYTES_KEPT_MAX:
-            return memoryview(bytearray(size_bytes))
-        if size_bytes > len(self._kept):
-            self._kept = memoryview(bytearray(VIEW_BYTES_KEPT_MAX))
-        return self._kept[:size_bytes]
-
     def read_span(self, physical_offset: int, length_max: int) -> bytes:
         """Return up to `length_max` bytes, cut at the segment's end; empty if there are none.
 
         Raises: StoreFailed.
         """
-        file = self._find(physical_offset)
-        if file is None:
-            return b""
-        try:
-            return file.read(physical_offset - file.start_offset, length_max)
-        except StoreFailed as error:
-            self._absent(error)
-            return b""
+        return self._in_segment(physical_offset, lambda file, at: file.read(at, length_max), b"")
 
     def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
         """Fill `buffer` from `physical_offset`, cut at the segment's end; return the count.
 
         Raises: StoreFailed.
         """
-        file = self._find(physical_offset)
-        if file is None:
-            return 0
-        try:
-            return file.read_into(buffer, physical_offset - file.start_offset)
-        except StoreFailed as error:
-            self._absent(error)
-            return 0
+        return self._in_segment(physical_offset, lambda file, at: file.read_into(buffer, at), 0)
 
     def skip_zeros(self, physical_offset: int) -> int:
         """Return where a record may begin at or after an offset, at most the segment's end.
 
         Skips what was allocated and never written. Raises: StoreFailed.
         """
-        file = self._find(physical_offset)
-        if file is None:
-            return physical_offset
-        try:
-            data = file.start_offset + file.next_data(physical_offset - file.start_offset)
-        except StoreFailed as error:
-            self._absent(error)
-            return physical_offset
-        # The size in front of a record's magic may begin with zeros.
-        return data if data == file.end_offset else max(physical_offset, data - MAGIC_OFFSET)
+
+        def skip(file: MappedFile, position: int) -> int:
+            data = file.next_data(position)
+            # The size in front of a record's magic may begin with zeros.
+            begin = data if data == file.size_bytes else max(position, data - MAGIC_OFFSET)
+            return file.start_offset + begin
+
+        return self._in_segment(physical_offset, skip, physical_offset)
 
     def read_ahead(self, physical_offset: int, length: int) -> None:
         """Have the disk read a stretch, cut at the segment's end. Raises: StoreFailed."""
-        file = self._find(physical_offset)
-        if file is None:
-            return
-        try:
-            file.read_ahead(physical_offset - file.start_offset, length)
-        except StoreFailed as error:
-            self._absent(error)
+        self._in_segment(physical_offset, lambda file, at: file.read_ahead(at, length), None)
 
     def store_time(self, physical_offset: int) -> int:
         """Return the store time in the record at an offset, unchecked; -1 without a record.
 
         Raises: StoreFailed.
         """
-        head = self.read_span(physical_offset, CHECKED_HEADS[HOST_FLAGS].size)
-        if len(head) < CHECKED_HEADS[HOST_FLAGS].size:
+        head = self.read(physical_offset, CHECKED_HEADS[HOST_FLAGS].size)
+        if head is None:
             return -1
         fields = CHECKED_HEADS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS].unpack_from(head)
         return int(fields[6])
@@ -227,6 +194,18 @@ class CommitLogReader:
             file = self._files.find(physical_offset)
         self._last = file if self._follows else None
         return file
+
+    def _in_segment(
+        self, physical_offset: int, read: Callable[[MappedFile, int], Result], absent: Result
+    ) -> Result:
+        """Call `read` with the segment and a position in it; return `absent` if there is none."""
+        file = self._find(physical_offset)
+        if file is not None:
+            try:
+                return read(file, physical_offset - file.start_offset)
+            except StoreFailed as error:
+                self._absent(error)
+        return absent
 
     def _absent(self, error: StoreFailed) -> None:
         """Treat a segment that was removed meanwhile as absent; raise other errors."""

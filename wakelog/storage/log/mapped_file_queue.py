@@ -163,29 +163,31 @@ class MappedFileQueue:
         """
         found, _ = self._scan()
         before = self.files
-        there = [file for file in before if found.get(file.start_offset) == file.path]
-        known = {file.start_offset: file for file in there if not file.is_missing}
+        known: dict[int, MappedFile] = {}
         for file in before:
-            if known.get(file.start_offset) is not file:
+            if not file.is_missing and found.get(file.start_offset) == file.path:
+                known[file.start_offset] = file
+            else:
                 file.release()
         files: list[MappedFile] = []
-        expected = min(known or found, default=0)
-        bridged_end = -1
+        expected = gap_end = min(known or found, default=0)
         while True:
-            kept, path = known.get(expected), found.get(expected)
-            if kept is not None:
-                files.append(kept)
-            elif path is not None and self._size(path) == self.file_size_bytes:
+            path = found.get(expected)
+            if expected in known:
+                files.append(known[expected])
+            elif path is not None:
+                if self._size(path) != self.file_size_bytes:
+                    break
                 files.append(self._mapped(path, expected))
             else:
-                if path is None and self._bridges_gaps and expected > bridged_end:
-                    bridged_end = self._gap_end(found, expected)
-                if path is not None or expected >= bridged_end:
+                if self._bridges_gaps and expected >= gap_end:
+                    gap_end = self._gap_end(found, expected)
+                if expected >= gap_end:
                     break
                 files.append(self._missing(expected))
             expected += self.file_size_bytes
         self.files = files  # at once: another thread may be reading the list
-        return _named(before) != _named(self.files)
+        return _named(before) != _named(files)
 
     def find(self, offset: int) -> MappedFile | None:
         """Return the file that covers `offset`, None where there is none."""
@@ -266,13 +268,6 @@ class MappedFileQueue:
     def forget_last(self) -> None:
         """Drop the last file; it stays on the disk."""
         self.files.pop().release()
-
-    def remove_all(self) -> list[str]:
-        """Remove every file, the last one first."""
-        removed = []
-        while self.files:
-            removed.append(self._remove(self.files.pop()))
-        return removed
 
     def close(self) -> None:
         """Close every descriptor and forget the files."""

@@ -51,9 +51,9 @@ class QueueOffsets:
         self._next = seed
         self._enable_lmq = enable_lmq
 
-    def get(self, key: QueueKey) -> int | None:
-        """Return a queue's next offset, None for a queue that has never had one."""
-        return self._next.get(key)
+    def get(self, key: QueueKey) -> int:
+        """Return a queue's next offset, 0 for a queue that has never had one."""
+        return self._next.get(key, 0)
 
     def open(self, key: QueueKey) -> int:
         """Return a queue's next offset; a new queue joins the table with 0.
@@ -73,7 +73,7 @@ class QueueOffsets:
         self._next[key] += count
 
     def forget(self, topic: str) -> None:
-        """Drop every queue of a topic."""
+        """Drop every queue of a deleted topic: should it come back, it starts at 0."""
         for key in [key for key in self._next if key[0] == topic]:
             del self._next[key]
 

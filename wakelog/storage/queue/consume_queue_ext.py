@@ -166,13 +166,13 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
     def truncate(self, last_address: int | None) -> None:
         """Remove durably the units after the one of this address; None: all of them."""
         if last_address is None:
-            self._files.remove_all()
+            self._files.truncate(0)
             self._set_end(0)
             return
         offset = last_address - ADDRESS_BASE
         unit = self.unit(last_address)
         if unit is None:
-            self._files.remove_all()
+            self._files.truncate(0)
             self._set_end(offset - offset % self._file_bytes + self._file_bytes)
             return
         end = offset + unit.size_bytes

@@ -298,7 +298,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._extension.close()
         self._pending = []
         self._growing.dirty.clear()
-        self._files.remove_all()
+        self._files.truncate(0)
         if self._fs.exists(self.directory):
             with store_errors(self.directory, "remove"):
                 self._fs.remove_directory(self.directory)
@@ -393,7 +393,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         # An empty queue's files may lie elsewhere: made and never written, or truncated.
         file_begin = queue_offset - queue_offset % self.file_entries
         if self._files.last is not None and self._files.min_offset != file_begin * ENTRY_BYTES:
-            self._files.remove_all()
+            self._files.truncate(0)
         self.max_queue_offset = file_begin
         self._pending_begin = file_begin * ENTRY_BYTES
         if queue_offset > file_begin:

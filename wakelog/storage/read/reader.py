@@ -351,7 +351,7 @@ class _RecordFilter:
     skip_below: after a refusal entries below are skipped; -1 if none are.
     """
 
-    __slots__ = ("_damaged", "_left", "_log", "_match", "_mismatched", "_read", "skip_below")
+    __slots__ = ("_blocking", "_damaged", "_left", "_log", "_match", "_mismatched", "skip_below")
 
     def __init__(
         self,
@@ -365,8 +365,8 @@ class _RecordFilter:
         self._log = log
         self._damaged = damaged
         self._match = request.match_record
-        self._read = log.read if request.blocking else log.read_nowait
-        self._left = None if request.blocking else LOOP_MATCHED_COUNT_MAX
+        self._blocking = request.blocking
+        self._left = LOOP_MATCHED_COUNT_MAX
 
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
         """Return the status of a get that found only this record, None to send it.
@@ -379,14 +379,14 @@ class _RecordFilter:
             return GetStatus.NO_MATCHED_MESSAGE
         if self._match is None:
             return None
-        if self._left is not None:
+        if not self._blocking:
             if self._left == 0:
                 raise ColdEntry
             self._left -= 1
-        record = self._read(physical_offset, size_bytes)
+        record = self._log.view(physical_offset, size_bytes, blocking=self._blocking)
         if record is not None:
-            return None if self._match(record) else GetStatus.NO_MATCHED_MESSAGE
-        if self._left is not None:
+            return None if self._match(bytes(record)) else GetStatus.NO_MATCHED_MESSAGE
+        if not self._blocking:
             raise ColdEntry  # without waiting, absent and not cached are the same
         self.skip_below = self._log.segment_end(physical_offset)
         return GetStatus.MESSAGE_WAS_REMOVING
