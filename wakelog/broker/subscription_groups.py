@@ -24,11 +24,7 @@ from wakelog.broker.names import (
     is_lmq,
 )
 from wakelog.broker.topics import QUEUE_COUNT_MAX
-from wakelog.protocol.bodies import (
-    DataVersion,
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-)
+from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError

@@ -17,13 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from wakelog.filter.errors import IllegalExpression
-from wakelog.filter.values import (
-    NUMBER_EXCEPTION,
-    Value,
-    parse_double,
-    parse_long,
-    value_text,
-)
+from wakelog.filter.values import NUMBER_EXCEPTION, Value, parse_double, parse_long, value_text
 from wakelog.protocol.java import INT_MAX
 
 # Each level is at most two Python frames, of 1,000 that there are. 4.9.3 goes on until its stack

@@ -20,13 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
-from wakelog.filter.expression import (
-    PARSE_EXCEPTION,
-    Expression,
-    Properties,
-    constant,
-    refused,
-)
+from wakelog.filter.expression import PARSE_EXCEPTION, Expression, Properties, constant, refused
 from wakelog.filter.values import Known, Long, Value, compare, equals, parse_double, value_text
 from wakelog.protocol.java import hash_map_order
 

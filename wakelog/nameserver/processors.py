@@ -13,12 +13,7 @@ from typing import Final
 import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
-from wakelog.nameserver.config import (
-    BODY_BYTES_MAX,
-    NameServerConfig,
-    config_text,
-    update_config,
-)
+from wakelog.nameserver.config import BODY_BYTES_MAX, NameServerConfig, config_text, update_config
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.request import Processor, Request
