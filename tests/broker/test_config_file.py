@@ -5,7 +5,6 @@ import pytest
 from wakelog.broker.config_file import (
     BrokerSettings,
     all_settings,
-    parse_properties,
     read_broker_conf,
 )
 from wakelog.storage.config import BrokerRole, FlushDiskType
@@ -132,11 +131,6 @@ def test_a_master_has_id_0_and_a_slave_keeps_its_own() -> None:
     slave = read("brokerRole=SLAVE\nbrokerId=3")
     assert slave.broker.broker_id == 3
     assert slave.store.broker_role is BrokerRole.SLAVE
-
-
-def test_properties_are_read_as_java_reads_them() -> None:
-    text = "a : 1\n! comment\nb\\ c=\\u0041\nd=x \\\n   y"
-    assert parse_properties(text) == {"a": "1", "b c": "A", "d": "x y"}
 
 
 def test_every_setting_can_be_shown_and_read_again() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.actors.client import Client
 from tests.compat.clusters import Starter, local_cluster, real_cluster
-from wakelog.broker.config_file import parse_properties
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.storage.settings_text import parse_properties
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

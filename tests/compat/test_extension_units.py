@@ -14,16 +14,17 @@ import pytest
 from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.store_reading import AGELESS
-from tests.fakes.stores import config_from_properties
 from tests.golden_stores import open_golden
 from wakelog.audit.rebuild import Rebuild
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.filter_table import stored_filters
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ADDRESS_BASE, ConsumeQueueExt
+from wakelog.storage.settings_text import read_settings
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -174,7 +175,7 @@ def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     for name in ("commitlog", "config"):
         store.mkdir(exist_ok=True)
         (golden / name).rename(store / name)
-    config = config_from_properties({**SETTINGS, "storePathRootDir": str(store)})
+    config = read_settings(StoreConfig, {**SETTINGS, "storePathRootDir": str(store)})
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
     assert table is not None and len(table) == 3
     rebuild = Rebuild(FileSystem(), config, str(tmp_path / "ours"), filters=lambda: table)

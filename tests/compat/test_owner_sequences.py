@@ -22,14 +22,15 @@ from tests.actors.client import Client
 from tests.actors.load import QUEUES_COUNT, doubled_count, pull_all
 from tests.compat.clusters import Wakelog
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
-from tests.fakes.stores import config_from_properties
 from wakelog.audit.rebuild import Rebuild
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.recovery.watermark_trust import DurablePositions, known_durable
+from wakelog.storage.settings_text import read_settings
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -56,8 +57,8 @@ class Owned:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.config = config_from_properties(
-            {**SETTINGS, "storePathRootDir": str(folder / "store")}
+        self.config = read_settings(
+            StoreConfig, {**SETTINGS, "storePathRootDir": str(folder / "store")}
         )
         self.sent_count = 0
         self.acknowledged: dict[bytes, tuple[int, int]] = {}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from tests.fakes.logs import draft, small_config
-from wakelog.broker.config_file import convert_value, field_types
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
@@ -49,17 +46,6 @@ def open_store(
 def store_config(**values: Any) -> StoreConfig:
     """Return a configuration of small files, index included."""
     return small_config(**{"index_slot_count": 20, "index_entry_count": 100} | values)
-
-
-def config_from_properties(properties: Mapping[str, str]) -> StoreConfig:
-    """Return the configuration that 4.9.3's keys give; other objects' keys are left alone."""
-    keys = {field.encode_name: field.name for field in msgspec.structs.fields(StoreConfig)}
-    values: dict[str, Any] = {
-        keys[key]: convert_value(key, properties[key], annotation)
-        for key, annotation in field_types(StoreConfig).items()
-        if key in properties
-    }
-    return StoreConfig(**values)
 
 
 def put(

@@ -3,13 +3,7 @@
 import pytest
 
 from tests.nameserver.harness import make_config
-from wakelog.nameserver.config import (
-    LIVE_KEYS,
-    NameServerConfig,
-    config_text,
-    parse_properties,
-    update_config,
-)
+from wakelog.nameserver.config import LIVE_KEYS, NameServerConfig, update_config
 from wakelog.storage.errors import IllegalConfiguration
 
 KEYS = NameServerConfig.__struct_encode_fields__
@@ -40,24 +34,12 @@ def test_an_unusable_value_is_refused(key: str, value: object, accepted: str) ->
     assert raised.value.accepted.startswith(accepted)
 
 
-def test_text_that_is_not_properties_is_refused() -> None:
-    with pytest.raises(IllegalConfiguration, match="Java properties"):
-        parse_properties("a=\\u12")
-
-
-def test_every_key_is_shown_as_4_9_3_writes_it() -> None:
-    shown = parse_properties(config_text(make_config()))
-    assert shown.keys() == set(KEYS)
-    assert shown["clusterTest"] == "false"
-    assert shown["listenPort"] == "9876"
-
-
 @pytest.mark.parametrize("key", sorted({*KEYS, "serverWorkerThreads", "nonsense"} - LIVE_KEYS))
 def test_a_key_that_is_not_live_changes_nothing(key: str) -> None:
     found = make_config()
     update = update_config(found, f"{key}=1")
     assert (update.applied, update.ignored) == ((), (key,))
-    assert config_text(found) == config_text(make_config())
+    assert found == make_config()
 
 
 def test_no_path_name_or_address_is_live() -> None:

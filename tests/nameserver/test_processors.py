@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.nameserver.harness import NOW_MS, VERSION, Announced, Harness, topic
-from wakelog.nameserver.config import BODY_BYTES_MAX
 from wakelog.nameserver.processors import BROKER_CODES, CLIENT_CODES, PROCESSORS
 from wakelog.protocol.bodies import DataVersion, TopicConfigSerializeWrapper, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
+from wakelog.storage.settings_text import BODY_BYTES_MAX
 
 MASTER = Announced(topics=(topic("T"),))
 SLAVE = Announced(address="10.0.0.2:10911", broker_id=1, channel=2)

@@ -1,9 +1,11 @@
 """Tests of Request: the responses it makes, and the defaults of a row."""
 
 from tests.broker.harness import FakeChannel
-from wakelog.network.request import Processor, Request
+from wakelog.network.request import Request, processor
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import make_request
+from wakelog.protocol.headers.admin import TopicRequestHeader
+from wakelog.protocol.headers.pull import ViewMessageRequestHeader
 
 
 def test_responses_repeat_the_opaque_of_the_request() -> None:
@@ -15,6 +17,15 @@ def test_responses_repeat_the_opaque_of_the_request() -> None:
     assert (refusal.code, refusal.opaque, refusal.remark) == (17, 7, "no topic")
 
 
-def test_a_row_without_more_needs_a_valid_signature_only() -> None:
-    row = Processor(lambda: None)
-    assert (row.header, row.access, row.reads_queues) == (None, (), False)
+def handle(state: None, request: Request[ViewMessageRequestHeader]) -> None:
+    """Do nothing."""
+
+
+def handle_bare(state: None, request: Request[None]) -> None:
+    """Do nothing."""
+
+
+def test_a_row_has_the_header_of_its_handler_and_needs_a_valid_signature_only() -> None:
+    assert processor(handle) == (handle, ViewMessageRequestHeader, "default", (), False)
+    assert processor(handle_bare, "admin").header is None
+    assert processor(handle, header=TopicRequestHeader).header is TopicRequestHeader

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.stores import config_from_properties
 from tests.golden_stores import GOLDEN, open_golden, read_manifest
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
@@ -26,6 +25,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.reader import GetStatus
+from wakelog.storage.settings_text import read_settings
 
 NOW_MS = 1_800_000_000_000
 MEMORY_BYTES = 8 << 30
@@ -85,7 +85,7 @@ class Golden:
 
 
 def config_of(manifest: dict[str, Any], root: Path) -> StoreConfig:
-    return config_from_properties({**manifest["brokerConfig"], "storePathRootDir": str(root)})
+    return read_settings(StoreConfig, {**manifest["brokerConfig"], "storePathRootDir": str(root)})
 
 
 def digests(root: Path) -> dict[str, str]:

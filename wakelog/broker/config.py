@@ -151,74 +151,32 @@ def check_range(key: str, value: object) -> None:
 
 
 _DEFAULTS_WITHOUT_EFFECT = """
-    adminBrokerThreadPoolNums=16
-    autoDeleteUnusedStats=false
-    channelNotActiveInterval=60000
-    clientAsyncSemaphoreValue=65535
-    clientCallbackExecutorThreads=1
-    clientChannelMaxIdleTimeSeconds=120
-    clientCloseSocketIfTimeout=true
-    clientManageThreadPoolNums=32
-    clientOnewaySemaphoreValue=65535
-    clientPooledByteBufAllocatorEnable=false
-    clientSocketRcvBufSize=0
-    clientSocketSndBufSize=0
-    clientWorkerThreads=4
-    commercialBaseCount=1
-    commercialBigCount=1
-    commercialEnable=true
-    commercialTimerCount=1
-    commercialTransCount=1
-    connectTimeoutMillis=3000
-    consumerFallbehindThreshold=17179869184
-    consumerManageThreadPoolNums=32
-    debugLockEnable=false
-    disableConsumeIfConsumerReadSlowly=false
-    enableDetailStat=true
-    endTransactionThreadPoolNums=10
-    fetchNamesrvAddrByAddressServer=false
-    filterServerNums=0
-    flushCommitLogTimed=true
-    flushConsumerOffsetHistoryInterval=60000
-    flushLeastPagesWhenWarmMapedFile=4096
-    heartbeatThreadPoolNums=1
-    highSpeedMode=false
-    isEnableBatchPush=false
-    isolateLogEnable=false
-    maxDelayTime=40
-    messageStorePlugIn=
-    processReplyMessageThreadPoolNums=18
-    pullMessageThreadPoolNums=18
-    putMessageFutureThreadPoolNums=1
-    putMsgIndexHightWater=600000
-    putThreadPoolQueueCapacity=10000
-    queryMessageThreadPoolNums=9
-    rocketmqHome=
-    sendMessageThreadPoolNums=1
-    serverAsyncSemaphoreValue=64
-    serverCallbackExecutorThreads=0
-    serverOnewaySemaphoreValue=256
-    serverPooledByteBufAllocatorEnable=true
-    serverSelectorThreads=3
-    serverSocketRcvBufSize=0
-    serverSocketSndBufSize=0
-    serverWorkerThreads=8
-    storeReplyMessageEnable=true
-    transactionCheckInterval=60000
-    transactionCheckMax=15
-    transactionTimeOut=6000
-    transferMsgByHeap=true
-    useEpollNativeSelector=false
-    useReentrantLockWhenPutMessage=true
-    useTLS=false
-    warmMapedFileEnable=false
-    writeBufferHighWaterMark=0
-    writeBufferLowWaterMark=0
+    adminBrokerThreadPoolNums=16 autoDeleteUnusedStats=false channelNotActiveInterval=60000
+    clientAsyncSemaphoreValue=65535 clientCallbackExecutorThreads=1
+    clientChannelMaxIdleTimeSeconds=120 clientCloseSocketIfTimeout=true
+    clientManageThreadPoolNums=32 clientOnewaySemaphoreValue=65535
+    clientPooledByteBufAllocatorEnable=false clientSocketRcvBufSize=0 clientSocketSndBufSize=0
+    clientWorkerThreads=4 commercialBaseCount=1 commercialBigCount=1 commercialEnable=true
+    commercialTimerCount=1 commercialTransCount=1 connectTimeoutMillis=3000
+    consumerFallbehindThreshold=17179869184 consumerManageThreadPoolNums=32
+    debugLockEnable=false disableConsumeIfConsumerReadSlowly=false enableDetailStat=true
+    endTransactionThreadPoolNums=10 fetchNamesrvAddrByAddressServer=false filterServerNums=0
+    flushCommitLogTimed=true flushConsumerOffsetHistoryInterval=60000
+    flushLeastPagesWhenWarmMapedFile=4096 heartbeatThreadPoolNums=1 highSpeedMode=false
+    isEnableBatchPush=false isolateLogEnable=false maxDelayTime=40 messageStorePlugIn=
+    processReplyMessageThreadPoolNums=18 pullMessageThreadPoolNums=18
+    putMessageFutureThreadPoolNums=1 putMsgIndexHightWater=600000
+    putThreadPoolQueueCapacity=10000 queryMessageThreadPoolNums=9 rocketmqHome=
+    sendMessageThreadPoolNums=1 serverAsyncSemaphoreValue=64 serverCallbackExecutorThreads=0
+    serverOnewaySemaphoreValue=256 serverPooledByteBufAllocatorEnable=true
+    serverSelectorThreads=3 serverSocketRcvBufSize=0 serverSocketSndBufSize=0
+    serverWorkerThreads=8 storeReplyMessageEnable=true transactionCheckInterval=60000
+    transactionCheckMax=15 transactionTimeOut=6000 transferMsgByHeap=true
+    useEpollNativeSelector=false useReentrantLockWhenPutMessage=true useTLS=false
+    warmMapedFileEnable=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 
-DEFAULTS_WITHOUT_EFFECT = dict(
-    line.strip().split("=", 1) for line in _DEFAULTS_WITHOUT_EFFECT.strip().splitlines()
-)
+DEFAULTS_WITHOUT_EFFECT = dict(pair.split("=") for pair in _DEFAULTS_WITHOUT_EFFECT.split())
 """What 4.9.3 shows for keys that the file does not have."""
 
 _WITHOUT_DEFAULT = """

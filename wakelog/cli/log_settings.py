@@ -14,10 +14,11 @@ from pathlib import Path
 from posixpath import abspath, basename, dirname, expanduser, isdir, join
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.broker.config_file import BrokerSettings, parse_properties, read_broker_conf
+from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.broker.names import LMQ_PREFIX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.paths import is_index_name, parse_offset_name
+from wakelog.storage.settings_text import parse_properties
 
 _INDEX_HEADER_BYTES = 40
 _INDEX_BYTES_PER_SLOT = 4 + 4 * 20  # 4.9.3's shape: four entries a slot

@@ -13,10 +13,11 @@ from typing import Final
 import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
-from wakelog.nameserver.config import BODY_BYTES_MAX, NameServerConfig, config_text, update_config
+from wakelog.nameserver.config import NameServerConfig, update_config
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
-from wakelog.network.request import Processor, Request
+from wakelog.nameserver.topic_queues import TopicQueues
+from wakelog.network.request import Processor, Request, processor
 from wakelog.protocol.bodies import (
     DataVersion,
     KVTable,
@@ -40,6 +41,7 @@ from wakelog.protocol.headers.name_server import (
 )
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.register_broker import body_checksum, decode_register_broker
+from wakelog.storage.settings_text import decode_settings, settings_of, settings_text
 
 
 class NameServerState(msgspec.Struct, frozen=True):
@@ -165,11 +167,20 @@ def get_topics_by_cluster(
     return request.success(body=encode_body(topics))
 
 
+def get_system_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
+    """Return the topics named after clusters and brokers (code 304)."""
+    return request.success(body=encode_body(state.routes.system_topics()))
+
+
 def _topic_list(
-    find: Callable[[RouteTable], TopicList],
+    find: Callable[[TopicQueues], set[str]],
 ) -> Callable[[NameServerState, Request[None]], RemotingCommand]:
-    """Return the handler of a code that has no header and is answered with a TopicList."""
-    return lambda state, request: request.success(body=encode_body(find(state.routes)))
+    """Return the handler of a code that asks for topics of one kind."""
+
+    def get_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
+        return request.success(body=encode_body(TopicList(find(state.routes.topics))))
+
+    return get_topics
 
 
 def update_name_server_config(state: NameServerState, request: Request[None]) -> RemotingCommand:
@@ -178,14 +189,7 @@ def update_name_server_config(state: NameServerState, request: Request[None]) ->
     The remark names the keys that were ignored. If none was applied the code is 1, because mqadmin
     shows the remark of an error only.
     """
-    body = request.command.body
-    if len(body) > BODY_BYTES_MAX:
-        return request.refusal(ResponseCode.SYSTEM_ERROR, f"a configuration of {len(body)} bytes")
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return request.refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error")
-    update = update_config(state.config, text)
+    update = update_config(state.config, decode_settings(request.command.body))
     if not update.ignored:
         return request.success()
     code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
@@ -195,7 +199,7 @@ def update_name_server_config(state: NameServerState, request: Request[None]) ->
 
 def get_name_server_config(state: NameServerState, request: Request[None]) -> RemotingCommand:
     """Return every key with its value (code 319)."""
-    return request.success(body=config_text(state.config).encode())
+    return request.success(body=settings_text(settings_of(state.config)).encode())
 
 
 def query_data_version(
@@ -221,36 +225,28 @@ def add_write_perm(
 
 
 PROCESSORS: Final[dict[int, Processor]] = {
-    RequestCode.PUT_KV_CONFIG: Processor(put_kv_config, PutKVConfigRequestHeader),
-    RequestCode.GET_KV_CONFIG: Processor(get_kv_config, KVConfigKeyRequestHeader),
-    RequestCode.DELETE_KV_CONFIG: Processor(delete_kv_config, KVConfigKeyRequestHeader),
-    RequestCode.REGISTER_BROKER: Processor(register_broker, RegisterBrokerRequestHeader),
-    RequestCode.UNREGISTER_BROKER: Processor(unregister_broker, BrokerIdentityRequestHeader),
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: Processor(get_route, TopicRequestHeader),
-    RequestCode.GET_BROKER_CLUSTER_INFO: Processor(get_cluster_info),
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: Processor(wipe_write_perm, BrokerNameRequestHeader),
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Processor(
-        _topic_list(lambda routes: TopicList(set(routes.topics)))
+    RequestCode.PUT_KV_CONFIG: processor(put_kv_config),
+    RequestCode.GET_KV_CONFIG: processor(get_kv_config),
+    RequestCode.DELETE_KV_CONFIG: processor(delete_kv_config),
+    RequestCode.REGISTER_BROKER: processor(register_broker),
+    RequestCode.UNREGISTER_BROKER: processor(unregister_broker),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: processor(get_route),
+    RequestCode.GET_BROKER_CLUSTER_INFO: processor(get_cluster_info),
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: processor(wipe_write_perm),
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: processor(_topic_list(set)),
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: processor(delete_topic),
+    RequestCode.GET_KVLIST_BY_NAMESPACE: processor(get_kv_list),
+    RequestCode.GET_TOPICS_BY_CLUSTER: processor(get_topics_by_cluster),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: processor(get_system_topics),
+    RequestCode.GET_UNIT_TOPIC_LIST: processor(_topic_list(TopicQueues.unit_topics)),
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: processor(_topic_list(TopicQueues.unit_sub_topics)),
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: processor(
+        _topic_list(TopicQueues.unit_sub_not_unit_topics)
     ),
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: Processor(delete_topic, TopicRequestHeader),
-    RequestCode.GET_KVLIST_BY_NAMESPACE: Processor(get_kv_list, GetKVListByNamespaceRequestHeader),
-    RequestCode.GET_TOPICS_BY_CLUSTER: Processor(
-        get_topics_by_cluster, GetTopicsByClusterRequestHeader
-    ),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Processor(_topic_list(RouteTable.system_topics)),
-    RequestCode.GET_UNIT_TOPIC_LIST: Processor(
-        _topic_list(lambda routes: TopicList(routes.topics.unit_topics()))
-    ),
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: Processor(
-        _topic_list(lambda routes: TopicList(routes.topics.unit_sub_topics()))
-    ),
-    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: Processor(
-        _topic_list(lambda routes: TopicList(routes.topics.unit_sub_not_unit_topics()))
-    ),
-    RequestCode.UPDATE_NAMESRV_CONFIG: Processor(update_name_server_config),
-    RequestCode.GET_NAMESRV_CONFIG: Processor(get_name_server_config),
-    RequestCode.QUERY_DATA_VERSION: Processor(query_data_version, BrokerIdentityRequestHeader),
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: Processor(add_write_perm, BrokerNameRequestHeader),
+    RequestCode.UPDATE_NAMESRV_CONFIG: processor(update_name_server_config),
+    RequestCode.GET_NAMESRV_CONFIG: processor(get_name_server_config),
+    RequestCode.QUERY_DATA_VERSION: processor(query_data_version),
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: processor(add_write_perm),
 }
 """Every request that a name server handles."""
 

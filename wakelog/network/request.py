@@ -13,7 +13,7 @@ org.apache.rocketmq.acl.common.Permission (4.9.3).
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -84,3 +84,21 @@ class Processor(NamedTuple):
     lane: str = "default"
     access: tuple[Access, ...] = ()
     reads_queues: bool = False
+
+
+def processor(
+    handle: Callable[..., Any],
+    lane: str = "default",
+    *access: Access,
+    header: type[Header] | None = None,
+    reads_queues: bool = False,
+) -> Processor:
+    """Make a row.
+
+    header: for a handler of several types; else the one that the handler is annotated with, as in
+        ``request: Request[PullMessageRequestHeader]``.
+    """
+    if header is None:
+        (annotated,) = get_args(handle.__annotations__["request"])
+        header = None if annotated is type(None) else annotated
+    return Processor(handle, header, lane, access, reads_queues)

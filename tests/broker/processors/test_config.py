@@ -7,19 +7,14 @@ import msgspec
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, settings
-from wakelog.broker.config import KEYS_WITHOUT_EFFECT, BrokerConfig
-from wakelog.broker.config_file import all_settings, parse_properties
+from wakelog.broker.config import KEYS_WITHOUT_EFFECT, BrokerConfig, check_range
+from wakelog.broker.config_file import all_settings
 from wakelog.broker.decision import RegisterBroker
-from wakelog.broker.processors.config import (
-    BODY_BYTES_MAX,
-    LIVE_KEYS,
-    properties_text,
-    update_config,
-)
+from wakelog.broker.processors.config import LIVE_KEYS
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.settings_text import BODY_BYTES_MAX, parse_properties, update_settings
 
 MakeHarness = Callable[..., Harness]
 
@@ -106,9 +101,8 @@ EVERY_KEY = sorted(
 @pytest.mark.parametrize("key", sorted(set(EVERY_KEY) - LIVE_KEYS))
 def test_a_key_that_is_not_live_changes_nothing(key: str) -> None:
     before = settings()
-    update = update_config(before.broker, f"{key}=1")
-    assert update.applied == ()
-    assert update.ignored == (key,)
+    update = update_settings(before.broker, {key: "1"}, LIVE_KEYS, check_range)
+    assert update == ((), (key,))
     assert all_settings(before) == all_settings(settings())
 
 
@@ -124,27 +118,5 @@ def test_a_live_key_is_a_number_or_a_switch_and_is_taken(key: str) -> None:
     field = next(f for f in msgspec.structs.fields(config) if f.encode_name == key)
     assert field.type in (int, bool)
     given, expected = ("false", False) if field.type is bool else ("7", 7)
-    assert update_config(config, f"{key}={given}").applied == (key,)
+    assert update_settings(config, {key: given}, LIVE_KEYS, check_range).applied == (key,)
     assert getattr(config, field.name) == expected
-
-
-def test_what_is_live_is_applied_and_the_rest_named() -> None:
-    config = settings().broker
-    update = update_config(config, "traceOn=false\nrocketmqHome=/evil\nnonsense=1\n")
-    assert update.applied == ("traceOn",)
-    assert update.ignored == ("nonsense", "rocketmqHome")
-    assert config.trace_on is False
-
-
-@pytest.mark.parametrize(
-    "text", ["traceOn=false\nbrokerPermission=x", "traceOn=false\nbrokerPermission=99"]
-)
-def test_one_wrong_value_leaves_everything_as_it_was(text: str) -> None:
-    config = settings().broker
-    with pytest.raises(IllegalConfiguration, match="brokerPermission"):
-        update_config(config, text)
-    assert config.trace_on is True
-
-
-def test_the_text_has_one_key_a_line() -> None:
-    assert properties_text({"b": "2", "a": "1"}) == "a=1\nb=2\n"

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.broker.config_file import parse_properties
+from wakelog.storage.settings_text import parse_properties
 
 LOG_PATH_KEYS = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 """Keys that put the commit log elsewhere than into the store; several paths, commas between."""

@@ -38,11 +38,12 @@ from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
 from wakelog.broker.config import DEFAULT_LISTEN_PORT, name_server_addresses
-from wakelog.broker.config_file import BrokerSettings, convert_value, read_broker_conf
+from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.settings_text import convert_value
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
 DEFAULT_STORE = "~/store"  # 4.9.3's storePathRootDir

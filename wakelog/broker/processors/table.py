@@ -34,148 +34,79 @@ from wakelog.broker.processors.topics import (
     get_topic_stats_info,
     update_and_create_topic,
 )
-from wakelog.network.request import Access, Permission, Processor, Resource
+from wakelog.network.request import Access, Permission, Resource, processor
 from wakelog.protocol.codes import RequestCode
-from wakelog.protocol.headers.admin import (
-    CreateTopicRequestHeader,
-    QueryConsumeQueueRequestHeader,
-    TopicRequestHeader,
-)
-from wakelog.protocol.headers.clients import (
-    ConsumerGroupRequestHeader,
-    UnregisterClientRequestHeader,
-)
-from wakelog.protocol.headers.offsets import (
-    QueryConsumerOffsetRequestHeader,
-    QueueRequestHeader,
-    SearchOffsetRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
-)
-from wakelog.protocol.headers.pull import (
-    PullMessageRequestHeader,
-    QueryMessageRequestHeader,
-    ViewMessageRequestHeader,
-)
-from wakelog.protocol.headers.send import (
-    ConsumerSendMsgBackRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-)
+from wakelog.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _PUBLISHES = Access(Permission.PUB, Resource.TOPIC, "topic")
+_PUBLISHES_AGAIN = Access(Permission.PUB, Resource.TOPIC, "origin_topic")
+_RETRIES = Access(Permission.SUB, Resource.GROUP, "group")
 _SUBSCRIBES = Access(Permission.SUB, Resource.TOPIC, "topic")
 _CONSUMES = Access(Permission.SUB, Resource.GROUP, "consumer_group")
-_ADMIN = (Access(Permission.ADMIN, Resource.BROKER),)
+_HEARTBEATS = Access(Permission.SUB, Resource.HEARTBEAT)
+_ADMINISTERS = Access(Permission.ADMIN, Resource.BROKER)
+
+_V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _ROWS = {
-    RequestCode.SEND_MESSAGE: Processor(
-        send_message, SendMessageRequestHeader, Lane.SEND, (_PUBLISHES,)
+    RequestCode.SEND_MESSAGE: processor(send_message, Lane.SEND, _PUBLISHES, header=_V1),
+    RequestCode.SEND_MESSAGE_V2: processor(send_message, Lane.SEND, _PUBLISHES, header=_V2),
+    RequestCode.SEND_BATCH_MESSAGE: processor(send_message, Lane.SEND, header=_V2),
+    RequestCode.CONSUMER_SEND_MSG_BACK: processor(send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES),
+    RequestCode.PULL_MESSAGE: processor(
+        pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True
     ),
-    RequestCode.SEND_MESSAGE_V2: Processor(
-        send_message, SendMessageRequestHeaderV2, Lane.SEND, (_PUBLISHES,)
+    RequestCode.QUERY_MESSAGE: processor(query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True),
+    RequestCode.VIEW_MESSAGE_BY_ID: processor(view_message_by_id, Lane.QUERY),
+    RequestCode.HEART_BEAT: processor(heartbeat, Lane.HEARTBEAT, _HEARTBEATS),
+    RequestCode.UNREGISTER_CLIENT: processor(unregister_client, Lane.CLIENT_MANAGE, _CONSUMES),
+    RequestCode.CHECK_CLIENT_CONFIG: processor(check_client_config, Lane.CLIENT_MANAGE),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: processor(
+        get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES
     ),
-    RequestCode.SEND_BATCH_MESSAGE: Processor(send_message, SendMessageRequestHeaderV2, Lane.SEND),
-    RequestCode.CONSUMER_SEND_MSG_BACK: Processor(
-        send_back,
-        ConsumerSendMsgBackRequestHeader,
-        Lane.SEND,
-        (
-            Access(Permission.PUB, Resource.TOPIC, "origin_topic"),
-            Access(Permission.SUB, Resource.GROUP, "group"),
-        ),
+    RequestCode.UPDATE_CONSUMER_OFFSET: processor(
+        update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES
     ),
-    RequestCode.PULL_MESSAGE: Processor(
-        pull_message,
-        PullMessageRequestHeader,
-        Lane.PULL,
-        (_SUBSCRIBES, _CONSUMES),
-        reads_queues=True,
+    RequestCode.QUERY_CONSUMER_OFFSET: processor(query_consumer_offset, Lane.CONSUMER_MANAGE),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: processor(
+        update_and_create_topic, Lane.ADMIN, _ADMINISTERS
     ),
-    RequestCode.QUERY_MESSAGE: Processor(
-        query_message, QueryMessageRequestHeader, Lane.QUERY, (_SUBSCRIBES,), reads_queues=True
+    RequestCode.GET_ALL_TOPIC_CONFIG: processor(get_all_topic_config, Lane.ADMIN),
+    RequestCode.GET_TOPIC_STATS_INFO: processor(
+        get_topic_stats_info, Lane.ADMIN, reads_queues=True
     ),
-    RequestCode.VIEW_MESSAGE_BY_ID: Processor(
-        view_message_by_id, ViewMessageRequestHeader, Lane.QUERY
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
+        update_and_create_group, Lane.ADMIN, _ADMINISTERS
     ),
-    RequestCode.HEART_BEAT: Processor(
-        heartbeat, None, Lane.HEARTBEAT, (Access(Permission.SUB, Resource.HEARTBEAT),)
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(get_all_groups, Lane.ADMIN),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: processor(get_consumer_connections, Lane.ADMIN),
+    RequestCode.UPDATE_BROKER_CONFIG: processor(update_broker_config, Lane.ADMIN, _ADMINISTERS),
+    RequestCode.GET_BROKER_CONFIG: processor(get_broker_config, Lane.ADMIN),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: processor(
+        search_offset_by_timestamp, Lane.ADMIN, reads_queues=True
     ),
-    RequestCode.UNREGISTER_CLIENT: Processor(
-        unregister_client, UnregisterClientRequestHeader, Lane.CLIENT_MANAGE, (_CONSUMES,)
-    ),
-    RequestCode.CHECK_CLIENT_CONFIG: Processor(check_client_config, None, Lane.CLIENT_MANAGE),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Processor(
-        get_consumer_list, ConsumerGroupRequestHeader, Lane.CONSUMER_MANAGE, (_CONSUMES,)
-    ),
-    RequestCode.UPDATE_CONSUMER_OFFSET: Processor(
-        update_consumer_offset,
-        UpdateConsumerOffsetRequestHeader,
-        Lane.CONSUMER_MANAGE,
-        (_CONSUMES, _SUBSCRIBES),
-    ),
-    RequestCode.QUERY_CONSUMER_OFFSET: Processor(
-        query_consumer_offset, QueryConsumerOffsetRequestHeader, Lane.CONSUMER_MANAGE
-    ),
-    RequestCode.UPDATE_AND_CREATE_TOPIC: Processor(
-        update_and_create_topic, CreateTopicRequestHeader, Lane.ADMIN, _ADMIN
-    ),
-    RequestCode.GET_ALL_TOPIC_CONFIG: Processor(get_all_topic_config, None, Lane.ADMIN),
-    RequestCode.GET_TOPIC_STATS_INFO: Processor(
-        get_topic_stats_info, TopicRequestHeader, Lane.ADMIN, reads_queues=True
-    ),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Processor(
-        update_and_create_group, None, Lane.ADMIN, _ADMIN
-    ),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Processor(get_all_groups, None, Lane.ADMIN),
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: Processor(
-        get_consumer_connections, ConsumerGroupRequestHeader, Lane.ADMIN
-    ),
-    RequestCode.UPDATE_BROKER_CONFIG: Processor(update_broker_config, None, Lane.ADMIN, _ADMIN),
-    RequestCode.GET_BROKER_CONFIG: Processor(get_broker_config, None, Lane.ADMIN),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Processor(
-        search_offset_by_timestamp, SearchOffsetRequestHeader, Lane.ADMIN, reads_queues=True
-    ),
-    RequestCode.GET_MAX_OFFSET: Processor(
-        get_max_offset, QueueRequestHeader, Lane.ADMIN, reads_queues=True
-    ),
-    RequestCode.GET_MIN_OFFSET: Processor(get_min_offset, QueueRequestHeader, Lane.ADMIN),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: Processor(
-        get_earliest_store_time, QueueRequestHeader, Lane.ADMIN
-    ),
-    RequestCode.QUERY_CONSUME_QUEUE: Processor(
-        query_consume_queue, QueryConsumeQueueRequestHeader, Lane.ADMIN, reads_queues=True
-    ),
-    RequestCode.LOCK_BATCH_MQ: Processor(lock_queues, None, Lane.ADMIN),
-    RequestCode.UNLOCK_BATCH_MQ: Processor(unlock_queues, None, Lane.ADMIN),
+    RequestCode.GET_MAX_OFFSET: processor(get_max_offset, Lane.ADMIN, reads_queues=True),
+    RequestCode.GET_MIN_OFFSET: processor(get_min_offset, Lane.ADMIN),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: processor(get_earliest_store_time, Lane.ADMIN),
+    RequestCode.QUERY_CONSUME_QUEUE: processor(query_consume_queue, Lane.ADMIN, reads_queues=True),
+    RequestCode.LOCK_BATCH_MQ: processor(lock_queues, Lane.ADMIN),
+    RequestCode.UNLOCK_BATCH_MQ: processor(unlock_queues, Lane.ADMIN),
 }
 
-PROCESSORS: dict[int, Processor] = {int(code): row for code, row in _ROWS.items()}
+PROCESSORS = {int(code): row for code, row in _ROWS.items()}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
 
-NAME_SERVER_CODES = frozenset(
-    {
-        RequestCode.PUT_KV_CONFIG,
-        RequestCode.GET_KV_CONFIG,
-        RequestCode.DELETE_KV_CONFIG,
-        RequestCode.REGISTER_BROKER,
-        RequestCode.UNREGISTER_BROKER,
-        RequestCode.GET_ROUTEINFO_BY_TOPIC,
-        RequestCode.GET_BROKER_CLUSTER_INFO,
-        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-        RequestCode.DELETE_TOPIC_IN_NAMESRV,
-        RequestCode.GET_KVLIST_BY_NAMESPACE,
-        RequestCode.GET_TOPICS_BY_CLUSTER,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-        RequestCode.GET_UNIT_TOPIC_LIST,
-        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
-        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-        RequestCode.UPDATE_NAMESRV_CONFIG,
-        RequestCode.GET_NAMESRV_CONFIG,
-        RequestCode.QUERY_DATA_VERSION,
-        RequestCode.ADD_WRITE_PERM_OF_BROKER,
-    }
-)
+_NAME_SERVER_CODES = """
+    PUT_KV_CONFIG GET_KV_CONFIG DELETE_KV_CONFIG GET_KVLIST_BY_NAMESPACE
+    REGISTER_BROKER UNREGISTER_BROKER QUERY_DATA_VERSION
+    GET_ROUTEINFO_BY_TOPIC GET_BROKER_CLUSTER_INFO DELETE_TOPIC_IN_NAMESRV
+    WIPE_WRITE_PERM_OF_BROKER ADD_WRITE_PERM_OF_BROKER
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER GET_TOPICS_BY_CLUSTER GET_SYSTEM_TOPIC_LIST_FROM_NS
+    GET_UNIT_TOPIC_LIST GET_HAS_UNIT_SUB_TOPIC_LIST GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
+    UPDATE_NAMESRV_CONFIG GET_NAMESRV_CONFIG
+"""
+
+NAME_SERVER_CODES = frozenset(RequestCode[name] for name in _NAME_SERVER_CODES.split())
 """Codes that only a name server handles. A broker that gets one was mistaken for a name server."""
 
 _NAMES = {int(code): code.name for code in RequestCode}
