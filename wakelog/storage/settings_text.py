@@ -1,10 +1,9 @@
 """Settings as text: Java properties, values by 4.9.3's keys, and the change of live settings.
 
-The admin codes that change a running broker (25) or name server (318) change only live keys: those
-that are read again at every use, no path, command, address or name. 4.9.3 accepts any key: hence
-CVE-2023-33246 (a start script run from a changed home) and CVE-2023-37582 (a file written to a
-changed path). A change lasts until the program stops. 4.9.3 rewrites its configuration file, which
-opened the second hole.
+Codes 25 and 318 change a running broker or name server, until it stops. They change only live keys,
+which are read again at every use. No path, command, address or name is among them. 4.9.3 accepts
+any key: hence CVE-2023-33246 (a start script run from a changed home) and CVE-2023-37582 (a file
+written to a changed path). 4.9.3 also rewrites its file, which opened the second hole.
 
 Source: org.apache.rocketmq.common.Configuration, MixAll.properties2Object (4.9.3).
 """
