@@ -6,6 +6,7 @@ queue's end, and puts the keys of one message into the index twice; both are lef
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import stored_filters
-from wakelog.storage.durability.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.kernels.kernels import Kernels
@@ -65,8 +65,7 @@ def test_units_torn_by_a_crash_are_made_again(kernels: Kernels | None, tmp_path:
     (store / "abort").touch()
     # Recovery goes back by three seconds, which is most of what this store holds.
     later_ms = max(message["storeTimestamp"] for message in manifest["messages"]) + 3_000
-    checkpoint = encode_checkpoint(CheckpointTimes(later_ms, later_ms, later_ms))
-    (store / "checkpoint").write_bytes(checkpoint)
+    (store / "checkpoint").write_bytes(struct.pack(">qqq4072x", later_ms, later_ms, later_ms))
     torn = 0
     for path in sorted((store / "consumequeue_ext").rglob("0*2048")):
         data = bytearray(path.read_bytes())

@@ -352,6 +352,18 @@ class FileSystem:
         return os.stat(path).st_mtime_ns // 1_000_000
 
 
+@contextlib.contextmanager
+def opened(
+    fs: FileSystem, path: str, *, create: bool = False, read_only: bool = False
+) -> Iterator[int]:
+    """Open a file for the block. Raises: OSError."""
+    fd = fs.open(path, create=create, read_only=read_only)
+    try:
+        yield fd
+    finally:
+        fs.close(fd)
+
+
 def pread_from_disk(fs: FileSystem, fd: int, length: int) -> bytes:
     """Return the front of a file as the disk has it, whatever the page cache shows.
 
@@ -368,13 +380,10 @@ def write_synced(fs: FileSystem, path: str, data: Buffer) -> None:
 
     Raises: OSError.
     """
-    fd = fs.open(path, create=True)
-    try:
+    with opened(fs, path, create=True) as fd:
         fs.truncate(fd, 0)
         fs.pwrite(fd, data, 0)
         fs.sync(fd)
-    finally:
-        fs.close(fd)
 
 
 def replace_file(fs: FileSystem, path: str, data: Buffer, *, temporary_path: str) -> None:
@@ -389,13 +398,10 @@ def read_file(fs: FileSystem, path: str, length_max: int) -> bytes | None:
     """Return up to `length_max` bytes of a file, None if there is none. Raises: StoreFailed."""
     with store_errors(path, "read"):
         try:
-            fd = fs.open(path, read_only=True)
+            with opened(fs, path, read_only=True) as fd:
+                return fs.pread(fd, length_max, 0)
         except FileNotFoundError:
             return None
-        try:
-            return fs.pread(fd, length_max, 0)
-        finally:
-            fs.close(fd)
 
 
 def names_in(fs: FileSystem, directory: str) -> list[str]:
@@ -412,12 +418,8 @@ def names_in(fs: FileSystem, directory: str) -> list[str]:
 
 def size_of(fs: FileSystem, path: str) -> int:
     """Return the length of a file by its name. Raises: OSError."""
-    fd = fs.open(path, read_only=True)
-    try:
-        with naming(path):
-            return fs.size(fd)
-    finally:
-        fs.close(fd)
+    with naming(path), opened(fs, path, read_only=True) as fd:
+        return fs.size(fd)
 
 
 @contextlib.contextmanager

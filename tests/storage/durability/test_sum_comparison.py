@@ -14,7 +14,7 @@ from tests.storage.durability.summed_segments import (
     segment_path,
     segments,
 )
-from wakelog.storage.durability.sum_keeper import ChangedBlock, Scrub, compare_sums
+from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums
 
 
 @settings(max_examples=30)
@@ -56,18 +56,3 @@ def test_a_segment_that_is_removed_meanwhile_is_passed_over() -> None:
     fd = fs.open(segment_path(0), create=True)
     fs.close(fd)
     assert all(isinstance(one, int) for one in compared)
-
-
-def test_a_scrub_goes_round() -> None:
-    fs = segments(1)
-    cover_up_to(fs, SEGMENT_BYTES)
-    change(fs, 3 * BLOCK_BYTES)
-    scrub = Scrub(fs, CONFIG)
-    assert scrub.step(2 * BLOCK_BYTES) == ([], False)
-    assert scrub.step(2 * BLOCK_BYTES) == (
-        [ChangedBlock(3 * BLOCK_BYTES, 4 * BLOCK_BYTES)],
-        False,
-    )
-    assert scrub.step(SEGMENT_BYTES) == ([], True)
-    assert (scrub.rounds_count, scrub.compared_bytes) == (1, SEGMENT_BYTES)
-    assert len(scrub.step(2 * SEGMENT_BYTES)[0]) == 1

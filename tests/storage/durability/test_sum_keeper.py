@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 
-from tests.fakes.logs import SEGMENT_BYTES, small_config
+from tests.fakes.logs import SEGMENT_BYTES, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.storage.durability.summed_segments import CONFIG, change, segment_path, segments
 from wakelog.storage.durability.sum_keeper import (
+    COMPARE_BYTES,
     FAILED_PAUSE_MS,
     IDLE_PAUSE_MS,
     ROUND_PAUSE_MS,
@@ -48,6 +49,22 @@ def test_a_changed_block_is_reported_once() -> None:
     assert keeper.statistics()[2:4] == (2, 1)
     (line,) = keeper.news
     assert "[128, 256)" in line and "wakelog log verify" in line
+
+
+def test_a_round_is_compared_piece_by_piece() -> None:
+    segment_bytes = 4 * COMPARE_BYTES
+    fs = MemoryFileSystem()
+    write_file(fs, segment_path(0), bytes(segment_bytes))
+    durable(fs, segment_bytes)
+    config = small_config(commit_log_file_bytes=segment_bytes, scrub_bytes_per_second=1 << 30)
+    keeper = SumKeeper(fs, config)
+    keeper.step(0)
+    change(fs, 200)
+    for piece in range(1, 5):
+        keeper.step(piece * 1000)
+        assert keeper.statistics()[1:4] == (piece * COMPARE_BYTES, 0, 1)
+    keeper.step(5000)
+    assert keeper.statistics()[1:4] == (segment_bytes, 1, 1)
 
 
 def test_comparing_can_be_turned_off() -> None:

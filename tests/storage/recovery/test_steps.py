@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import struct
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.durability.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.durability.sum_keeper import SumWriter, compare_sums
@@ -58,8 +58,7 @@ class CrashedStore:
         self.store.close(dispatch_behind_bytes=0 if clean else 1)
         if not clean:
             times = {"physic_ms": 0, "logics_ms": 0, "index_ms": 0} | times
-            checkpoint = encode_checkpoint(CheckpointTimes(**times))
-            write_file(self.fs, CONFIG.paths.checkpoint, checkpoint)
+            write_file(self.fs, CONFIG.paths.checkpoint, struct.pack(">qqq4072x", *times.values()))
             if not watermark:
                 self.fs.unlink(CONFIG.paths.watermark)
 
@@ -160,7 +159,7 @@ def test_a_record_whose_properties_were_never_written_ends_the_log() -> None:
     (whole,) = put(store, b"b" * 340, properties_text="KEYS\x01" + "k" * 100)
     (torn,) = put(store, b"b" * 340, properties_text="KEYS\x01" + "k" * 100)
     store.close(dispatch_behind_bytes=1)
-    write_file(fs, CONFIG.paths.checkpoint, encode_checkpoint(CheckpointTimes()))
+    write_file(fs, CONFIG.paths.checkpoint, bytes(4096))
     fs.unlink(CONFIG.paths.watermark)
     border = torn.physical_offset_end - torn.physical_offset_end % 512
     assert border > torn.physical_offset_end - 100

@@ -1,21 +1,13 @@
 """The checkpoint file: how far, in store time, log, queues and index are known to be durable.
 
-4096 bytes, big endian, the rest zero. These positions are on disk and never change.
-
-    offset  width  field
-    0       8      physic: store time of the last message of the log that is durable, ms
-    8       8      logics: store time of the last message whose queue entry is durable, ms
-    16      8      index: store time up to which index files are full and durable, ms
-    24      4072   zero
-
-After a crash 4.9.3 starts at the segment whose first message is not younger than the lower of the
-first two, minus 3 s. wakelog goes by offsets (`watermark.py`, `dispatched.py`) and falls back to
-these times. Each field has one writer, which writes only its own eight bytes: Flush the first,
-Reput the others. A start lowers the second to where dispatch begins again, before Reput runs.
+docs/formats/checkpoint.md has its layout, which never changes. wakelog recovers by offsets
+(`watermark.py`, `dispatched.py`) and falls back to these times. Each field has one writer, which
+writes only its own eight bytes: Flush the first, Reput the others. A start lowers the second to
+where dispatch begins again, before Reput runs.
 
 Invariant: a field is written after the data it describes was synced; it may lag, never lead.
 
-Source: org.apache.rocketmq.store.StoreCheckpoint (4.9.3). The same in docs/formats/checkpoint.md
+Source: org.apache.rocketmq.store.StoreCheckpoint (4.9.3).
 """
 
 from __future__ import annotations
@@ -40,7 +32,7 @@ _FIELDS = struct.Struct(">qqq")
 
 
 class CheckpointTimes(msgspec.Struct, frozen=True):
-    """The three times of a checkpoint."""
+    """The three times of a checkpoint, in their order on disk."""
 
     physic_ms: int = 0
     logics_ms: int = 0
@@ -58,7 +50,7 @@ class CheckpointTimes(msgspec.Struct, frozen=True):
 
 
 class Checkpoint:
-    """The checkpoint file, open for one process's fields."""
+    """The checkpoint file, open for one process's fields. Its methods raise StoreFailed."""
 
     __slots__ = ("_fd", "_fs", "_path")
 
@@ -76,24 +68,24 @@ class Checkpoint:
                 fs.sync_directory(dirname(path))
 
     def read(self) -> CheckpointTimes:
-        """Return the times as they are in the file now. Raises: StoreFailed."""
+        """Return the times as they are in the file now."""
         with store_errors(self._path, "read"):
             return decode_checkpoint(self._fs.pread(self._fd, _FIELDS.size, 0))
 
     def set_physic(self, store_timestamp_ms: int) -> None:
-        """Note a durable message of the log; call after its sync. Raises: StoreFailed."""
+        """Note a durable message of the log; call after its sync."""
         self._set(PHYSIC_POSITION, store_timestamp_ms)
 
     def set_logics(self, store_timestamp_ms: int) -> None:
-        """Note a durable queue entry; call after its sync. Raises: StoreFailed."""
+        """Note a durable queue entry; call after its sync."""
         self._set(LOGICS_POSITION, store_timestamp_ms)
 
     def set_index(self, store_timestamp_ms: int) -> None:
-        """Note a full and durable index file; call after its sync. Raises: StoreFailed."""
+        """Note a full and durable index file; call after its sync."""
         self._set(INDEX_POSITION, store_timestamp_ms)
 
     def sync(self) -> None:
-        """Make the times durable. Raises: StoreFailed."""
+        """Make the times durable."""
         with store_errors(self._path, "sync"):
             self._fs.datasync(self._fd)
 
@@ -112,12 +104,6 @@ def read_times(fs: FileSystem, path: str) -> CheckpointTimes:
     Raises: StoreFailed.
     """
     return decode_checkpoint(read_file(fs, path, _FIELDS.size) or b"")
-
-
-def encode_checkpoint(times: CheckpointTimes) -> bytes:
-    """Build the whole file."""
-    fields = _FIELDS.pack(times.physic_ms, times.logics_ms, times.index_ms)
-    return fields.ljust(CHECKPOINT_BYTES, b"\0")
 
 
 def decode_checkpoint(data: bytes) -> CheckpointTimes:

@@ -20,7 +20,7 @@ from posixpath import dirname
 from typing import Protocol, TypeVar
 
 from wakelog.storage.errors import DamagedStore, store_errors
-from wakelog.storage.file_system import FileSystem, write_synced
+from wakelog.storage.file_system import FileSystem, opened, write_synced
 
 # A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
 TEXT_BYTES_MAX = 1 << 30
@@ -41,7 +41,6 @@ class ConfigFiles:
     __slots__ = ("_broken", "_fs", "_paths")
 
     def __init__(self, fs: FileSystem, paths: ConfigPaths) -> None:
-        """Name the store; nothing is touched."""
         self._fs = fs
         self._paths = paths
         self._broken: set[str] = set()
@@ -93,13 +92,10 @@ class ConfigFiles:
     def _read(self, path: str) -> bytes | None:
         with store_errors(path, "read"):
             try:
-                fd = self._fs.open(path, read_only=True)
+                with opened(self._fs, path, read_only=True) as fd:
+                    size = self._fs.size(fd)
+                    if size > TEXT_BYTES_MAX:
+                        raise ValueError(f"{size} bytes are no configuration")
+                    return self._fs.pread(fd, size, 0)
             except FileNotFoundError:
                 return None
-            try:
-                size = self._fs.size(fd)
-                if size > TEXT_BYTES_MAX:
-                    raise ValueError(f"{size} bytes are no configuration")
-                return self._fs.pread(fd, size, 0)
-            finally:
-                self._fs.close(fd)

@@ -2,17 +2,8 @@
 
 Every queue entry, extension unit and index key of a record that ends at or below the position here
 is on the disk. After a crash dispatch begins there, not at the segment that the checkpoint's times
-lead to. The index is cut there, not checked from its front. 4.9.3 ignores the file. Big endian:
-
-    offset  width  field
-    0       4      magic, "WLDP"
-    4       4      number of the next entry of the newest index file, 0 without one
-    8       8      sequence: the slot with the higher one counts
-    16      8      the position, a physical offset at which a record begins or ends
-    24      8      the newest index file's name, a number of 17 digits; 0 without one
-    32      4      CRC-32 of the 32 bytes before
-
-The second slot, alike, is at 4096, the file 8192 bytes long; `slot_file.py` says how they are used.
+lead to. The index is cut there, not checked from its front. 4.9.3 ignores the file.
+docs/formats/dispatched.md has its layout, `slot_file.py` says how its slots are used.
 
 Invariants:
 - A slot is written after queues and index up to there were synced; it may lag, never lead.
@@ -26,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import closing
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from wakelog.storage.durability.slot_file import SlotFile, SlotFormat, read_slot
 from wakelog.storage.file_system import FileSystem
@@ -42,25 +33,23 @@ class IndexEnd(NamedTuple):
 class DispatchedMark(NamedTuple):
     """One slot."""
 
+    index_entry_next: int = 0
     sequence: int = 0
     physical_offset: int = 0
-    index_end: IndexEnd = IndexEnd()
+    index_name: int = 0
+
+    @property
+    def index_end(self) -> IndexEnd:
+        """Where the index ended."""
+        return IndexEnd(self.index_name, self.index_entry_next)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a writer can have written it."""
+        return min(self) >= 0
 
 
-def _pack(mark: DispatchedMark) -> tuple[Any, ...]:
-    name, entry_next = mark.index_end
-    return entry_next, mark.sequence, mark.physical_offset, name
-
-
-def _unpack(
-    entry_next: int, sequence: int, physical_offset: int, name: int
-) -> DispatchedMark | None:
-    if min(entry_next, sequence, physical_offset, name) < 0:
-        return None
-    return DispatchedMark(sequence, physical_offset, IndexEnd(name, entry_next))
-
-
-SLOTS: Final = SlotFormat(b"WLDP", struct.Struct(">4siqqq"), _pack, _unpack, DispatchedMark())
+SLOTS: Final = SlotFormat(b"WLDP", struct.Struct(">4siqqq"), DispatchedMark)
 
 
 class DispatchedFile(SlotFile[DispatchedMark]):
@@ -80,8 +69,10 @@ class DispatchedFile(SlotFile[DispatchedMark]):
 
         Raises: StoreFailed, StoreFull.
         """
-        if (physical_offset, index_end) != self.reread()[1:]:
-            self._write(physical_offset, index_end)
+        mark = self.reread()
+        if (physical_offset, index_end) != (mark.physical_offset, mark.index_end):
+            name, entry_next = index_end
+            self.write(DispatchedMark(entry_next, mark.sequence + 1, physical_offset, name))
 
     def lower(self, physical_offset: int) -> None:
         """Record that nothing above `physical_offset` is known: the log ends there.
@@ -90,10 +81,7 @@ class DispatchedFile(SlotFile[DispatchedMark]):
         """
         mark = self.reread()
         if physical_offset < mark.physical_offset:
-            self._write(physical_offset, mark.index_end if physical_offset else IndexEnd())
-
-    def _write(self, physical_offset: int, index_end: IndexEnd) -> None:
-        self.write(DispatchedMark(self.mark.sequence + 1, physical_offset, index_end))
+            self.note(physical_offset, mark.index_end if physical_offset else IndexEnd())
 
 
 def read_dispatched(fs: FileSystem, path: str) -> DispatchedMark:

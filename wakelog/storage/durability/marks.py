@@ -15,11 +15,12 @@ neither the file nor the directory, and takes a failed force() for a done one.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from posixpath import dirname
 from typing import Final
 
 from wakelog.storage.errors import store_errors, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.paths import StorePaths
 
 FAILED_SYNC_NAME: Final = "wakelog.failed-sync"
@@ -31,7 +32,6 @@ class AbortFile:
     __slots__ = ("_fs", "_path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
-        """Name the file; nothing is touched."""
         self._fs = fs
         self._path = path
 
@@ -43,11 +43,8 @@ class AbortFile:
         """Make the mark durable. Raises: StoreFailed, StoreFull."""
         with store_errors(self._path, "create"):
             self._fs.make_directories(dirname(self._path))
-            fd = self._fs.open(self._path, create=True)
-            try:
+            with opened(self._fs, self._path, create=True) as fd:
                 self._fs.sync(fd)
-            finally:
-                self._fs.close(fd)
             self._fs.sync_directory(dirname(self._path))
 
     def remove(self) -> None:
@@ -66,7 +63,6 @@ class FailedSyncMark:
     __slots__ = ("_fs", "_path", "_spare")
 
     def __init__(self, fs: FileSystem, paths: StorePaths) -> None:
-        """Name the file; nothing is touched."""
         self._fs = fs
         self._path = f"{paths.root}/{FAILED_SYNC_NAME}"
         self._spare = paths.dispatched
@@ -91,8 +87,5 @@ class FailedSyncMark:
 
     def clear(self) -> None:
         """Remove the mark: derived files were checked. Raises: StoreFailed."""
-        with store_errors(self._path, "remove"):
-            try:
-                self._fs.unlink(self._path)
-            except FileNotFoundError:
-                return
+        with store_errors(self._path, "remove"), suppress(FileNotFoundError):
+            self._fs.unlink(self._path)

@@ -1,11 +1,8 @@
 """Files of two slots, written in turn, so that a torn write leaves the previous content.
 
-    offset  content
-    0       a slot: magic (4 bytes), a word (4), the sequence (8), fields of the file's owner, and
-            the CRC-32 of all that; big endian
-    4096    the second slot, alike, in a page of its own; the file is 8192 bytes long
-
-Of the valid slots the one with the higher sequence counts.
+A slot is a magic, the fields of the file's owner, and the CRC-32 of all that; big endian. Of the
+valid slots the one with the higher sequence counts. `SlotFile` has each slot in a page of its own,
+so that no write of one can tear the other.
 
 Invariants:
 - A slot is written by one write within a sector, and is durable when `write` returns.
@@ -28,7 +25,6 @@ from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import FileSystem, pread_from_disk, read_file
 
 SLOT_POSITIONS: Final = (0, 4096)
-"""Pages of their own, so that no write of one can tear the other."""
 SLOT_FILE_BYTES: Final = 8192
 SEQUENCE_MAX: Final = 1 << 62
 """No file is written so often. A slot at or above it is no slot of ours, and counts as none."""
@@ -37,11 +33,17 @@ _CRC: Final = struct.Struct(">I")
 
 
 class Slot(Protocol):
-    """The content of a slot."""
+    """The fields of a slot after the magic, in their order on disk. A NamedTuple is one."""
 
     @property
     def sequence(self) -> int:
         """Higher by one with each write; 0 if nothing was written yet."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a writer can have written these fields."""
+
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 SlotT = TypeVar("SlotT", bound=Slot)
@@ -49,45 +51,50 @@ SlotT = TypeVar("SlotT", bound=Slot)
 
 @dataclass(frozen=True)
 class SlotFormat(Generic[SlotT]):
-    """The layout of an owner's slot."""
+    """The layout of an owner's slot.
+
+    fields: the magic, then those of the slot. make: builds a slot; without arguments, that of a
+    file without a valid one. positions: where the two slots lie.
+    """
 
     magic: bytes
     fields: struct.Struct
-    """Magic, word, sequence and the owner's fields."""
-    pack: Callable[[SlotT], tuple[Any, ...]]
-    """Return the fields after the magic."""
-    unpack: Callable[..., SlotT | None]
-    """Build a slot from the fields after the magic; None if they are impossible."""
-    nothing: SlotT
-    """The content of a file without a valid slot."""
+    make: Callable[..., SlotT]
+    positions: tuple[int, int] = SLOT_POSITIONS
+
+    def position(self, slot: SlotT) -> int:
+        """Return where a slot lies in the file."""
+        return self.positions[slot.sequence % len(self.positions)]
 
     def encode(self, slot: SlotT) -> bytes:
         """Build one slot."""
-        data = self.fields.pack(self.magic, *self.pack(slot))
+        data = self.fields.pack(self.magic, *slot._asdict().values())
         return data + _CRC.pack(crc32(data))
 
     def newest(self, data: bytes) -> SlotT:
-        """Return the newest valid slot of a file's content, `nothing` if there is none."""
-        found = [self._decode(data[position:]) for position in SLOT_POSITIONS]
+        """Return the newest valid slot of a file's content, an empty one if there is none."""
+        found = [self._decode(data[position:]) for position in self.positions]
         return max(found, key=lambda slot: slot.sequence)
 
     def _decode(self, data: bytes) -> SlotT:
         size = self.fields.size
-        if len(data) < size + _CRC.size or _CRC.unpack_from(data, size)[0] != crc32(data[:size]):
-            return self.nothing
-        magic, *fields = self.fields.unpack_from(data)
-        slot = self.unpack(*fields) if magic == self.magic else None
-        return self.nothing if slot is None or slot.sequence >= SEQUENCE_MAX else slot
+        if len(data) >= size + _CRC.size and _CRC.unpack_from(data, size)[0] == crc32(data[:size]):
+            magic, *fields = self.fields.unpack_from(data)
+            slot = self.make(*fields)
+            if magic == self.magic and slot.is_possible and 0 <= slot.sequence < SEQUENCE_MAX:
+                return slot
+        return self.make()
 
 
 class SlotFile(Generic[SlotT]):
     """The file, open for one writer at a time."""
 
-    __slots__ = ("_fd", "_format", "_fs", "_is_cache_suspect", "_mark", "_path")
+    __slots__ = ("_fd", "_format", "_fs", "_is_cache_suspect", "_path", "mark")
 
     def __init__(self, fs: FileSystem, path: str, slot_format: SlotFormat[SlotT]) -> None:
         """Open and read the file, made with zeros if it is missing.
 
+        `mark` is the newest slot, as this object last read or wrote it.
         Raises: StoreFailed, StoreFull.
         """
         self._fs = fs
@@ -103,15 +110,10 @@ class SlotFile(Generic[SlotT]):
                     fs.sync(self._fd)
                 if is_new:
                     fs.sync_directory(dirname(path))
-                self._mark = self._read()
+                self.mark = self._read()
             except OSError:
                 fs.close(self._fd)
                 raise
-
-    @property
-    def mark(self) -> SlotT:
-        """The newest slot, as this object last read or wrote it."""
-        return self._mark
 
     def reread(self) -> SlotT:
         """Read what another writer wrote since; after a failed write, from the disk.
@@ -119,18 +121,17 @@ class SlotFile(Generic[SlotT]):
         Raises: StoreFailed.
         """
         with store_errors(self._path, "read"):
-            self._mark = self._read()
-        return self._mark
+            self.mark = self._read()
+        return self.mark
 
     def write(self, slot: SlotT) -> None:
         """Make this the slot that counts: its sequence follows. Raises: StoreFailed, StoreFull."""
-        assert slot.sequence == self._mark.sequence + 1, (slot, self._mark)
+        assert slot.sequence == self.mark.sequence + 1, (slot, self.mark)
         self._is_cache_suspect = True
         with store_errors(self._path, "write"):
-            position = SLOT_POSITIONS[slot.sequence % len(SLOT_POSITIONS)]
-            self._fs.pwrite(self._fd, self._format.encode(slot), position)
+            self._fs.pwrite(self._fd, self._format.encode(slot), self._format.position(slot))
             self._fs.datasync(self._fd)
-        self._mark, self._is_cache_suspect = slot, False
+        self.mark, self._is_cache_suspect = slot, False
 
     def close(self) -> None:
         """Close the file."""
@@ -146,7 +147,7 @@ class SlotFile(Generic[SlotT]):
 
 
 def read_slot(fs: FileSystem, path: str, slot_format: SlotFormat[SlotT]) -> SlotT:
-    """Return the newest valid slot of a file, `nothing` without a file or a valid slot.
+    """Return the newest valid slot of a file, an empty one without a file or a valid slot.
 
     A slot that only the page cache has counts too. Raises: StoreFailed.
     """

@@ -1,10 +1,8 @@
 """StartGuard: keep a 4.9.3 broker that starts on our running store from changing it.
 
-4.9.3 takes the store's lock at the end of its start. By then its recovery has removed segments and
-index files that our broker has open, and what our broker writes to them is lost. But first it loads
-its configuration files, and refuses to start if neither a file nor its backup can be parsed. One of
-them, consumerFilter.json, holds only what clients resend with their next heartbeats. So while our
-broker runs
+4.9.3 takes the store's lock at the end of its start, after its recovery (docs/adr/0007). But first
+it loads its configuration files, and refuses to start if neither a file nor its backup can be
+parsed. So while our broker runs
 
     config/consumerFilter.json       leads to /proc/<our process>/fd/<lock>, whose text is no JSON
     config/consumerFilter.json.bak   leads to config/consumerFilter.json
@@ -50,7 +48,10 @@ class StartGuard:
         if self._links:
             with store_errors(self._directory, "guard"):
                 fs.make_directories(self._directory)
-                self._rename_files()
+                for path in self._links:
+                    # A link is from a broker of ours that died: it has renamed the file already.
+                    if fs.read_link(path) is None and fs.exists(path):
+                        fs.rename(path, _kept(path))
         self.renew()
 
     @property
@@ -73,12 +74,6 @@ class StartGuard:
                     self._fs.unlink(path)
                 if self._fs.exists(_kept(path)):
                     self._fs.rename(_kept(path), path)
-
-    def _rename_files(self) -> None:
-        for path in self._links:
-            # A link is from a broker of ours that died: it has renamed the file already.
-            if self._fs.read_link(path) is None and self._fs.exists(path):
-                self._fs.rename(path, _kept(path))
 
 
 def _kept(path: str) -> str:

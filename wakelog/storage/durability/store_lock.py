@@ -20,10 +20,10 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.start (4.9.3), which takes
 from __future__ import annotations
 
 from posixpath import dirname
-from typing import Final
+from typing import Final, NamedTuple
 
-from wakelog.storage.errors import StoreLocked, store_errors, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.errors import StoreLocked, store_errors
+from wakelog.storage.file_system import FileSystem, opened
 
 BROKER_BYTE = 0
 FOREIGN_TEXT: Final = b"lock"
@@ -33,14 +33,11 @@ OUR_TEXT: Final = b"wake"
 assert len(OUR_TEXT) == len(FOREIGN_TEXT)
 
 
-class _LockFile:
+class _LockFile(NamedTuple):
     """One lock file of this process: its descriptor and the bytes locked through it."""
 
-    __slots__ = ("bytes", "fd")
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.bytes: set[int] = set()
+    fd: int
+    bytes: set[int]
 
 
 # Process-wide, because the locks are.
@@ -91,26 +88,22 @@ class StoreLock:
         lock_file = _lock_files.get(self._key)
         if lock_file is None:
             self._fs.make_directories(dirname(self._path))
-            lock_file = _LockFile(self._fs.open(self._path, create=True))
+            lock_file = _LockFile(self._fs.open(self._path, create=True), set())
             _lock_files[self._key] = lock_file
         try:
             if self.byte in lock_file.bytes:
                 raise StoreLocked(self._path, None)
             if not self._fs.lock_byte(lock_file.fd, self.byte):
                 raise StoreLocked(self._path, self._fs.lock_holder(lock_file.fd, self.byte))
-            if self.byte == BROKER_BYTE:
-                self._write_first_text(lock_file.fd)
+            try:
+                if self.byte == BROKER_BYTE and self._fs.size(lock_file.fd) == 0:
+                    self._fs.pwrite(lock_file.fd, OUR_TEXT, 0)
+            except OSError:
+                self._fs.unlock_byte(lock_file.fd, self.byte)
+                raise
             lock_file.bytes.add(self.byte)
         finally:
             self._close_unused(lock_file)
-
-    def _write_first_text(self, fd: int) -> None:
-        try:
-            if self._fs.size(fd) == 0:
-                self._fs.pwrite(fd, OUR_TEXT, 0)
-        except OSError:
-            self._fs.unlock_byte(fd, self.byte)
-            raise
 
     def _close_unused(self, lock_file: _LockFile) -> None:
         if not lock_file.bytes:
@@ -124,13 +117,10 @@ def was_another_brokers(fs: FileSystem, path: str) -> bool:
     if held is not None:
         return fs.pread(held.fd, len(FOREIGN_TEXT), 0) == FOREIGN_TEXT
     try:
-        fd = fs.open(path, read_only=True)
+        with opened(fs, path, read_only=True) as fd:
+            return fs.pread(fd, len(FOREIGN_TEXT), 0) == FOREIGN_TEXT
     except FileNotFoundError:
         return False
-    try:
-        return fs.pread(fd, len(FOREIGN_TEXT), 0) == FOREIGN_TEXT
-    finally:
-        fs.close(fd)
 
 
 def holder_pid(fs: FileSystem, path: str, byte: int) -> int | None:
@@ -140,12 +130,11 @@ def holder_pid(fs: FileSystem, path: str, byte: int) -> int | None:
     opened here would drop its locks on closing.
     """
     assert (fs, path) not in _lock_files
-    try:
-        fd = fs.open(path, read_only=False)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise store_failure(path, "open", error) from error
+    with store_errors(path, "open"):
+        try:
+            fd = fs.open(path)
+        except FileNotFoundError:
+            return None
     try:
         with store_errors(path, "lock"):
             return fs.lock_holder(fd, byte)

@@ -4,15 +4,10 @@ A record's own CRC covers its body alone. A changed byte in a topic, a property 
 looks like another message; these sums show it. A block is 64 KiB, in segments below 2 MiB a 32nd
 part of the segment. The last one may be shorter.
 
-A file consists of sectors of 512 bytes, each for the next 126 blocks of the segment. Big endian:
-
-    offset  width  field
-    0       4      CRC-32 of the 508 bytes after it
-    4       4      how many of the blocks have a sum, from the first on
-    8       504    the sums; 0 for a block without
-
-The file is not synced when it is written, and a sector is one write. A sector that a crash tore or
-lost has a wrong CRC and counts as empty; its blocks are summed again.
+A file consists of sectors of 512 bytes, each for the next 126 blocks of the segment. A sector has a
+CRC-32 of the rest, the number of blocks with a sum, and the sums (docs/formats/sums.md). The file
+is not synced when it is written, and a sector is one write. A sector that a crash tore or lost has
+a wrong CRC and counts as empty; its blocks are summed again.
 
 Invariants:
 - A block has a sum only when all of it is below the durable watermark, where nothing is written.
@@ -30,7 +25,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from wakelog.storage.errors import store_errors
-from wakelog.storage.file_system import FileSystem, names_in, read_file
+from wakelog.storage.file_system import FileSystem, names_in, opened, read_file
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths, parse_offset_name
 
@@ -87,15 +82,11 @@ def write_sectors(
     fs: FileSystem, path: str, sectors: Mapping[int, Sequence[int]], *, durable: bool = False
 ) -> None:
     """Write sectors by their numbers. Raises: StoreFailed, StoreFull."""
-    with store_errors(path, "write"):
-        fd = fs.open(path, create=True)
-        try:
-            for number, sums in sectors.items():
-                fs.pwrite(fd, encode_sector(sums), number * SECTOR_BYTES)
-            if durable:
-                fs.datasync(fd)
-        finally:
-            fs.close(fd)
+    with store_errors(path, "write"), opened(fs, path, create=True) as fd:
+        for number, sums in sectors.items():
+            fs.pwrite(fd, encode_sector(sums), number * SECTOR_BYTES)
+        if durable:
+            fs.datasync(fd)
 
 
 def sum_names(fs: FileSystem, paths: StorePaths) -> list[str]:
@@ -111,29 +102,22 @@ def sum_names(fs: FileSystem, paths: StorePaths) -> list[str]:
 
 
 def drop_sums_from(
-    fs: FileSystem,
-    paths: StorePaths,
-    physical_offset: int,
-    segment_bytes: int,
+    fs: FileSystem, paths: StorePaths, physical_offset: int, segment_bytes: int
 ) -> None:
     """Remove durably the sums of every block that reaches above an offset, before the log's cut.
 
     Raises: StoreFailed, StoreFull.
     """
-    dropped = False
     blocks = blocks_of(segment_bytes)
+    removed = []
     for name in sum_names(fs, paths):
-        start, path = int(name), join(paths.sums_directory, name)
-        if start + segment_bytes <= physical_offset:
-            continue
+        start = int(name)
         if start >= physical_offset:
-            remove_sums(fs, path)
-            dropped = True
-            continue
-        kept = (physical_offset - start) // blocks.block_bytes
-        _cut(fs, path, blocks.sectors_count, kept)
-    if dropped:
-        _sync_names(fs, paths)
+            removed.append(name)
+        elif start + segment_bytes > physical_offset:
+            kept = (physical_offset - start) // blocks.block_bytes
+            _cut(fs, join(paths.sums_directory, name), blocks.sectors_count, kept)
+    _remove_durably(fs, paths, removed)
 
 
 def drop_sums_of_changed(fs: FileSystem, paths: StorePaths, files: MappedFileQueue) -> None:
@@ -143,25 +127,23 @@ def drop_sums_of_changed(fs: FileSystem, paths: StorePaths, files: MappedFileQue
     have lost. Sums of segments that do not exist go too. Raises: StoreFailed.
     """
     segments = {basename(file.path): file for file in files.files[:-REWRITTEN_SEGMENTS]}
-    dropped = False
+    removed = []
     for name in sum_names(fs, paths):
         path, segment = join(paths.sums_directory, name), segments.get(name)
         with store_errors(path, "stat"):
-            is_as_summed = segment is not None and segment.modified_ms() <= fs.modified_ms(path)
-        if not is_as_summed:
-            remove_sums(fs, path)
-            dropped = True
-    if dropped:
-        _sync_names(fs, paths)
+            if segment is None or segment.modified_ms() > fs.modified_ms(path):
+                removed.append(name)
+    _remove_durably(fs, paths, removed)
 
 
 def _cut(fs: FileSystem, path: str, sectors_count: int, kept: int) -> None:
     """Keep the first sums of one file."""
     sectors = read_sectors(fs, path, sectors_count)
+    kept_counts = [max(kept - number * SECTOR_SUMS, 0) for number in range(sectors_count)]
     changed = {
-        number: sums[: max(kept - number * SECTOR_SUMS, 0)]
-        for number, sums in enumerate(sectors)
-        if len(sums) > max(kept - number * SECTOR_SUMS, 0)
+        number: sums[:count]
+        for number, (sums, count) in enumerate(zip(sectors, kept_counts, strict=True))
+        if len(sums) > count
     }
     if changed:
         write_sectors(fs, path, changed, durable=True)
@@ -173,6 +155,9 @@ def remove_sums(fs: FileSystem, path: str) -> None:
         fs.unlink(path)
 
 
-def _sync_names(fs: FileSystem, paths: StorePaths) -> None:
-    with store_errors(paths.sums_directory, "sync"):
-        fs.sync_directory(paths.sums_directory)
+def _remove_durably(fs: FileSystem, paths: StorePaths, names: Sequence[str]) -> None:
+    for name in names:
+        remove_sums(fs, join(paths.sums_directory, name))
+    if names:
+        with store_errors(paths.sums_directory, "sync"):
+            fs.sync_directory(paths.sums_directory)

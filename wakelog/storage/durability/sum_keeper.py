@@ -209,43 +209,6 @@ def _compare(
             yield length if crc(data) == expected else ChangedBlock(start, start + length)
 
 
-class Scrub:
-    """Compares the whole log again and again; each `step` compares a piece."""
-
-    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Read nothing yet."""
-        self._fs = fs
-        self._config = config
-        self._round: Iterator[ComparedBlock] | None = None
-        self.rounds_count = 0
-        self.compared_bytes = 0
-
-    def step(self, bytes_max: int) -> tuple[list[ChangedBlock], bool]:
-        """Compare up to `bytes_max` bytes; return changed blocks, and whether a round ended.
-
-        Raises: StoreFailed; then the next step begins a new round.
-        """
-        compared = self._round
-        if compared is None:
-            compared = compare_sums(self._fs, self._config)
-        self._round = None
-        found: list[ChangedBlock] = []
-        compared_bytes = 0
-        for item in compared:
-            if isinstance(item, ChangedBlock):
-                found.append(item)
-                compared_bytes += item.end - item.begin
-            else:
-                compared_bytes += item
-            if compared_bytes >= bytes_max:
-                self._round = compared
-                break
-        else:
-            self.rounds_count += 1
-        self.compared_bytes += compared_bytes
-        return found, self._round is None
-
-
 class SumStatistics(NamedTuple):
     """Counters; `changed_blocks_count` counts a place once, however often it was seen."""
 
@@ -262,12 +225,12 @@ class SumKeeper:
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Read nothing yet."""
         self._fs = fs
-        self._watermark_path = config.paths.watermark
         self._bytes_per_second = config.scrub_bytes_per_second
+        self._config = config
         self._writer = SumWriter(fs, config)
-        self._scrub = Scrub(fs, config)
+        self._round: Iterator[ComparedBlock] | None = None
         self._compare_at_ms = 0
-        self._failures_count = 0
+        self._compared_bytes = self._rounds_count = self._failures_count = 0
         self._changed: set[ChangedBlock] = set()
         self.news: deque[str] = deque(maxlen=CHANGED_BLOCKS_KEPT_MAX)
 
@@ -277,7 +240,7 @@ class SumKeeper:
         `news` gets a line for each new changed block and for each failure.
         """
         try:
-            mark = read_mark(self._fs, self._watermark_path)
+            mark = read_mark(self._fs, self._config.paths.watermark)
             if self._writer.step(mark.physical_offset, SUM_BYTES):
                 return SUM_PAUSE_MS
             if self._bytes_per_second and now_ms >= self._compare_at_ms:
@@ -294,8 +257,8 @@ class SumKeeper:
         """Return counters; for any thread."""
         return SumStatistics(
             summed_bytes=self._writer.summed_bytes,
-            compared_bytes=self._scrub.compared_bytes,
-            compare_rounds_count=self._scrub.rounds_count,
+            compared_bytes=self._compared_bytes,
+            compare_rounds_count=self._rounds_count,
             changed_blocks_count=len(self._changed),
             sum_failures_count=self._failures_count,
         )
@@ -305,11 +268,25 @@ class SumKeeper:
         self._writer.close()
 
     def _compare(self, now_ms: int) -> None:
-        before_bytes = self._scrub.compared_bytes
-        found, is_round = self._scrub.step(COMPARE_BYTES)
-        compared_bytes = self._scrub.compared_bytes - before_bytes
-        pause_ms = compared_bytes * 1000 // self._bytes_per_second
-        self._compare_at_ms = now_ms + max(pause_ms, ROUND_PAUSE_MS if is_round else 1)
+        """Compare a piece of the present round; after a failure the next call begins a new one."""
+        compared = self._round or compare_sums(self._fs, self._config)
+        self._round = None
+        found, compared_bytes = [], 0
+        for block in compared:
+            if isinstance(block, ChangedBlock):
+                found.append(block)
+                compared_bytes += block.end - block.begin
+            else:
+                compared_bytes += block
+            if compared_bytes >= COMPARE_BYTES:
+                self._round = compared
+                break
+        self._compared_bytes += compared_bytes
+        pause_ms = max(compared_bytes * 1000 // self._bytes_per_second, 1)
+        if self._round is None:
+            self._rounds_count += 1
+            pause_ms = max(pause_ms, ROUND_PAUSE_MS)
+        self._compare_at_ms = now_ms + pause_ms
         for block in found:
             if block not in self._changed and len(self._changed) < CHANGED_BLOCKS_KEPT_MAX:
                 self._changed.add(block)
