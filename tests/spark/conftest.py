@@ -8,7 +8,6 @@ import pytest
 
 from tests.compat.clusters import Cluster, local_cluster, real_cluster
 from tests.compat.provision import JVM_OPTIONS, java_runtime
-from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.session import open_session
 
@@ -70,4 +69,4 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def walk() -> RecordWalk:
     """Return compiled columns over a small buffer, so that records are cut by its end."""
-    return make_walk(buffer_bytes=1 << 12, records_max=16)
+    return RecordWalk(buffer_bytes=1 << 12, records_max=16)

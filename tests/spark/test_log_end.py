@@ -16,13 +16,9 @@ from wakelog.spark.stores import OpenSegment, open_store
 TAILED_BYTES = 512
 
 
-def no_walk(file: OpenSegment, begin: int, end: int) -> int | None:
-    raise AssertionError("not so far behind")
-
-
 def end_of(folder: Path, known: int = 0) -> int:
     store = open_store(FS, str(folder))
-    return find_log_end(FS, store, no_walk, known=known, repeated=known > 0)
+    return find_log_end(FS, store, known=known, repeated=known > 0)
 
 
 def log_of(count: int, **values: bytes) -> LogBytes:
@@ -64,7 +60,7 @@ def test_an_empty_segment_that_a_broker_removes_as_it_stops_is_passed_over(
     ahead.write_bytes(bytes(1 << 16))
     store = open_store(FS, str(folder))
     ahead.unlink()
-    assert find_log_end(FS, store, no_walk, known=log.offsets[known]) == end
+    assert find_log_end(FS, store, known=log.offsets[known]) == end
 
 
 def test_a_log_without_a_record_ends_where_it_begins(tmp_path: Path) -> None:
@@ -140,7 +136,8 @@ def test_a_long_search_uses_compiled_code(tmp_path: Path, monkeypatch: pytest.Mo
         asked.append(begin)
         return None
 
-    found = find_log_end(FS, open_store(FS, str(folder)), walk_end)
+    monkeypatch.setattr(log_end, "last_sound_end", walk_end)
+    found = find_log_end(FS, open_store(FS, str(folder)))
     assert asked == [found] and found in log.offsets
 
 
@@ -176,7 +173,7 @@ def test_a_place_without_a_file_has_no_tail(tmp_path: Path) -> None:
 
 def damage_after(folder: Path) -> tuple[int, int] | None:
     store = open_store(FS, str(folder))
-    found = tail_damage(FS, store, find_log_end(FS, store, no_walk))
+    found = tail_damage(FS, store, find_log_end(FS, store))
     return None if found is None else (found.begin, found.end)
 
 

@@ -20,11 +20,9 @@ from wakelog.spark.option_texts import (
     read_names,
     read_pattern,
     read_tags,
-    read_text,
 )
 
 READ: list[tuple[Callable[[str], Any], str, object]] = [
-    (read_text, " x ", " x "),
     (read_flag, "True", True),
     (number_from(1), " 7 ", 7),
     (number_from(0), "0", 0),

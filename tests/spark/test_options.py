@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ VALUES: list[tuple[str, str, str, Any]] = [
     ("startingTimestamp", "2023-11-14 22:13:20", "begin", Position(time_ms=1_700_000_000_000)),
     ("maxBytesPerPartition", "128m", "partition_bytes_max", 128 << 20),
     ("maxBytesPerPartition", "1KB", "partition_bytes_max", 1024),
-    ("arrowBatchBytes", "100", "batch_bytes", 100),
+    ("arrowBatchBytes", "100", "rows.batch_bytes", 100),
     ("maxTriggerDelay", "30s", "trigger_delay_max_ms", 30_000),
     ("FAILONDATALOSS", "False", "fail_on_data_loss", False),
     ("columns", "topic, body", "columns", ("topic", "body")),
@@ -46,7 +47,7 @@ VALUES: list[tuple[str, str, str, Any]] = [
 @pytest.mark.parametrize(("name", "text", "field", "expected"), VALUES)
 def test_a_value(name: str, text: str, field: str, expected: Any) -> None:
     path = {} if name in ("storePath", "paths") else PATH
-    assert getattr(read_options(path | {name: text}), field) == expected
+    assert attrgetter(field)(read_options(path | {name: text})) == expected
 
 
 TOPICS: list[tuple[dict[str, str], str, bool]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,21 +13,23 @@ from tests.golden_stores import open_golden
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.plan import ReadRange
-from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.store_view import QueueRange, StoreView
-from wakelog.spark.stores import open_store
+from wakelog.spark.stores import Segment, open_store
 from wakelog.storage.durability.watermark import Seal, Watermark
 
 pytestmark = pytest.mark.golden
 
 
-def no_walk() -> RecordWalk:
-    raise AssertionError("the queues know")
+class NoWalk(StoreView):
+    """A view whose queues know everything."""
+
+    def _walked(self, segment: Segment, begin: int, end: int) -> Iterator[RecordWalk]:
+        raise AssertionError("the queues know")
 
 
 def view_of(path: Path, *, walks: bool = False) -> StoreView:
-    return StoreView(FS, open_store(FS, str(path)), make_walk if walks else no_walk)
+    return (StoreView if walks else NoWalk)(FS, open_store(FS, str(path)))
 
 
 @pytest.mark.parametrize("name", ["basic", "copied_log_basic"])
@@ -75,7 +78,7 @@ def test_a_broker_that_runs_is_read_up_to_its_durable_watermark(tmp_path: Path) 
         assert FS.lock_byte(lock.fileno(), 0)
         assert view_of(tmp_path).end == log.offsets[4]
         store = open_store(FS, str(tmp_path))
-        assert StoreView(FS, store, no_walk, known=log.offsets[6]).end == log.offsets[6]
+        assert StoreView(FS, store, known=log.offsets[6]).end == log.offsets[6]
         # A 4.9.3 broker took over a store that was left in order: the file is an old one.
         watermark.note(log.offsets[5], 0, Seal(bytes(16), 0, 0))
         assert view_of(tmp_path).end == log.end

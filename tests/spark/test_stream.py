@@ -20,7 +20,6 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.log_end import TAIL_BYTES
 from wakelog.spark.options import read_options
 from wakelog.spark.stream import LogStreamReader
-from wakelog.spark.tasks import LogPartition
 
 SCHEMA = StructType([StructField("commitLogOffset", LongType())])
 ALL = ReadAllAvailable()
@@ -47,7 +46,6 @@ def reader(
 def rows(stream: LogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
     found = []
     for partition in stream.partitions(start, end):
-        assert isinstance(partition, LogPartition)
         for batch in stream.read(partition):
             found += batch.column(0).to_pylist()
     return found

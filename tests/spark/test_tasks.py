@@ -14,9 +14,9 @@ from tests.fakes.records import LogBytes
 from tests.golden_stores import open_golden
 from tests.spark.logs import write_segments
 from wakelog.spark.options import ReadOptions, read_options
-from wakelog.spark.query import PlannedTask, Query, row_options
+from wakelog.spark.query import PlannedTask, Query
 from wakelog.spark.source import LogReader
-from wakelog.spark.tasks import LogPartition, arrow_schema, read_damage, read_messages
+from wakelog.spark.tasks import arrow_schema, read_damage, read_messages
 from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.file_system import FileSystem
 
@@ -51,7 +51,7 @@ def test_the_log_names_the_parts_that_were_skipped(
 ) -> None:
     log, options, [planned] = damaged(tmp_path)
     with caplog.at_level(logging.WARNING):
-        batches = list(read_messages(options, PLACES, LogPartition(planned)))
+        batches = list(read_messages(options, PLACES, planned))
     found = [place for batch in batches for place in batch.column(0).to_pylist()]
     assert found == [x for x in log.offsets if x != log.offsets[1] and not 512 <= x < 1024]
     assert "have no readable message: size" in caplog.text
@@ -60,11 +60,7 @@ def test_the_log_names_the_parts_that_were_skipped(
 
 def test_damage_and_gaps_are_rows(tmp_path: Path) -> None:
     log, options, [planned] = damaged(tmp_path, table="damage")
-    rows = [
-        row
-        for batch in read_damage(options, DAMAGE, LogPartition(planned))
-        for row in batch.to_pylist()
-    ]
+    rows = [row for batch in read_damage(options, DAMAGE, planned) for row in batch.to_pylist()]
     assert rows == [
         {"beginOffset": 512, "path": ""},
         {"beginOffset": log.offsets[1], "path": str(tmp_path / f"{0:020d}")},
@@ -73,7 +69,7 @@ def test_damage_and_gaps_are_rows(tmp_path: Path) -> None:
 
 def test_the_options_of_rows() -> None:
     options = read_options({"path": "/s", "verifyCrc": "true", "arrowBatchRows": "5"})
-    assert (row_options(options).verify_crc, row_options(options).batch_rows) == (True, 5)
+    assert (options.rows.verify_crc, options.rows.batch_rows) == (True, 5)
 
 
 @pytest.mark.golden
@@ -87,7 +83,7 @@ def test_rot_that_no_crc_covers_is_damage_by_the_sums(tmp_path: Path) -> None:
     plan = query.plan(views, query.select(views))
 
     def damage() -> list[int]:
-        found = [read_damage(options, DAMAGE, LogPartition(planned)) for planned in plan]
+        found = [read_damage(options, DAMAGE, planned) for planned in plan]
         return [row["beginOffset"] for each in found for batch in each for row in batch.to_pylist()]
 
     assert damage() == []

@@ -20,17 +20,17 @@ Source: org.apache.rocketmq.store.CommitLog#recoverAbnormally (4.9.3), which che
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.record import BLANK_BYTES, decode_record
-from wakelog.spark.records.record_walk import Damage, adds_up, next_sound_begin
-from wakelog.spark.stores import OpenSegment, StoreLog, is_being_written
+from wakelog.protocol.record import BODY_CRC_OFFSET, INT, body_crc, decode_properties_text
+from wakelog.spark.records.record_walk import Damage, last_sound_end
+from wakelog.spark.stores import OpenSegment, StoreLog, is_being_written, open_segment
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
-from wakelog.storage.log.record_walk import check_at
+from wakelog.storage.log.record_check import CheckKind
+from wakelog.storage.log.record_walk import check_at, next_sound, walk_records
 
 PIECE_BYTES: Final = 1 << 20
 """One read of the plain search; a larger record is read alone."""
@@ -43,13 +43,8 @@ ZEROS_BYTES: Final = 64 << 10
 TAIL_BYTES: Final = 128
 """The end of a record: its properties, and if they are short, topic and body."""
 
-WalkEnd = Callable[[OpenSegment, int, int], int | None]
-"""The compiled search: (segment, begin, end) to the end of the last sound record, None for none."""
 
-
-def find_log_end(
-    fs: FileSystem, store: StoreLog, walk_end: WalkEnd, *, known: int = 0, repeated: bool = False
-) -> int:
+def find_log_end(fs: FileSystem, store: StoreLog, *, known: int = 0, repeated: bool = False) -> int:
     """Return the physical offset after the last sound record, the log's begin if there is none.
 
     known: a place after a sound record: the search begins there.
@@ -61,18 +56,68 @@ def find_log_end(
     for segment in reversed(store.segments):
         if segment.end <= known:
             break
-        try:
-            file = OpenSegment(fs, segment)
-        except FileNotFoundError:
+        file = open_segment(fs, segment)
+        if file is None:
             continue  # allocated ahead, and removed by a broker that stopped
-        try:
-            search = _EndSearch(file, repeated=repeated, live=live)
-            found = search.run(max(known, segment.begin), segment.end, walk_end)
-        finally:
-            file.close()
+        with closing(file):
+            found = _end_in(file, max(known, segment.begin), repeated=repeated, live=live)
         if found is not None:
             return found
     return known
+
+
+def _end_in(file: OpenSegment, begin: int, *, repeated: bool, live: bool) -> int | None:
+    """Return the end of the segment's last sound record at or after `begin`, None without one."""
+    before = found = None
+    last, position, end = begin, begin, file.end
+    while position < end:
+        if found is not None and position - begin > PLAIN_BYTES_MAX:
+            return last_sound_end(file, position, end) or found
+        piece = file.read(position, PIECE_BYTES)
+        for record_begin, record_end in _sound_records(piece, position):
+            last, position = record_begin, record_end
+            before, found = found, position
+        check = check_at(file.read, position, end, segment_end=end, check_body=True)
+        if check.kind is CheckKind.SOUND:  # the piece ended within it
+            last, position = position, position + check.size_bytes
+            before, found = found, position
+        elif check.kind is CheckKind.END_OF_FILE or (
+            repeated and not any(file.read(position, ZEROS_BYTES))
+        ):
+            break
+        else:
+            # Files have holes where nothing was written, and copies have holes for zeros.
+            resume = next_sound(
+                file.read,
+                position + 1,
+                end,
+                readable_end=end,
+                segment_end=end,
+                skip_unwritten=file.next_data,
+            )
+            position = end if resume is None else resume[0]
+    is_whole = not live or found is None or not _is_unfinished(file.read(last, found - last))
+    return found if is_whole else before
+
+
+def _sound_records(data: bytes, physical_offset: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the records at the front of `data` whose bodies have their CRC."""
+    for at, record_end, body_begin, body_end, *_ in walk_records(
+        data, 0, len(data), physical_offset
+    ):
+        if body_begin < body_end:
+            (crc,) = INT.unpack_from(data, at + BODY_CRC_OFFSET)
+            if crc != body_crc(data[body_begin:body_end]):
+                return
+        yield physical_offset + at, physical_offset + record_end
+
+
+def _is_unfinished(record: bytes) -> bool:
+    """Return whether its properties, which no CRC covers, end in zeros."""
+    try:
+        return decode_properties_text(record).endswith("\0")
+    except RemoteProtocolError:  # a negative length, which counts as zero elsewhere
+        return False
 
 
 def tail_of(fs: FileSystem, store: StoreLog, physical_offset: int) -> int | None:
@@ -81,14 +126,11 @@ def tail_of(fs: FileSystem, store: StoreLog, physical_offset: int) -> int | None
     It covers the properties of the message before, and with them mostly its id. While the log only
     grows, the result stays the same until retention removes the bytes.
     """
-    for segment in store.segments:
-        if segment.begin < physical_offset <= segment.end:
-            begin = max(physical_offset - TAIL_BYTES, segment.begin)
-            try:
-                with closing(OpenSegment(fs, segment)) as file:
-                    return zlib.crc32(file.read(begin, physical_offset - begin))
-            except FileNotFoundError:
-                return None
+    for segment, begin, end in store.parts(physical_offset - TAIL_BYTES, physical_offset):
+        file = open_segment(fs, segment) if end == physical_offset else None
+        if file is not None:
+            with closing(file):
+                return zlib.crc32(file.read(begin, end - begin))
     return None
 
 
@@ -110,20 +152,16 @@ def tail_damage(fs: FileSystem, store: StoreLog, log_end: int) -> Damage | None:
     if is_being_written(store):
         return None
     begin, written_end = log_end, 0
-    for segment in store.segments:
-        if segment.end <= begin:
-            continue
-        try:
-            file = OpenSegment(fs, segment)
-        except FileNotFoundError:
+    for segment, at, end in store.parts(log_end, store.files_end):
+        file = open_segment(fs, segment)
+        if file is None:
             continue
         with closing(file):
-            at = max(begin, segment.begin)
-            check = check_at(file.read, at, segment.end, segment_end=segment.end)
+            check = check_at(file.read, at, end, segment_end=end)
             if at == begin and check.kind is CheckKind.SOUND:
                 return None  # the log has grown: a broker runs, on another machine perhaps
             if at == begin and check.kind is CheckKind.END_OF_FILE:
-                begin = segment.end
+                begin = end
                 continue
             at = file.next_data(at)
             while data := file.read(at, PIECE_BYTES):
@@ -134,69 +172,3 @@ def tail_damage(fs: FileSystem, store: StoreLog, log_end: int) -> Damage | None:
         return None
     count = written_end - begin
     return Damage(begin, written_end, f"{count} bytes are written after the last sound record")
-
-
-class _EndSearch:
-    """One search in one segment."""
-
-    def __init__(self, file: OpenSegment, *, repeated: bool, live: bool) -> None:
-        self._file = file
-        self._repeated = repeated
-        self._live = live
-        self._last = 0  # the begin of the last sound record
-
-    def run(self, begin: int, end: int, walk_end: WalkEnd) -> int | None:
-        """Return the end of the last sound record of [begin, end), None if there is none."""
-        if not adds_up(self._file, begin, end):
-            begin = self._next_sound(begin, end)
-        found, position = None, begin
-        while position < end:
-            if position - begin > PLAIN_BYTES_MAX:
-                return walk_end(self._file, position, end) or found
-            position, found = self._step(position, end, found)
-        if found is not None and self._live and self._is_unfinished(found):
-            return self._last if self._last > begin else None
-        return found
-
-    def _is_unfinished(self, end: int) -> bool:
-        """Return whether the last record's properties, which no CRC covers, end in zeros."""
-        data = self._file.read(self._last, end - self._last)
-        try:
-            return decode_record(data).properties_text.endswith("\0")
-        except RemoteProtocolError:  # a negative length, which counts as zero elsewhere
-            return False
-
-    def _step(self, position: int, end: int, found: int | None) -> tuple[int, int | None]:
-        """Check a piece of the segment; return the next position, and the end found so far."""
-        file = self._file
-        data = file.read(position, min(PIECE_BYTES, end - position))
-        at = 0
-        while (check := _check(file, data, position, at)).kind is CheckKind.SOUND:
-            self._last = position + at
-            at += check.size_bytes
-            found = position + at
-        position += at
-        if check.kind is CheckKind.END_OF_FILE:
-            return end, found
-        if check.kind is CheckKind.INCOMPLETE:
-            if at:
-                return position, found
-            if len(data) == PIECE_BYTES and adds_up(file, position, end):
-                alone = file.read(position, check.size_bytes)
-                if _check(file, alone, position, 0).kind is CheckKind.SOUND:
-                    self._last, found = position, position + check.size_bytes
-                return position + check.size_bytes, found
-        return (self._next_sound(position, end) if position < end else end), found
-
-    def _next_sound(self, position: int, end: int) -> int:
-        if self._repeated:
-            data = self._file.read(position, min(ZEROS_BYTES, end - position))
-            if not any(data):
-                return end
-        # Files have holes where nothing was written, and copies have holes for zeros.
-        data_begin = self._file.next_data(position)
-        return next_sound_begin(self._file, max(position + 1, data_begin - BLANK_BYTES), end)
-
-
-def _check(file: OpenSegment, data: bytes, position: int, at: int) -> RecordCheck:
-    return check_record(data, at, position + at, len(data), segment_end=file.end, check_body=True)

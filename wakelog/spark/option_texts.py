@@ -31,18 +31,6 @@ BATCH_BYTES_MAX: Final = 1 << 30
 Reader = Callable[[str], Any]
 
 
-def read_text(text: str) -> str:
-    """Return the text unchanged."""
-    return text
-
-
-def read_flag(text: str) -> bool:
-    """Read true or false."""
-    if text.lower() not in ("true", "false"):
-        raise ValueError("true or false")
-    return text.lower() == "true"
-
-
 def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return a reader of whole numbers in [least, most]; most: None for no bound."""
     words = f"a number from {least}" + (f" to {most}" if most is not None else " on")
@@ -109,9 +97,14 @@ def one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
-def read_names(text: str) -> tuple[str, ...]:
-    """Read names separated by commas."""
-    return tuple(filter(None, (part.strip() for part in text.split(","))))
+def read_flag(text: str) -> bool:
+    """Read true or false."""
+    return one_of("true", "false")(text) == "true"
+
+
+def read_names(text: str, separator: str = ",") -> tuple[str, ...]:
+    """Read names with commas, or another separator, between them."""
+    return tuple(filter(None, (part.strip() for part in text.split(separator))))
 
 
 def read_columns(text: str) -> tuple[str, ...]:
@@ -130,9 +123,9 @@ def read_paths(text: str) -> str:
     return ",".join(found)
 
 
-def read_topics(text: str) -> tuple[str, ...]:
+def read_topics(text: str) -> frozenset[str]:
     """Read names of topics: at least one, because no name would mean all topics."""
-    found = read_names(text)
+    found = frozenset(read_names(text))
     if not found:
         raise ValueError("names of topics, with commas between them")
     return found
@@ -140,9 +133,7 @@ def read_topics(text: str) -> tuple[str, ...]:
 
 def read_tags(text: str) -> tuple[str, ...]:
     """Read a tag expression as FilterAPI does: `*`, or tags joined by `||`."""
-    if text.strip() in ("", "*"):
-        return ()
-    return tuple(filter(None, (tag.strip() for tag in text.split("||"))))
+    return () if text.strip() == "*" else read_names(text, "||")
 
 
 def read_pattern(text: str) -> str:
@@ -168,7 +159,7 @@ def read_expression(text: str) -> str:
 
 def read_addresses(text: str) -> tuple[str, ...]:
     """Read the addresses of name servers."""
-    found = tuple(filter(None, (part.strip() for part in text.split(";"))))
+    found = read_names(text, ";")
     matches = [_ADDRESS.fullmatch(address) for address in found]
     if not found or not all(x is not None and 0 < int(x[1]) <= _PORT_MAX for x in matches):
         raise ValueError("HOST:PORT, several with semicolons between them")
@@ -215,18 +206,16 @@ CONNECTION_OPTIONS: Final[Mapping[str, tuple[str, Reader]]] = {
 """What reads and writes over the wire have in common: option name to field and reader."""
 
 
-def read_values(
-    given: Mapping[str, str], table: Mapping[str, tuple[str, Reader]]
-) -> dict[str, Any]:
+def read_values(given: Mapping[str, str], table: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     """Read texts by their option's reader into values by field.
 
-    given: by the names of the table. Raises: OptionError for a text that does not fit, and for two
-    names of one field that disagree.
+    given: by the names of the table, whose rows begin with field and reader.
+    Raises: OptionError for a text that does not fit, and for two names of one field that disagree.
     """
     values: dict[str, Any] = {}
     names: dict[str, str] = {}
     for name, text in given.items():
-        field, read = table[name]
+        field, read, *_ = table[name]
         try:
             value = read(text)
         except ValueError as error:
@@ -239,26 +228,33 @@ def read_values(
     return values
 
 
+def take_fields(values: dict[str, Any], kind: Any, **defaults: Any) -> Any:
+    """Take the fields of a named tuple out of the values, and return it."""
+    return kind(**defaults | {name: values.pop(name) for name in kind._fields if name in values})
+
+
 def take_client_options(values: dict[str, Any], **defaults: Any) -> ClientOptions:
     """Take the fields of a client out of the values. Raises: OptionError."""
-    found = {name: values.pop(name) for name in ClientOptions._fields if name in values}
-    credentials = Credentials(*(values.pop(name, "") for name in Credentials._fields))
+    credentials: Credentials = take_fields(values, Credentials)
     if bool(credentials.access_key) != bool(credentials.secret_key):
         raise OptionError("options accessKey and secretKey go together")
     if credentials.security_token and not credentials.access_key:
         raise OptionError("option securityToken goes with accessKey and secretKey")
-    return ClientOptions(**{**defaults, **found}, credentials=credentials, tls=_take_tls(values))
+    tls = _take_tls(values)
+    client: ClientOptions = take_fields(
+        values, ClientOptions, **defaults, credentials=credentials, tls=tls
+    )
+    return client
 
 
 def _take_tls(values: dict[str, Any]) -> Tls | None:
     """Take the fields of TLS out of the values, and check the files that they name."""
-    given = {name: values.pop(name) for name in _TLS_FIELDS.values() if name in values}
-    if not given.pop("is_wanted", False):
+    if not values.pop("is_wanted", False):
         for word, name in _TLS_FIELDS.items():
-            if name in given:
+            if name in values:
                 raise OptionError(f"option {word} goes with tls.enable true")
         return None
-    found = Tls(**given)
+    found: Tls = take_fields(values, Tls)
     if found.key_path and not found.cert_path:
         raise OptionError("option tls.client.keyPath goes with tls.client.certPath")
     try:

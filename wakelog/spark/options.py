@@ -39,10 +39,10 @@ from wakelog.spark.option_texts import (
     read_paths,
     read_pattern,
     read_tags,
-    read_text,
     read_topics,
     read_values,
     take_client_options,
+    take_fields,
 )
 from wakelog.spark.positions import (
     Position,
@@ -53,7 +53,7 @@ from wakelog.spark.positions import (
     take_begin,
     take_end,
 )
-from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
+from wakelog.spark.records.record_walk import RowOptions
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.spark.stores import named_paths
 from wakelog.storage.retention.snapshot import Snapshot
@@ -95,10 +95,7 @@ class ReadOptions(NamedTuple):
     schema_mode: str = "rocketmq"
     include_headers: bool = True
     properties_format: str = "map"
-    decompress: bool = True
-    verify_crc: bool = False
-    batch_rows: int = BATCH_ROWS
-    batch_bytes: int = BATCH_BYTES
+    rows: RowOptions = RowOptions()
     committing_group: str = ""
 
     def column_types(self) -> dict[str, str]:
@@ -137,8 +134,8 @@ class _Option(NamedTuple):
 
 
 _OPTIONS: Final[Mapping[str, _Option]] = {
-    "storePath": _Option("store_path", read_text),
-    "path": _Option("store_path", read_text),
+    "storePath": _Option("store_path", str),
+    "path": _Option("store_path", str),
     "paths": _Option("store_path", read_paths),
     "snapshot": _Option("snapshots", read_snapshots, "batch", "file"),
     "readMode": _Option("mode", one_of("auto", "file", "remote", "ray")),
@@ -150,10 +147,10 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "pullBatchSize": _Option("pull_count", number_from(1), way="wire"),
     "commitOffsetsToGroup": _Option("committing_group", read_group, "stream", "wire"),
     "table": _Option("table", one_of("messages", "damage"), "batch", "file"),
-    "topic": _Option("subscribe", read_topics),
-    "subscribe": _Option("subscribe", read_topics),
+    "topic": _Option("names", read_topics),
+    "subscribe": _Option("names", read_topics),
     "subscribePattern": _Option("pattern", read_pattern),
-    "assign": _Option("assign", read_assignment),
+    "assign": _Option("assigned", read_assignment),
     "subExpression": _Option("tags", read_tags),
     "sqlFilter": _Option("sql", read_expression),
     "startingOffsets": _Option("starting_offsets", read_begin),
@@ -165,7 +162,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "startingOffsetsByTimestampStrategy": _Option(
         "by_timestamp_strategy", one_of("error", "latest")
     ),
-    "startingOffsetsFromGroup": _Option("starting_group", read_text),
+    "startingOffsetsFromGroup": _Option("starting_group", str),
     "maxOffsetsPerTrigger": _Option("offsets_per_trigger_max", number_from(1), "stream"),
     "minOffsetsPerTrigger": _Option("offsets_per_trigger_min", number_from(1), "stream"),
     "maxTriggerDelay": _Option("trigger_delay_max_ms", read_delay_ms, "stream"),
@@ -188,7 +185,6 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "arrowBatchRows": _Option("batch_rows", number_from(1)),
     "arrowBatchBytes": _Option("batch_bytes", read_batch_bytes),
 }
-_TABLE: Final = {name: (option.field, option.read) for name, option in _OPTIONS.items()}
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 _OF_OTHER_SOURCES: Final = {
     "group": "consumerGroup",
@@ -201,11 +197,7 @@ _OF_OTHER_SOURCES: Final = {
 """Names in rocketmq-spark and in Spark's Kafka source, in lower case, to the names here."""
 _OF_A_CATALOG: Final = "provider"
 """Spark adds this to the options of CREATE TABLE."""
-_TOPIC_FIELDS: Final = {
-    "subscribe": "subscribe",
-    "pattern": "subscribePattern",
-    "assign": "assign",
-}
+_TOPIC_FIELDS: Final = {"names": "subscribe", "pattern": "subscribePattern", "assigned": "assign"}
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -221,10 +213,11 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         if name is None:
             raise OptionError(_unknown(word))
         given[name] = text
-    values = read_values(given, _TABLE)
+    values = read_values(given, _OPTIONS)
     values.pop("pushdown", None)
     values["remote"] = _take_remote(values, given)
     values["topics"] = _take_topics(values)
+    values["rows"] = take_fields(values, RowOptions)
     values["begin"], values["end"] = take_begin(values), take_end(values)
     read = ReadOptions(**values)
     chosen_columns(read.column_types(), read.columns)
@@ -235,21 +228,17 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
     """Refuse options of the other kind of query. Raises: OptionError."""
     for word in options:
         name = _BY_LOWER[word.lower()]
-        if _OPTIONS[name].query == "stream" and not stream:
-            raise OptionError(f"option {name} is for streams only")
-        if _OPTIONS[name].query == "batch" and stream:
-            raise OptionError(f"option {name} is for batch reads only")
+        query = _OPTIONS[name].query
+        if query and stream != (query == "stream"):
+            kind = "batch reads" if stream else "streams"
+            raise OptionError(f"option {name} is for {kind} only")
 
 
 def options_of(options: Mapping[str, str], *, remote: bool) -> dict[str, str]:
     """Return the options without those that only the other way of reading has."""
     other = "file" if remote else "wire"
-    names = {word: _BY_LOWER.get(word.lower()) for word in options}
-    return {
-        word: text
-        for word, text in options.items()
-        if (name := names[word]) is None or _OPTIONS[name].way != other
-    }
+    dropped = {name.lower() for name, option in _OPTIONS.items() if option.way == other}
+    return {word: text for word, text in options.items() if word.lower() not in dropped}
 
 
 def _unknown(word: str) -> str:
@@ -283,8 +272,8 @@ def _choose_way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
             "option snapshot is missing: readMode ray reads what the actor of a broker hands over"
         )
     if mode == "auto":
-        is_here = snapshots or (path and (not servers or _is_visible(path)))
-        mode = "file" if is_here else "remote"
+        is_here = path and (not servers or any(glob(each) for _, each in named_paths(path)))
+        mode = "file" if snapshots or is_here else "remote"
     if mode == "remote" and snapshots:
         raise OptionError("option snapshot does not go with reading over the wire")
     if mode == "file" and not path and not snapshots:
@@ -297,20 +286,9 @@ def _choose_way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
     return "wire" if mode == "remote" else "file"
 
 
-def _is_visible(store_path: str) -> bool:
-    """Return whether any path to read from exists on this machine."""
-    return any(glob(path) for _, path in named_paths(store_path))
-
-
 def _take_topics(values: dict[str, Any]) -> Topics:
     given = [name for field, name in _TOPIC_FIELDS.items() if field in values]
     if len(given) > 1:
         raise OptionError(f"options {' and '.join(given)} exclude one another")
-    return Topics(
-        names=frozenset(values.pop("subscribe", ())),
-        pattern=values.pop("pattern", ""),
-        assigned=values.pop("assign", None),
-        include_system=values.pop("include_system", False),
-        include_retry=values.pop("include_retry", False),
-        include_dlq=values.pop("include_dlq", False),
-    )
+    topics: Topics = take_fields(values, Topics)
+    return topics

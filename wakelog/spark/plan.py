@@ -30,7 +30,6 @@ small task would take less time than Spark needs to start it."""
 PIECES_MAX: Final = 1000
 """Pieces of one segment: the driver searches for each, and more tasks cost more than they save."""
 
-
 _LARGE_COLUMNS: Final = frozenset({"body", "value", "properties", "headers"})
 
 
@@ -83,20 +82,13 @@ def make_plan(
     ranges: list[ReadRange] = []
     gaps: list[tuple[str, Damage]] = []
     for store, begin, end in bounds:
-        ranges += _ranges(store, begin, end)
+        ranges += [ReadRange(store.broker, *part) for part in store.parts(begin, end)]
         gaps += [(store.broker, gap) for gap in _gaps(store, begin, end)]
     total = sum(part.size_bytes for part in ranges)
     share = max(-(-total // max(limits.partitions_min, 1)), 1)
     goal = min(limits.partition_bytes, share)
     pieces = [piece for part in ranges for piece in _cut(part, goal, record_begins, limits)]
     return Plan([(x,) for x in pieces] if limits.cut_all else _packed(pieces, goal), gaps)
-
-
-def _ranges(store: StoreLog, begin: int, end: int) -> Iterator[ReadRange]:
-    for segment in store.segments:
-        low, high = max(begin, segment.begin), min(end, segment.end)
-        if low < high:
-            yield ReadRange(store.broker, segment, low, high)
 
 
 def _gaps(store: StoreLog, begin: int, end: int) -> Iterator[Damage]:

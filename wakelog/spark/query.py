@@ -8,7 +8,7 @@ Invariants: a plan uses the files as they are at that moment, and its tasks keep
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wakelog.spark.bounds import Selection
 from wakelog.spark.errors import DataLost
@@ -21,10 +21,6 @@ from wakelog.spark.starts import read_bounds, select
 from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import find_stores
 from wakelog.storage.file_system import FileSystem
-
-if TYPE_CHECKING:
-    from wakelog.spark.records.record_walk import RecordWalk
-    from wakelog.spark.records.rows import RowOptions
 
 
 class PlannedTask(NamedTuple):
@@ -55,11 +51,15 @@ class Query:
 
     def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
         """Open the stores. known: ends of their logs that an earlier call found."""
+        fs, strict = self._fs, self.options.fail_on_data_loss
         if self.options.snapshots:
-            return self._snapshot_views()
+            return [
+                StoreView(fs, snapshot_store(fs, each, fail_on_data_loss=strict), end=each.end)
+                for each in self.options.snapshots
+            ]
         return [
-            StoreView(self._fs, store, _make_walk, known=(known or {}).get(store.broker, 0))
-            for store in find_stores(self._fs, self.options.store_path)
+            StoreView(fs, store, known=(known or {}).get(store.broker, 0))
+            for store in find_stores(fs, self.options.store_path)
         ]
 
     def select(self, views: Sequence[StoreView], *, stream: bool = False) -> Selection:
@@ -117,36 +117,9 @@ class Query:
                 if tail is not None:
                     yield broker, tail
 
-    def _snapshot_views(self) -> list[StoreView]:
-        fs, strict = self._fs, self.options.fail_on_data_loss
-        return [
-            StoreView(
-                fs, snapshot_store(fs, each, fail_on_data_loss=strict), _make_walk, end=each.end
-            )
-            for each in self.options.snapshots
-        ]
-
     def _check_gaps(self, plan: Plan) -> None:
         if plan.gaps and self.options.fail_on_data_loss and self.options.table == "messages":
             broker, gap = plan.gaps[0]
             raise DataLost(
                 f"the log of {broker} has no file for physical offsets {gap.begin} to {gap.end}"
             )
-
-
-def row_options(options: ReadOptions) -> RowOptions:
-    """Return the options for making rows of records."""
-    from wakelog.spark.records.rows import RowOptions
-
-    return RowOptions(
-        decompress=options.decompress,
-        verify_crc=options.verify_crc,
-        batch_rows=options.batch_rows,
-        batch_bytes=options.batch_bytes,
-    )
-
-
-def _make_walk() -> RecordWalk:
-    from wakelog.spark.reader import make_walk
-
-    return make_walk()

@@ -29,11 +29,9 @@ from wakelog.spark.handoff import snapshot_text
 from wakelog.spark.option_texts import milliseconds
 from wakelog.spark.options import ReadOptions, check_use, read_options
 from wakelog.spark.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position
-from wakelog.spark.query import PlannedTask, Query, row_options
+from wakelog.spark.query import PlannedTask, Query
 from wakelog.spark.records.arrow_types import arrow_schema_of
-from wakelog.spark.snapshots import explained
 from wakelog.spark.starts import read_bounds
-from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -174,17 +172,9 @@ def read_tables(
     options: ReadOptions, schema: pa.Schema, planned: PlannedTask
 ) -> Iterator[pa.Table]:
     """Yield the tables of one task, in a worker. Raises: DataLost."""
-    from wakelog.spark.reader import TaskReader
+    from wakelog.spark.reader import read_task
 
-    fs = FileSystem()
-    reader = TaskReader(
-        fs,
-        planned.selection,
-        row_options(options),
-        fail_on_data_loss=options.fail_on_data_loss,
-    )
-    batches = reader.batches(planned.task, schema)
-    for batch in explained(fs, options.snapshots, batches):
+    for batch in read_task(options, schema, planned):
         yield pa.Table.from_batches([batch])
 
 

@@ -10,7 +10,7 @@ Invariants: one segment is open at a time; a task that runs again gives the same
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -18,18 +18,21 @@ import pyarrow as pa
 from wakelog.audit.changed_blocks import CHANGED, changed_in_range
 from wakelog.spark.bounds import Selection, Topics
 from wakelog.spark.errors import DataLost
+from wakelog.spark.options import ReadOptions
 from wakelog.spark.plan import ReadRange, Task
+from wakelog.spark.query import PlannedTask
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import (
     BUFFER_BYTES,
     FILE_ENDS,
-    RECORDS_MAX,
     Damage,
     RecordWalk,
+    RowOptions,
     Sound,
 )
-from wakelog.spark.records.rows import RowOptions, Rows, needs_bodies
-from wakelog.spark.stores import OpenSegment
+from wakelog.spark.records.rows import Rows, needs_bodies
+from wakelog.spark.snapshots import explained
+from wakelog.spark.stores import open_segment
 from wakelog.storage.file_system import FileSystem
 
 EVERY_MESSAGE: Final = Selection(Topics(include_system=True, include_retry=True, include_dlq=True))
@@ -54,22 +57,28 @@ def changed_blocks(fs: FileSystem, task: Task) -> Iterator[Found]:
                 yield Found(part.broker, path, Damage(block.begin, block.end, reason))
 
 
-def make_walk(*, buffer_bytes: int = BUFFER_BYTES, records_max: int = RECORDS_MAX) -> RecordWalk:
-    """Return a walk with compiled code; imports numba."""
-    from wakelog.spark.records.walk_kernel import walk_records
+def read_task(
+    options: ReadOptions,
+    schema: pa.Schema,
+    planned: PlannedTask,
+    report: Callable[[Found], None] = lambda found: None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one task; imports numba. Raises: DataLost.
 
-    return RecordWalk(walk_records, buffer_bytes=buffer_bytes, records_max=records_max)
-
-
-def make_bodiless_walk() -> BodilessWalk:
-    """Return a walk that skips bodies, with compiled code; imports numba."""
-    from wakelog.spark.records.walk_kernel import keep_records, walk_records
-
-    return BodilessWalk(walk_records, keep_records)
+    report: called with each damage.
+    """
+    fs = FileSystem()
+    strict = options.fail_on_data_loss
+    reader = TaskReader(
+        fs, planned.selection, options.rows, fail_on_data_loss=strict, report=report
+    )
+    brokers = {part.broker for part in planned.task}
+    snapshots = [each for each in options.snapshots if each.broker in brokers]
+    return explained(fs, snapshots, reader.batches(planned.task, schema))
 
 
 class TaskReader:
-    """Reads tasks of one query one after another, with the same buffers."""
+    """Reads tasks of one query one after another."""
 
     def __init__(
         self,
@@ -81,18 +90,19 @@ class TaskReader:
         report: Callable[[Found], None] = lambda found: None,
         walk: RecordWalk | None = None,
     ) -> None:
-        """Allocate the buffers. report: called with each damage."""
+        """Read nothing yet. report: called with each damage. walk: None for one that fits."""
         self._fs = fs
         self._selection = selection
         self._options = options
         self._fail_on_data_loss = fail_on_data_loss
         self._report = report
         self._walk = walk
-        self._bodiless_walk: BodilessWalk | None = None
 
     def batches(self, task: Task, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task. Raises: DataLost, OSError."""
-        return self._read(task, schema, self._walk_for(schema), self._selection, self._report)
+        has_bodies = self._walk is not None or needs_bodies(schema, self._options)
+        walk = self._whole_walk() if has_bodies else BodilessWalk()
+        return self._read(task, schema, walk, self._selection, self._report)
 
     def damage(self, task: Task) -> Iterator[Found]:
         """Yield all damage of a task, of every topic and including bodies. Raises: DataLost."""
@@ -123,31 +133,20 @@ class TaskReader:
                 for damage in rows.taken_damage():
                     report(Found(part.broker, part.segment.path, damage))
 
-    def _walk_for(self, schema: pa.Schema) -> RecordWalk | BodilessWalk:
-        """Return a walk that reads all that these columns need."""
-        if self._walk is not None or needs_bodies(schema, self._options):
-            return self._whole_walk()
-        self._bodiless_walk = self._bodiless_walk or make_bodiless_walk()
-        return self._bodiless_walk
-
     def _whole_walk(self) -> RecordWalk:
-        if self._walk is None:
-            self._walk = make_walk(buffer_bytes=min(self._options.batch_bytes, BUFFER_BYTES))
-        return self._walk
+        buffer_bytes = min(self._options.batch_bytes, BUFFER_BYTES)
+        return self._walk or RecordWalk(buffer_bytes=buffer_bytes)
 
     def _steps(self, walk: RecordWalk | BodilessWalk, part: ReadRange) -> Iterator[Sound | Damage]:
-        try:
-            file = OpenSegment(self._fs, part.segment)
-        except FileNotFoundError:
+        file = open_segment(self._fs, part.segment)
+        if file is None:
             yield self._lost(part, Damage(part.begin, part.end, "the file was removed"))
             return
-        try:
+        with closing(file):
             for step in walk.steps(file, part.begin, part.end):
                 if isinstance(step, Damage) and step.reason == FILE_ENDS:
                     self._lost(part, step)
                 yield step
-        finally:
-            file.close()
 
     def _lost(self, part: ReadRange, damage: Damage) -> Damage:
         if self._fail_on_data_loss:

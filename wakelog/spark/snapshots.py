@@ -101,5 +101,7 @@ def explained(fs: FileSystem, snapshots: Sequence[Snapshot], batches: Iterator[T
     try:
         yield from batches
     except DataLost as lost:
+        if not snapshots:
+            raise
         reasons = sorted({why_lost(fs, snapshot) for snapshot in snapshots})
         raise DataLost("; ".join([lost.what, *reasons])) from lost

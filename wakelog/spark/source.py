@@ -30,12 +30,14 @@ from pyspark.sql.types import StructType
 from wakelog.spark.columns import NULLABLE, chosen_columns
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import ReadOptions, check_use, read_options
-from wakelog.spark.query import Query
-from wakelog.spark.tasks import LogPartition, read_damage, read_messages
+from wakelog.spark.query import PlannedTask, Query
+from wakelog.spark.tasks import read_damage, read_messages
 from wakelog.spark.worker_memory import freeze
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from wakelog.spark.remote.query import PulledTask
 
 NAME: Final = "rocketmq"
 
@@ -98,27 +100,26 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the query. Raises: SourceError."""
-        planned = self._plan()
-        freeze()
-        return planned
-
-    def _plan(self) -> list[InputPartition]:
+        tasks: list[PulledTask] | list[PlannedTask]
         if self._options.remote is not None:
-            from wakelog.spark.remote.query import PulledPartition, plan_query
+            from wakelog.spark.remote.query import plan_query
 
-            return [PulledPartition(x) for x in plan_query(self._options)]
-        query = Query(self._options, columns=self._schema.names)
-        views = query.views()
-        return [LogPartition(planned) for planned in query.plan(views, query.select(views))]
+            tasks = plan_query(self._options)
+        else:
+            query = Query(self._options, columns=self._schema.names)
+            views = query.views()
+            tasks = query.plan(views, query.select(views))
+        freeze()
+        return [InputPartition(planned) for planned in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. Raises: DataLost, ClientError."""
         if self._options.remote is not None:
             from wakelog.spark.remote.reader import read_pulled
 
-            return read_pulled(self._options, self._schema, partition)
+            return read_pulled(self._options, self._schema, partition.value)
         read = read_damage if self._options.table == "damage" else read_messages
-        return read(self._options, self._schema, partition)
+        return read(self._options, self._schema, partition.value)
 
 
 def check_schema(options: ReadOptions, schema: StructType) -> None:

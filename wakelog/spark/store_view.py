@@ -15,6 +15,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple
 
@@ -22,17 +23,18 @@ import numpy as np
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.protocol.fastjson import loads
-from wakelog.protocol.record import CHECKED_HEADS, HOST_FLAGS, HOST_FLAGS_OFFSET
+from wakelog.protocol.record import CHECKED_HEADS
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
-from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up, last_sound_end
-from wakelog.spark.stores import OpenSegment, Segment, StoreLog, is_being_written
+from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up
+from wakelog.spark.stores import Segment, StoreLog, is_being_written, open_segment
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.watermark import read_mark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.kernels.layout import (
+    ENTRY_BYTES,
     GROUP,
     PHYSICAL_OFFSET,
     QUEUE_ID,
@@ -45,14 +47,16 @@ from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
 from wakelog.storage.log.record_walk import check_at
 from wakelog.storage.paths import parse_offset_name, parse_queue_id
-from wakelog.storage.queue.consume_queue import ConsumeQueue
-from wakelog.storage.queue.entries import QueueEntry
+from wakelog.storage.queue.consume_queue import ConsumeQueue, Places
+from wakelog.storage.queue.entries import QueueEntry, first_not_below
 
 WALKED_SEGMENTS_MAX: Final = 8
 """A log without queues is walked to cut it, up to this size; more segments make enough tasks."""
 CHECKED_QUEUES_MAX: Final = 256
 """The largest queues are chosen among this many; each costs some reads."""
 CUTTING_QUEUES_MAX: Final = 4
+_HEAD: Final = CHECKED_HEADS[0]
+"""Its first five numbers lie before the hosts, whose widths differ."""
 
 Array = np.ndarray[Any, Any]
 Queue = tuple[str, int]
@@ -73,23 +77,18 @@ class StoreView:
         self,
         fs: FileSystem,
         store: StoreLog,
-        make_walk: Callable[[], RecordWalk],
         *,
         known: int = 0,
         end: int | None = None,
     ) -> None:
-        """Find the log's end. make_walk: called if the log has to be walked.
+        """Find the log's end.
 
         known: the end that an earlier view found. end: of the log for this query; None to find it.
         Raises: StoreUnreadable.
         """
         self.store = store
         self._fs = fs
-        self._make_walk = make_walk
-        self._walk: RecordWalk | None = None
-        self._survey: dict[Queue, QueueRange] | None = None
         self._open_files = OpenFiles()
-        self._largest: list[ConsumeQueue] | None = None
         if end is not None:
             self.end = end
             return
@@ -122,12 +121,13 @@ class StoreView:
         """
         queue = self._consume_queue(topic, queue_id)
         if queue is None:
-            has_queues = bool(self._largest_queues())
-            return None if has_queues and wanted == 0 else self._surveyed().get((topic, queue_id))
+            if self._largest_queues and wanted == 0:
+                return None
+            return self._surveyed.get((topic, queue_id))
         with closing(queue):
             end = queue.end_of_written()
             begin = queue.min_queue_offset(self.store.begin, end, current=queue.first_queue_offset)
-        if wanted > end and (found := self._surveyed().get((topic, queue_id))) is not None:
+        if wanted > end and (found := self._surveyed.get((topic, queue_id))) is not None:
             return QueueRange(min(begin, found.begin), max(end, found.end))
         return QueueRange(begin, end)
 
@@ -140,24 +140,23 @@ class StoreView:
             entry = queue.entry(queue_offset)
         if entry is None or entry.is_padding or not self._agrees(entry, queue_id, queue_offset):
             return None
-        return entry.physical_offset, entry.physical_offset + entry.size_bytes
+        return _span(entry)
 
     def place_of_time(self, timestamp_ms: int, step_ms: int) -> int | None:
         """Return the begin of the first record of this time or later, None if there is none.
 
         step_ms: how far the clock may have stepped back; the search begins so much earlier.
         """
-        segments = [part for part in self.store.segments if part.begin < self.end]
-        begins = enumerate(map(self._first_time, segments))
-        known = ((number, time_ms) for number, time_ms in begins if time_ms is not None)
-        earlier = takewhile(lambda begin: begin[1] < timestamp_ms - step_ms, known)
-        first = max((number for number, _ in earlier), default=0)
-        for segment in segments[first:]:
-            for walk in self._walked(segment, segment.begin, min(segment.end, self.end)):
-                numbers = walk.numbers[: walk.count]
-                found = np.flatnonzero(numbers[:, STORE_TIMESTAMP] >= timestamp_ms)
-                if len(found):
-                    return int(numbers[found[0], PHYSICAL_OFFSET])
+        parts = self.store.parts(self.store.begin, self.end)
+        begins = ((segment.begin, self._first_time(segment, end)) for segment, _, end in parts)
+        known = ((begin, time_ms) for begin, time_ms in begins if time_ms is not None)
+        earlier = takewhile(lambda found: found[1] < timestamp_ms - step_ms, known)
+        first = max((begin for begin, _ in earlier), default=self.store.begin)
+        for walk in self.walk_records(first, self.end):
+            numbers = walk.numbers[: walk.count]
+            found = np.flatnonzero(numbers[:, STORE_TIMESTAMP] >= timestamp_ms)
+            if len(found):
+                return int(numbers[found[0], PHYSICAL_OFFSET])
         return None
 
     def committed(self, group: str) -> dict[Queue, int]:
@@ -178,24 +177,21 @@ class StoreView:
 
         Consume queues give it. Without any, a short log is walked.
         """
-        queues = self._largest_queues()
-        if queues:
-            return self._proved_begins(part, places, queues)
+        if self._largest_queues:
+            return self._proved_begins(part, places)
         if len(self.store.segments) > WALKED_SEGMENTS_MAX:
             return []
         return self.walked_begins(part, places)
 
-    def _proved_begins(
-        self, part: ReadRange, places: Sequence[int], queues: Sequence[ConsumeQueue]
-    ) -> list[int]:
+    def _proved_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
         """Return for each place the first sound record at or after it in the queues."""
         found: list[int] = []
-        file = self._opened(part.segment)
+        file = open_segment(self._fs, part.segment)
         if file is None:
             return found
         with closing(file):
             for place in places:
-                after = sorted({_begin_after(queue, place) for queue in queues})
+                after = sorted({_begin_after(queue, place) for queue in self._largest_queues})
                 inside = (x for x in after if part.begin <= x < part.end)
                 found += islice((x for x in inside if adds_up(file, x, part.end)), 1)
         return found
@@ -226,49 +222,31 @@ class StoreView:
 
     def walk_records(self, begin: int, end: int) -> Iterator[RecordWalk]:
         """Walk [begin, end) of the log; each yield has the walk's columns filled once."""
-        for segment in self.store.segments:
-            low, high = max(begin, segment.begin), min(end, segment.end)
-            if low < high:
-                yield from self._walked(segment, low, high)
+        for segment, low, high in self.store.parts(begin, end):
+            yield from self._walked(segment, low, high)
 
     def _walked(self, segment: Segment, begin: int, end: int) -> Iterator[RecordWalk]:
-        if self._walk is None:
-            self._walk = self._make_walk()
-        file = self._opened(segment)
+        file = open_segment(self._fs, segment)
         if file is None:
-            return
+            return  # the task that would read it reports it
         with closing(file):
             for step in self._walk.steps(file, begin, end):
                 if isinstance(step, Sound):
                     yield self._walk
 
-    def _opened(self, segment: Segment) -> OpenSegment | None:
-        """Open a segment; return None if retention has removed it since the log was listed.
+    @cached_property
+    def _walk(self) -> RecordWalk:
+        return RecordWalk()
 
-        The plan continues without it, and the task that would read it reports it.
-        """
-        try:
-            return OpenSegment(self._fs, segment)
-        except FileNotFoundError:
-            return None
-
-    def _walk_end(self, file: OpenSegment, begin: int, end: int) -> int | None:
-        """Return the end of the last record with a sound body; for `find_log_end`."""
-        if self._walk is None:
-            self._walk = self._make_walk()
-        return last_sound_end(self._walk, file, begin, end)
-
+    @cached_property
     def _surveyed(self) -> dict[Queue, QueueRange]:
-        """Return the queues of all records, with their offsets. It reads the whole log."""
-        if self._survey is None:
-            self._survey = {}
-            for walk in self.walk_records(self.store.begin, self.end):
-                for queue, found in _queue_ranges(walk).items():
-                    known = self._survey.get(queue, found)
-                    self._survey[queue] = QueueRange(
-                        min(known.begin, found.begin), max(known.end, found.end)
-                    )
-        return self._survey
+        """The queues of all records, with their offsets. It reads the whole log."""
+        survey: dict[Queue, QueueRange] = {}
+        for walk in self.walk_records(self.store.begin, self.end):
+            for queue, found in _queue_ranges(walk).items():
+                known = survey.get(queue, found)
+                survey[queue] = QueueRange(min(known.begin, found.begin), max(known.end, found.end))
+        return survey
 
     def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Open the files of a queue; None without files whose size fits entries."""
@@ -278,7 +256,7 @@ class StoreView:
             directory = self.store.paths.consume_queue(topic, queue_id)
             names = [x for x in self._names(directory) or [] if parse_offset_name(x) is not None]
             file_bytes = size_of(self._fs, f"{directory}/{names[0]}") if names else 0
-            if not file_bytes or file_bytes % 20:
+            if not file_bytes or file_bytes % ENTRY_BYTES:
                 return None
             queue = ConsumeQueue(
                 self._fs, directory, file_bytes=file_bytes, open_files=self._open_files
@@ -289,13 +267,8 @@ class StoreView:
         return queue
 
     def _written_end(self, known: int) -> int:
-        return find_log_end(
-            self._fs,
-            self.store,
-            self._walk_end,
-            known=known or self._dispatched(),
-            repeated=known > 0,
-        )
+        known, repeated = known or self._dispatched(), known > 0
+        return find_log_end(self._fs, self.store, known=known, repeated=repeated)
 
     def _durable_end(self) -> int:
         """Return the durable watermark of a broker that runs now, 0 without one.
@@ -312,15 +285,13 @@ class StoreView:
     def _dispatched(self) -> int:
         """Return the end of the last sound record in the largest queues, 0 if there is none."""
         ends = [0]
-        for queue in self._largest_queues():
+        for queue in self._largest_queues:
             entry = queue.entry(queue.end_of_written() - 1)
-            if entry is None or entry.is_padding:
-                continue
-            begin, end = entry.physical_offset, entry.physical_offset + entry.size_bytes
-            for segment in self.store.segments:
-                if segment.begin <= begin < end <= segment.end:
+            begin, end = (0, 0) if entry is None or entry.is_padding else _span(entry)
+            for segment, low, high in self.store.parts(begin, end):
+                if (low, high) == (begin, end):
                     check = self._sound_at(segment, begin, segment.end, check_body=True)
-                    if check is not None and check.size_bytes == entry.size_bytes:
+                    if check is not None and check.size_bytes == end - begin:
                         ends.append(end)
         return max(ends)
 
@@ -328,50 +299,43 @@ class StoreView:
         self, segment: Segment, begin: int, end: int, *, check_body: bool = False
     ) -> RecordCheck | None:
         """Return the check of the sound record at `begin`, None if there is none up to `end`."""
-        file = self._opened(segment)
+        file = open_segment(self._fs, segment)
         if file is None:
             return None
         with closing(file):
             check = check_at(file.read, begin, end, segment_end=segment.end, check_body=check_body)
         return check if check.kind is CheckKind.SOUND else None
 
+    @cached_property
     def _largest_queues(self) -> list[ConsumeQueue]:
-        """Return the consume queues with the most entries among the first of the store."""
-        if self._largest is None:
-            paths = self.store.paths
-            topics = self._names(paths.consume_queue_root) if paths else None
-            names = ((topic, queue_id) for topic in topics or () for queue_id in self.queues(topic))
-            queues = [self._consume_queue(*name) for name in islice(names, CHECKED_QUEUES_MAX)]
-            known = [queue for queue in queues if queue is not None]
-            known.sort(key=lambda queue: queue.end_of_written(), reverse=True)
-            self._largest = known[:CUTTING_QUEUES_MAX]
-            for queue in known[CUTTING_QUEUES_MAX:]:
-                queue.close()
-            # A stream makes a view for each micro-batch, and its process lives long.
-            weakref.finalize(self, _close, self._largest)
-        return self._largest
+        """The consume queues with the most entries among the first of the store."""
+        paths = self.store.paths
+        topics = self._names(paths.consume_queue_root) if paths else None
+        names = ((topic, queue_id) for topic in topics or () for queue_id in self.queues(topic))
+        queues = [self._consume_queue(*name) for name in islice(names, CHECKED_QUEUES_MAX)]
+        known = [queue for queue in queues if queue is not None]
+        known.sort(key=lambda queue: queue.end_of_written(), reverse=True)
+        largest = known[:CUTTING_QUEUES_MAX]
+        _close(known[CUTTING_QUEUES_MAX:])
+        # A stream makes a view for each micro-batch, and its process lives long.
+        weakref.finalize(self, _close, largest)
+        return largest
 
     def _agrees(self, entry: QueueEntry, queue_id: int, queue_offset: int) -> bool:
         """Return whether the record at an entry's place is the one that it means."""
-        for segment in self.store.segments:
-            if segment.begin <= entry.physical_offset < min(segment.end, self.end):
-                file = self._opened(segment)
-                if file is None:
-                    return False
+        place, end = _span(entry)
+        for segment, *_ in self.store.parts(place, min(place + 1, self.end)):
+            file = open_segment(self._fs, segment)
+            if file is not None:
                 with closing(file):
-                    fields = _head(file, entry.physical_offset)
-                stated = fields and (fields[0], fields[2], fields[3], fields[4])
-                return stated == (
-                    entry.size_bytes,
-                    queue_id,
-                    queue_offset,
-                    entry.physical_offset,
-                )
+                    head = file.read(place, _HEAD.size).ljust(_HEAD.size, b"\0")
+                size, _, *stated = _HEAD.unpack(head)[:5]
+                return [size, *stated] == [end - place, queue_id, queue_offset, place]
         return False
 
-    def _first_time(self, segment: Segment) -> int | None:
+    def _first_time(self, segment: Segment, end: int) -> int | None:
         """Return the store time of the first record of a segment, None if it is damaged."""
-        check = self._sound_at(segment, segment.begin, min(segment.end, self.end))
+        check = self._sound_at(segment, segment.begin, end)
         return None if check is None else check.store_timestamp_ms
 
     def _configured_topics(self) -> frozenset[str]:
@@ -398,27 +362,15 @@ def _close(queues: Sequence[ConsumeQueue]) -> None:
         queue.close()
 
 
-def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:
-    """Return the numbers of `CHECKED_HEADS` of a record, none at the end of the file."""
-    head = file.read(physical_offset, CHECKED_HEADS[HOST_FLAGS].size)
-    if len(head) <= HOST_FLAGS_OFFSET:
-        return ()
-    layout = CHECKED_HEADS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS]
-    return layout.unpack_from(head) if len(head) >= layout.size else ()
+def _span(entry: QueueEntry) -> tuple[int, int]:
+    return entry.physical_offset, entry.physical_offset + entry.size_bytes
 
 
 def _begin_after(queue: ConsumeQueue, physical_offset: int) -> int:
     """Return the begin of the queue's first record at or after a place, -1 if there is none."""
-    low, high = queue.first_queue_offset, queue.end_of_written()
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        entry = queue.entry(middle)
-        if entry is None or entry.is_padding or entry.physical_offset < physical_offset:
-            low = middle + 1
-        else:
-            high = middle
-    entry = queue.entry(low) if low < end else None
+    begin, end = queue.first_queue_offset, queue.end_of_written()
+    found = first_not_below(Places(queue), begin, end, physical_offset)
+    entry = queue.entry(found) if found < end else None
     return -1 if entry is None else entry.physical_offset
 
 

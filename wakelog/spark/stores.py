@@ -68,6 +68,13 @@ class StoreLog(NamedTuple):
         """The paths of the files beside the log, None if there are none."""
         return StorePaths(self.root) if self.root else None
 
+    def parts(self, begin: int, end: int) -> Iterator[tuple[Segment, int, int]]:
+        """Yield each segment that has bytes of [begin, end), and the range that it has."""
+        for segment in self.segments:
+            low, high = max(begin, segment.begin), min(end, segment.end)
+            if low < high:
+                yield segment, low, high
+
 
 def find_stores(fs: FileSystem, store_path: str) -> list[StoreLog]:
     """Return the stores that an option's text names, in its order.
@@ -177,6 +184,14 @@ def is_being_written(store: StoreLog) -> bool:
         return False
     device = f"{os.major(lock.st_dev):02x}:{os.minor(lock.st_dev):02x}:{lock.st_ino}"
     return any("WRITE" in words and device in words for words in held)
+
+
+def open_segment(fs: FileSystem, segment: Segment) -> OpenSegment | None:
+    """Open a segment; return None if it was removed since the log was listed. Raises: OSError."""
+    try:
+        return OpenSegment(fs, segment)
+    except FileNotFoundError:
+        return None
 
 
 class OpenSegment:

@@ -35,7 +35,7 @@ from wakelog.spark.records.wanted import Wanted
 from wakelog.spark.starts import read_bounds
 from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import StoreLog
-from wakelog.spark.tasks import LogPartition, read_messages
+from wakelog.spark.tasks import read_messages
 from wakelog.spark.trigger import Offset, TriggeredStream
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SIZE
@@ -158,11 +158,11 @@ class LogStreamReader(TriggeredStream):
         bounds = {name: (begin, end["log"].get(name, begin)) for name, begin in begins.items()}
         selection = selection_of(self._options, start)
         planned = self._query.plan_bounds(views, selection, bounds)
-        return [LogPartition(each) for each in planned]
+        return [InputPartition(each) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. Raises: DataLost."""
-        return read_messages(self._options, self._schema, partition)
+        return read_messages(self._options, self._schema, partition.value)
 
 
 class _Backlog:

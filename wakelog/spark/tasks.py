@@ -12,12 +12,10 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.query import PlannedTask, row_options
-from wakelog.spark.snapshots import explained
+from wakelog.spark.query import PlannedTask
 from wakelog.spark.worker_memory import freeze_after
 
 if TYPE_CHECKING:
@@ -28,37 +26,18 @@ if TYPE_CHECKING:
 _LOGGER: Final = logging.getLogger(__name__)
 
 
-class LogPartition(InputPartition):
-    """One task's part of a plan."""
-
-    def __init__(self, planned: PlannedTask) -> None:
-        """Keep it as the partition's value."""
-        super().__init__(planned)
-        self.planned = planned
-
-
 def read_messages(
-    options: ReadOptions, schema: StructType, partition: InputPartition
+    options: ReadOptions, schema: StructType, planned: PlannedTask | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one task, for a batch or a stream; none for Spark's own partition."""
-    if not isinstance(partition, LogPartition):
-        return iter(())
-    from wakelog.spark.reader import TaskReader
-    from wakelog.storage.file_system import FileSystem
+    """Yield the rows of one task, for a batch or a stream. Raises: DataLost.
 
-    planned = partition.planned
-    fs = FileSystem()
-    reader = TaskReader(
-        fs,
-        planned.selection,
-        row_options(options),
-        fail_on_data_loss=options.fail_on_data_loss,
-        report=_warn,
-    )
-    batches = freeze_after(reader.batches(planned.task, arrow_schema(schema)))
-    brokers = {part.broker for part in planned.task}
-    snapshots = [each for each in options.snapshots if each.broker in brokers]
-    return explained(fs, snapshots, batches) if snapshots else batches
+    planned: None for Spark's own partition of an empty plan.
+    """
+    if planned is None:
+        return iter(())
+    from wakelog.spark.reader import read_task
+
+    return freeze_after(read_task(options, arrow_schema(schema), planned, _warn))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -82,18 +61,18 @@ def _warn(found: Found) -> None:
 
 
 def read_damage(
-    options: ReadOptions, schema: StructType, partition: InputPartition
+    options: ReadOptions, schema: StructType, planned: PlannedTask | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the damage of one task; the first task has the gaps of the plan. Raises: DataLost."""
-    if not isinstance(partition, LogPartition):
+    if planned is None:
         return
     import pyarrow as pa
 
     from wakelog.spark.reader import Found, TaskReader, changed_blocks
     from wakelog.storage.file_system import FileSystem
 
-    fs, planned, kind = FileSystem(), partition.planned, arrow_schema(schema)
-    reader = TaskReader(fs, planned.selection, row_options(options), fail_on_data_loss=False)
+    fs, kind = FileSystem(), arrow_schema(schema)
+    reader = TaskReader(fs, planned.selection, options.rows, fail_on_data_loss=False)
     gaps = [Found(broker, "", damage) for broker, damage in planned.gaps]
     for found in (*gaps, *reader.damage(planned.task), *changed_blocks(fs, planned.task)):
         row = {

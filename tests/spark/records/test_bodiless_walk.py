@@ -8,10 +8,8 @@ import pytest
 
 from tests.fakes.records import LogBytes, properties
 from tests.spark.logs import FS, write_segments
-from wakelog.spark.reader import make_bodiless_walk
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import Sound
-from wakelog.spark.records.walk_kernel import keep_records, walk_records
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 
@@ -39,7 +37,7 @@ def test_a_step_ends_where_there_is_no_room(
     texts = [properties(KEYS=f"{i}", x="x" * text_bytes) for i in range(6)]
     for text in texts:
         log.add(text, body=bytes(5000))
-    walk = BodilessWalk(walk_records, keep_records, kept_bytes=40_000, records_max=4)
+    walk = BodilessWalk(kept_bytes=40_000, records_max=4)
     found = walked(tmp_path, log, walk)
     assert len(found) == steps_count
     assert [text for _, step in found for text in step] == texts
@@ -49,7 +47,7 @@ def test_bodies_take_no_room(tmp_path: Path) -> None:
     log = LogBytes(segment_bytes=1 << 24)
     for _ in range(12):
         log.add(body=bytes(1 << 20))
-    walk = make_bodiless_walk()
+    walk = BodilessWalk()
     [(step, texts)] = walked(tmp_path, log, walk)
     assert (step, len(texts)) == (Sound(0, log.end), 12)
     assert len(walk.buffer) < log.end // 2

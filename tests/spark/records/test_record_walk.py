@@ -18,7 +18,6 @@ from wakelog.spark.records.record_walk import (
     last_sound_end,
     next_sound_begin,
 )
-from wakelog.spark.records.walk_kernel import keep_records, walk_records
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 
@@ -36,12 +35,7 @@ def any_walk(request: pytest.FixtureRequest, walk: RecordWalk) -> RecordWalk | B
         return walk
     # Room for 16 records, or for one with the longest texts.
     return BodilessWalk(
-        walk_records,
-        keep_records,
-        window_bytes=1 << 12,
-        window_records_max=8,
-        kept_bytes=1 << 12,
-        records_max=16,
+        window_bytes=1 << 12, window_records_max=8, kept_bytes=1 << 12, records_max=16
     )
 
 
@@ -163,7 +157,7 @@ def test_a_search_meets_a_magic_between_two_reads(
 
 @pytest.mark.parametrize(("damaged", "expected"), [((), 40), ((39,), 39), ((3, 38, 39), 38)])
 def test_the_last_record_with_a_sound_body(
-    damaged: tuple[int, ...], expected: int, walk: RecordWalk, tmp_path: Path
+    damaged: tuple[int, ...], expected: int, tmp_path: Path
 ) -> None:
     log = LogBytes(segment_bytes=1 << 16)
     for _ in range(40):
@@ -173,6 +167,6 @@ def test_the_last_record_with_a_sound_body(
         log.damage(log.offsets[number] + 150, b"y")
     store = open_store(FS, str(write_segments(tmp_path, log)))
     file = OpenSegment(FS, store.segments[0])
-    assert last_sound_end(walk, file, 0, file.end) == ends[expected]
-    assert last_sound_end(walk, file, log.end, file.end) is None
+    assert last_sound_end(file, 0, file.end) == ends[expected]
+    assert last_sound_end(file, log.end, file.end) is None
     file.close()

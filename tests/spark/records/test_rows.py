@@ -16,11 +16,10 @@ from tests.spark.logs import JSON, KAFKA, MESSAGES, columns, read_folder, rows_o
 from tests.spark.plain_rows import json_row, kafka_row, plain_table
 from wakelog.protocol.record import body_crc
 from wakelog.spark.bounds import Bounds, Selection, Topics
-from wakelog.spark.reader import EVERY_MESSAGE, make_walk
+from wakelog.spark.reader import EVERY_MESSAGE
 from wakelog.spark.records.bodiless_walk import BodilessWalk
-from wakelog.spark.records.record_walk import Damage, RecordWalk
-from wakelog.spark.records.rows import RowOptions, Rows, needs_bodies
-from wakelog.spark.records.walk_kernel import keep_records, walk_records
+from wakelog.spark.records.record_walk import Damage, RecordWalk, RowOptions
+from wakelog.spark.records.rows import Rows, needs_bodies
 
 SEGMENT_BYTES = 1 << 14
 BODILESS = pa.schema([field for field in MESSAGES if field.name != "body"])
@@ -56,19 +55,12 @@ damages = st.lists(st.tuples(st.integers(0, 1 << 13), st.binary(min_size=1, max_
 
 @pytest.fixture(scope="module")
 def walk() -> RecordWalk:
-    return make_walk(buffer_bytes=SEGMENT_BYTES, records_max=64)
+    return RecordWalk(buffer_bytes=SEGMENT_BYTES, records_max=64)
 
 
 @pytest.fixture(scope="module")
 def bodiless() -> BodilessWalk:
-    return BodilessWalk(
-        walk_records,
-        keep_records,
-        window_bytes=1 << 10,
-        window_records_max=4,
-        kept_bytes=1,
-        records_max=9,
-    )
+    return BodilessWalk(window_bytes=1 << 10, window_records_max=4, kept_bytes=1, records_max=9)
 
 
 class Bytes:

@@ -11,7 +11,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from tests.client.clusters import FakeCluster, Queue, messages
 from tests.spark.remote.conftest import options
 from wakelog.spark.errors import DataLost
-from wakelog.spark.remote.query import PulledPartition
 from wakelog.spark.remote.stream import RemoteStreamReader, limited, offset_of, places_of
 
 A0, A1, B0 = ("a", "T", 0), ("a", "T", 1), ("b", "T", 0)
@@ -43,8 +42,7 @@ def spans(
 ) -> list[tuple[Queue, int, int]]:
     found = []
     for each in reader.partitions(start, end):
-        assert isinstance(each, PulledPartition)
-        part = each.planned.range
+        part = each.value.range
         found.append((part.queue.key, part.begin, part.end))
     return found
 

@@ -15,24 +15,19 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
-
-import numpy as np
 
 from wakelog.protocol.record import HEAD_BYTES_MAX, TAIL_BYTES_MAX
 from wakelog.spark.records.record_walk import (
     BATCH_ROWS,
-    Array,
     Damage,
     RecordWalk,
+    Scanned,
     SegmentFile,
     Sound,
-    WalkRecords,
 )
-from wakelog.storage.kernels.layout import NUMBER_FIELDS, PHYSICAL_OFFSET
-
-KeepRecords = Callable[..., tuple[int, int, int]]
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 
 WINDOW_BYTES: Final = 1 << 20
 """The size of a usual second-level cache."""
@@ -42,51 +37,38 @@ KEPT_BYTES: Final = 4 << 20
 """Some 500 bytes for each record of a batch; longer records make smaller batches."""
 
 
-class BodilessWalk:
-    """See the module; a `Scanned`, like `RecordWalk`. One owner, one thread."""
+class BodilessWalk(Scanned):
+    """See the module. One owner, one thread."""
 
     has_bodies = False
 
     def __init__(
         self,
-        walk_records: WalkRecords,
-        keep_records: KeepRecords,
         *,
         window_bytes: int = WINDOW_BYTES,
         window_records_max: int = WINDOW_RECORDS_MAX,
         kept_bytes: int = KEPT_BYTES,
         records_max: int = BATCH_ROWS,
     ) -> None:
-        """Allocate everything once; both functions come from `walk_kernel`."""
+        """Allocate everything once; imports numba."""
+        from wakelog.spark.records.walk_kernel import keep_records
+
+        super().__init__(max(kept_bytes, HEAD_BYTES_MAX + TAIL_BYTES_MAX), records_max)
         self._window = RecordWalk(
-            walk_records,
-            buffer_bytes=window_bytes,
-            records_max=window_records_max,
-            takes_groups=False,
+            buffer_bytes=window_bytes, records_max=window_records_max, takes_groups=False
         )
         self._keep_records = keep_records
-        self.buffer = bytearray(max(kept_bytes, HEAD_BYTES_MAX + TAIL_BYTES_MAX))
-        self.bytes: Array = np.frombuffer(self.buffer, dtype=np.uint8)
-        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-        self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._table: Array = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
         self._kept_end = 0
-        self.count = 0
-
-    @property
-    def group_count(self) -> int:
-        """The number of the records' queues."""
-        return int(self.group_firsts[-1])
 
     def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
         """Walk [begin, end); a record or the segment begins at `begin`."""
-        self._clear()
+        self.clear()
         sound_begin = sound_end = begin
         for step in self._window.steps(file, begin, end):
             if isinstance(step, Damage):
                 if self.count:
                     yield Sound(sound_begin, sound_end)
-                    self._clear()
+                    self.clear()
                 yield step
                 sound_begin = sound_end = step.end
                 continue
@@ -94,16 +76,16 @@ class BodilessWalk:
             while (taken := self._keep(taken)) < self._window.count:
                 full_end = int(self._window.numbers[taken, PHYSICAL_OFFSET])
                 yield Sound(sound_begin, full_end)
-                self._clear()
+                self.clear()
                 sound_begin = full_end
             sound_end = step.end
         if self.count:
             yield Sound(sound_begin, sound_end)
 
-    def _clear(self) -> None:
-        self.count = self._kept_end = 0
-        self._table[0].fill(0)
-        self.group_firsts[-1] = 0
+    def clear(self) -> None:
+        """Forget all records, queues and kept bytes."""
+        super().clear()
+        self._kept_end = 0
 
     def _keep(self, begin: int) -> int:
         """Keep records of the window from `begin` on; return the first one without room."""
@@ -116,7 +98,7 @@ class BodilessWalk:
             self._kept_end,
             self.numbers,
             self.count,
-            self._table,
+            self.table,
             self.group_firsts,
         )
-        return taken
+        return int(taken)

@@ -19,7 +19,7 @@ bad record 4.9.3 gives up the rest of the segment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -30,7 +30,6 @@ from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_recor
 from wakelog.storage.log.record_walk import check_at, next_sound
 
 Array = np.ndarray[Any, Any]
-WalkRecords = Callable[..., tuple[int, int]]
 
 BUFFER_BYTES: Final = 8 << 20
 """Read at once: large reads are fast, and a batch needs this much memory anyway."""
@@ -39,6 +38,19 @@ RECORDS_MAX: Final = 1 << 15
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 16 << 20
 """In one record batch: a task holds one, and the bytes that it is made from."""
+
+_GOES_ON: Final = (CheckKind.SOUND, CheckKind.END_OF_FILE)
+
+
+class RowOptions(NamedTuple):
+    """How records become rows."""
+
+    broker: str = ""
+    decompress: bool = True
+    verify_crc: bool = False
+    batch_rows: int = BATCH_ROWS
+    batch_bytes: int = BATCH_BYTES
+
 
 FILE_ENDS: Final = "the file ends here"
 """The reason of a `Damage` that means a file that became shorter."""
@@ -61,23 +73,40 @@ class SegmentFile(Protocol):
         ...
 
 
-class Scanned(Protocol):
+class Scanned:
     """Sound records in compiled columns, and the bytes that they lie in.
 
     has_bodies: False if the topic follows the head at once.
+    bytes: the memory of `buffer`.
+    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `kernels/layout.py`.
+    group_firsts: int32, the first record of each of `group_count` queues.
     """
 
-    has_bodies: bool
-    buffer: bytearray
-    bytes: Array
-    numbers: Array
-    group_firsts: Array
-    count: int
+    has_bodies = True
+
+    def __init__(self, buffer_bytes: int, records_max: int) -> None:
+        """Allocate everything once."""
+        self.set_buffer(bytearray(buffer_bytes))
+        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
+        self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
+        self.table: Array = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
+        self.count = 0
+
+    def set_buffer(self, buffer: bytearray) -> None:
+        """Replace the buffer."""
+        self.buffer = buffer
+        self.bytes: Array = np.frombuffer(buffer, dtype=np.uint8)
+
+    def clear(self) -> None:
+        """Forget all records and queues."""
+        self.count = 0
+        self.table[0].fill(0)
+        self.group_firsts[-1] = 0
 
     @property
     def group_count(self) -> int:
         """The number of the records' queues."""
-        ...
+        return int(self.group_firsts[-1])
 
 
 class Sound(NamedTuple):
@@ -95,42 +124,26 @@ class Damage(NamedTuple):
     reason: str
 
 
-class RecordWalk:
+class RecordWalk(Scanned):
     """See the module. One owner, one thread.
 
     buffer: the bytes that were read last; the first one lies at physical offset `shift`.
-    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `kernels/layout.py`.
-    group_firsts: the first record of each of `group_count` queues.
     """
-
-    has_bodies = True
 
     def __init__(
         self,
-        walk_records: WalkRecords,
         *,
         buffer_bytes: int = BUFFER_BYTES,
         records_max: int = RECORDS_MAX,
         takes_groups: bool = True,
     ) -> None:
-        """Allocate everything once; `walk_records` is `walk_kernel.walk_records`."""
+        """Allocate everything once; imports numba. takes_groups: fill in the records' queues."""
+        from wakelog.spark.records.walk_kernel import walk_records
+
+        super().__init__(buffer_bytes, records_max)
         self._walk_records = walk_records
         self._takes_groups = takes_groups
-        self._set_buffer(buffer_bytes)
-        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-        self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._table: Array = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
-        self.count = 0
         self.shift = 0
-
-    def _set_buffer(self, size_bytes: int) -> None:
-        self.buffer = bytearray(size_bytes)
-        self.bytes: Array = np.frombuffer(self.buffer, dtype=np.uint8)
-
-    @property
-    def group_count(self) -> int:
-        """The number of the records' queues."""
-        return int(self.group_firsts[-1])
 
     def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
         """Walk [begin, end); a record or the segment begins at `begin`."""
@@ -164,19 +177,18 @@ class RecordWalk:
             position = damage.end
 
     def _scan(self, begin: int, end: int) -> int:
-        self._table[0].fill(0)
-        self.group_firsts[-1] = 0
+        self.clear()
         self.count, stop = self._walk_records(
             self.bytes,
             begin,
             end,
             self.shift + begin,
             self.numbers,
-            self._table,
+            self.table,
             self.group_firsts,
             self._takes_groups,
         )
-        return stop
+        return int(stop)
 
     def _stopped_by(self, at: int, length: int, segment_end: int) -> RecordCheck | None:
         """Return why a scan stopped, None if its columns were full."""
@@ -192,11 +204,11 @@ class RecordWalk:
             return False
         if moved or len(self.buffer) < HEAD_BYTES_MAX:
             if not moved:
-                self._set_buffer(HEAD_BYTES_MAX)
+                self.set_buffer(bytearray(HEAD_BYTES_MAX))
             return True
         if not adds_up(file, position, end):
             return False
-        self._set_buffer(check.size_bytes)
+        self.set_buffer(bytearray(check.size_bytes))
         return True
 
     def _pass_over(self, file: SegmentFile, position: int, end: int, check: RecordCheck) -> Damage:
@@ -204,11 +216,9 @@ class RecordWalk:
         if check.kind is CheckKind.INCOMPLETE:
             reason = f"size {check.size_bytes} with {end - position} bytes readable"
         if check.kind is CheckKind.SIZE_MISMATCH:
-            next_position = position + check.size_bytes
-            if next_position == end or (
-                next_position < end and _record_or_blank(file, next_position, end)
-            ):
-                return Damage(position, next_position, reason)
+            follows = position + check.size_bytes
+            if follows == end or (follows < end and _kind_at(file, follows, end) in _GOES_ON):
+                return Damage(position, follows, reason)
         return Damage(position, next_sound_begin(file, position + 1, end), reason)
 
 
@@ -217,8 +227,7 @@ def adds_up(file: SegmentFile, physical_offset: int, end: int) -> bool:
 
     Its body is not read.
     """
-    check = check_at(file.read, physical_offset, end, segment_end=file.end)
-    return check.kind is CheckKind.SOUND
+    return _kind_at(file, physical_offset, end) is CheckKind.SOUND
 
 
 def next_sound_begin(file: SegmentFile, begin: int, end: int) -> int:
@@ -227,15 +236,15 @@ def next_sound_begin(file: SegmentFile, begin: int, end: int) -> int:
     return end if found is None else found[0]
 
 
-def _record_or_blank(file: SegmentFile, physical_offset: int, end: int) -> bool:
-    check = check_at(file.read, physical_offset, end, segment_end=file.end)
-    return check.kind in (CheckKind.SOUND, CheckKind.END_OF_FILE)
+def _kind_at(file: SegmentFile, physical_offset: int, end: int) -> CheckKind:
+    return check_at(file.read, physical_offset, end, segment_end=file.end).kind
 
 
-def last_sound_end(walk: RecordWalk, file: SegmentFile, begin: int, end: int) -> int | None:
+def last_sound_end(file: SegmentFile, begin: int, end: int) -> int | None:
     """Return the end of the last sound record of [begin, end) with a correct CRC; imports numba."""
     from wakelog.storage.kernels.crc_kernel import check_bodies
 
+    walk = RecordWalk(takes_groups=False)
     found = None
     damaged = np.empty(1, dtype=np.int32)
     for step in walk.steps(file, begin, end):

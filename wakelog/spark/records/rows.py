@@ -34,13 +34,7 @@ from wakelog.protocol.sys_flag import (
 )
 from wakelog.spark.bounds import Selection
 from wakelog.spark.records import row_kernel
-from wakelog.spark.records.record_walk import (
-    BATCH_BYTES,
-    BATCH_ROWS,
-    Array,
-    Damage,
-    Scanned,
-)
+from wakelog.spark.records.record_walk import Array, Damage, RowOptions, Scanned
 from wakelog.spark.records.row_kernel import (
     BODY_BEGIN,
     BODY_CRC,
@@ -83,16 +77,6 @@ LOG_APPEND_TIME: Final = 1
 """Kafka's timestampType for the broker's time."""
 
 _TIME_MS_MAX: Final = LONG_MAX // 1000
-
-
-class RowOptions(NamedTuple):
-    """How records become rows."""
-
-    broker: str = ""
-    decompress: bool = True
-    verify_crc: bool = False
-    batch_rows: int = BATCH_ROWS
-    batch_bytes: int = BATCH_BYTES
 
 
 def needs_bodies(schema: pa.Schema, options: RowOptions) -> bool:

@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from pyspark.sql.datasource import InputPartition
-
 from wakelog.client.broker_calls import BrokerCalls, open_calls
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
@@ -36,15 +34,6 @@ class PulledTask(NamedTuple):
 
     range: PulledRange
     selection: Selection
-
-
-class PulledPartition(InputPartition):
-    """A task as Spark distributes it."""
-
-    def __init__(self, planned: PulledTask) -> None:
-        """Keep it as the partition's value."""
-        super().__init__(planned)
-        self.planned = planned
 
 
 def plan_query(options: ReadOptions) -> list[PulledTask]:

@@ -13,17 +13,15 @@ from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.network.client import make_client
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.query import row_options
 from wakelog.spark.records.rows import Rows
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller, PullLimits
-from wakelog.spark.remote.query import PulledPartition, PulledTask, remote_options
+from wakelog.spark.remote.query import PulledTask, remote_options
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
 
@@ -31,12 +29,15 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 def read_pulled(
-    options: ReadOptions, schema: StructType, partition: InputPartition
+    options: ReadOptions, schema: StructType, task: PulledTask | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one task, for a batch or a stream; none for Spark's own partition."""
-    if not isinstance(partition, PulledPartition):
+    """Yield the rows of one task, for a batch or a stream.
+
+    task: None for Spark's own partition of an empty plan.
+    """
+    if task is None:
         return iter(())
-    return freeze_after(read_task(options, arrow_schema(schema), partition.planned))
+    return freeze_after(read_task(options, arrow_schema(schema), task))
 
 
 def read_task(
@@ -52,14 +53,14 @@ def read_task(
         _LOGGER.warning("offset %d of %s has no readable message: %s", queue_offset, name, reason)
 
     walk = PulledWalk(scan_pulled)
-    rows = Rows(walk, schema, task.selection, row_options(options)._replace(broker=broker))
+    rows = Rows(walk, schema, task.selection, options.rows._replace(broker=broker))
     client_options = remote_options(options)
     with asyncio.Runner() as runner:
         connections = make_client(client_options.credentials, client_options.tls)
         puller = Puller(
             BrokerCalls(connections, client_options),
             task.range,
-            PullLimits(options.batch_rows, options.batch_bytes, options.pull_count),
+            PullLimits(options.rows.batch_rows, options.rows.batch_bytes, options.pull_count),
             expression=" || ".join(options.tags) or "*",
             fail_on_data_loss=options.fail_on_data_loss,
             report=warn,

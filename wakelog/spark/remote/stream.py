@@ -29,7 +29,7 @@ from wakelog.spark.bounds import QueueKey, Selection
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.positions import LATEST
-from wakelog.spark.remote.query import PulledPartition, make_tasks, remote_options
+from wakelog.spark.remote.query import make_tasks, remote_options
 from wakelog.spark.remote.queues import QueueOffsets, Queues, find_begins, find_queues
 from wakelog.spark.starts import check_there
 from wakelog.spark.trigger import Offset, TriggeredStream
@@ -107,13 +107,13 @@ class RemoteStreamReader(TriggeredStream):
         begins, _ = self._spans(places_of(start), planned)
         spans = {key: (begin, ends[key]) for key, begin in begins.items()}
         selection = Selection(options.topics, tags=options.tags, sql=options.sql)
-        return [PulledPartition(x) for x in make_tasks(options, queues, selection, spans)]
+        return [InputPartition(x) for x in make_tasks(options, queues, selection, spans)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. Raises: DataLost."""
         from wakelog.spark.remote.reader import read_pulled
 
-        return read_pulled(self._options, self._schema, partition)
+        return read_pulled(self._options, self._schema, partition.value)
 
     def commit(self, end: Offset) -> None:
         """Commit the offsets for `commitOffsetsToGroup`; Spark keeps the checkpoint."""

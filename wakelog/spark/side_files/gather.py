@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from wakelog.spark.bounds import Selection
 from wakelog.spark.columns import MESSAGE_COLUMNS
-from wakelog.spark.reader import make_walk
 from wakelog.spark.records.arrow_types import arrow_schema_of
-from wakelog.spark.records.record_walk import FILE_ENDS, Damage, RecordWalk
-from wakelog.spark.records.rows import RowOptions, Rows
+from wakelog.spark.records.record_walk import FILE_ENDS, Damage, RecordWalk, RowOptions
+from wakelog.spark.records.rows import Rows
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import check_topic_name
@@ -95,7 +94,7 @@ class Gatherer:
 
     def _batches(self, begin: int, end: int) -> Iterator[pa.RecordBatch]:
         if self._walk is None:
-            self._walk = make_walk()
+            self._walk = RecordWalk()
         rows = Rows(self._walk, SCHEMA, Selection(), RowOptions(broker=self._broker))
         position = self._above_removed(begin)
         while position < end:

@@ -16,7 +16,6 @@ from wakelog.spark.option_texts import (
     Reader,
     number_from,
     read_group,
-    read_text,
     read_values,
     take_client_options,
 )
@@ -60,13 +59,13 @@ class WriteOptions(NamedTuple):
 
 _OPTIONS: Final[Mapping[str, tuple[str, Reader]]] = {
     **CONNECTION_OPTIONS,
-    "topic": ("topic", read_text),
+    "topic": ("topic", str),
     "producerGroup": ("group", read_group),
     "retryTimesWhenSendFailed": ("retries_max", number_from(0, 100)),
     "sendMsgTimeout": ("timeout_ms", number_from(1, 600_000)),
     "batchBytes": ("batch_bytes_max", number_from(1, BODY_BYTES_MAX)),
     "batchRows": ("batch_rows_max", number_from(1, 32_767)),
-    "queryId": ("query", read_text),
+    "queryId": ("query", str),
 }
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 _OF_SPARK: Final = frozenset({"checkpointlocation", "path"})
