@@ -10,12 +10,12 @@ import pytest
 from tests.compat.processes import free_port
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.cli.hello import greet
-from wakelog.client.route import AUTO_CREATE_TOPIC
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
+from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 from wakelog.protocol.record import encode_record
 
 

@@ -62,8 +62,6 @@ WRONG: list[tuple[Callable[[str], Any], str]] = [
     (read_expression, "a ="),
     (read_addresses, ";"),
     (read_addresses, "h"),
-    (read_addresses, "h:0;g:1"),
-    (read_addresses, "h:65536"),
     (read_group, "a b"),
 ]
 

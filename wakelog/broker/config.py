@@ -31,11 +31,6 @@ def java_key(name: str) -> str:
     return first + "".join("IP" + word[2:] if word[:2] == "ip" else word.title() for word in rest)
 
 
-def name_server_addresses(text: str) -> list[str]:
-    """Return the addresses of namesrvAddr, `host:port;host:port`."""
-    return [part.strip() for part in text.split(";") if part.strip()]
-
-
 class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     """Settings of one broker; every ``mills``, ``interval``, ``period`` is in milliseconds."""
 

@@ -16,6 +16,7 @@ import re
 
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 
 NAME_LENGTH_MAX = 127  # the record stores the topic's length in one signed byte
 GROUP_LENGTH_MAX = 255  # as the client's Validators
@@ -26,7 +27,6 @@ LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
-AUTO_CREATE_TOPIC_KEY_TOPIC = "TBW102"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC = "BenchmarkTest"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
@@ -35,7 +35,7 @@ TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 SYSTEM_TOPICS = frozenset(
     {
-        AUTO_CREATE_TOPIC_KEY_TOPIC,
+        AUTO_CREATE_TOPIC,
         SCHEDULE_TOPIC,
         BENCHMARK_TOPIC,
         TRANS_HALF_TOPIC,

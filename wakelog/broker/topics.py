@@ -21,7 +21,6 @@ from typing import Any
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
 from wakelog.broker.names import (
-    AUTO_CREATE_TOPIC_KEY_TOPIC,
     BENCHMARK_TOPIC,
     OFFSET_MOVED_EVENT,
     SCHEDULE_TOPIC,
@@ -36,6 +35,7 @@ from wakelog.broker.names import (
 from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.fastjson import dumps
+from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 from wakelog.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_WRITE, is_inherited
 
 SCHEDULE_QUEUE_COUNT = 18
@@ -99,10 +99,7 @@ class Topics:
         default = self._table.get(default_topic)
         if default is None or not is_inherited(default.perm):
             return None
-        if (
-            default_topic == AUTO_CREATE_TOPIC_KEY_TOPIC
-            and not self._config.auto_create_topic_enable
-        ):
+        if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
             return None
         count = max(0, min(queue_count, default.write_queue_nums))
         perm = default.perm & ~PERM_INHERIT
@@ -134,7 +131,7 @@ class Topics:
 
     def ensure_auto_create_topic(self, now_ms: int) -> None:
         """Create the default topic after autoCreateTopicEnable was switched on."""
-        if AUTO_CREATE_TOPIC_KEY_TOPIC not in self._table:
+        if AUTO_CREATE_TOPIC not in self._table:
             self._put(_auto_create_topic(self._config), now_ms)
 
     def update_order_topics(self, order_topics: Iterable[str], now_ms: int) -> None:
@@ -231,4 +228,4 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
 
 def _auto_create_topic(config: BrokerConfig) -> TopicConfig:
     count = config.default_topic_queue_nums
-    return TopicConfig(AUTO_CREATE_TOPIC_KEY_TOPIC, count, count, PERM_INHERIT | READ_WRITE)
+    return TopicConfig(AUTO_CREATE_TOPIC, count, count, PERM_INHERIT | READ_WRITE)

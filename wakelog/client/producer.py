@@ -29,19 +29,17 @@ from wakelog.client.errors import (
 )
 from wakelog.client.messages import SendRequest
 from wakelog.client.options import ClientOptions
-from wakelog.client.route import (
-    AUTO_CREATE_TOPIC,
-    NEW_TOPIC_QUEUES,
-    Connections,
-    QueueAt,
-    Routes,
-)
+from wakelog.client.route import NEW_TOPIC_QUEUES, Connections, QueueAt, Routes
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import read_header, to_ext_fields
-from wakelog.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from wakelog.protocol.headers.send import (
+    AUTO_CREATE_TOPIC,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from wakelog.protocol.java import string_hash
 
 IN_FLIGHT_MAX: Final = 8

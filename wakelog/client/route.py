@@ -22,9 +22,8 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers.admin import TopicRequestHeader
+from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 
-AUTO_CREATE_TOPIC: Final = "TBW102"
-"""Brokers that create topics on the first send have this one; a new topic starts with its route."""
 NEW_TOPIC_QUEUES: Final = 4
 """defaultTopicQueueNums of 4.9.3's producer."""
 

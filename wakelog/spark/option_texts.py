@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from wakelog.broker.names import is_legal_group
-from wakelog.client.options import ClientOptions
+from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.network.errors import TlsRefused
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls, make_context
@@ -23,8 +23,6 @@ _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+)\s*([bkmg]?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})")
-_PORT_MAX: Final = 65_535
 BATCH_BYTES_MAX: Final = 1 << 30
 """Arrow counts the bytes of a column with 31 bits, and a batch may exceed this by one record."""
 
@@ -159,9 +157,8 @@ def read_expression(text: str) -> str:
 
 def read_addresses(text: str) -> tuple[str, ...]:
     """Read the addresses of name servers."""
-    found = read_names(text, ";")
-    matches = [_ADDRESS.fullmatch(address) for address in found]
-    if not found or not all(x is not None and 0 < int(x[1]) <= _PORT_MAX for x in matches):
+    found = read_name_servers(text)
+    if not found:
         raise ValueError("HOST:PORT, several with semicolons between them")
     return found
 

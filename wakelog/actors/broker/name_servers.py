@@ -19,6 +19,7 @@ from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker import route
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
+from wakelog.client.options import read_name_servers
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
@@ -37,7 +38,7 @@ class NameServers:
 
     def __init__(self, config: BrokerConfig) -> None:
         """Connect to none yet; namesrvAddr is `host:port;host:port`."""
-        self._addresses = [part.strip() for part in config.namesrv_addr.split(";") if part.strip()]
+        self._addresses = read_name_servers(config.namesrv_addr)
         self._timeout_ms = config.register_broker_timeout_mills
         self._client = RemotingClient()
         self._broker: Broker | None = None

@@ -18,7 +18,8 @@ import msgspec
 
 from wakelog.actors.ray.options import ANYWHERE, Placement
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
-from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW, name_server_addresses
+from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
+from wakelog.client.options import read_name_servers
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
@@ -79,7 +80,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """A name server for clients: of this deployment, or the first of the others."""
         if self.name_server is not None:
             return f"{self.advertised_host}:{self.name_server.listen_port}"
-        return name_server_addresses(self.brokers[0].settings.broker.namesrv_addr)[0]
+        return read_name_servers(self.brokers[0].settings.broker.namesrv_addr)[0]
 
     def in_directory(self, shared_directory: Path, **changes: Any) -> Plan:
         """Return this plan with a new directory of each broker for its sockets and shared pages.

@@ -37,8 +37,9 @@ from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, Source, read_lay
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
-from wakelog.broker.config import DEFAULT_LISTEN_PORT, name_server_addresses
+from wakelog.broker.config import DEFAULT_LISTEN_PORT
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
+from wakelog.client.options import read_name_servers
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.storage.config import StoreConfig
@@ -62,7 +63,6 @@ _LOG_FORMAT = _OWN_PREFIX + "logFormat"
 _CHECK_ADVERTISE = _OWN_PREFIX + "checkAdvertise"
 _OWN_KEYS = (_LOG_LEVEL, _LOG_FORMAT, _CHECK_ADVERTISE)
 
-_HOST_AND_PORT = re.compile(r"(\S+):([0-9]{1,5})", re.ASCII)
 _DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII)
 
 
@@ -282,15 +282,12 @@ def _broker_names(first_name: str, count: int) -> list[str]:
 
 def _parse_name_servers(text: str) -> list[Listed]:
     """Read namesrvAddr, `host:port;host:port`."""
-    found = []
-    for part in name_server_addresses(text):
-        match = _HOST_AND_PORT.fullmatch(part)
-        if match is None or not 0 < int(match[2]) <= 0xFFFF:
-            raise IllegalConfiguration(
-                "namesrvAddr", text, "HOST:PORT, or several with ';' between"
-            )
-        found.append(Listed(match[1], int(match[2])))
-    return found
+    try:
+        parts = [address.rpartition(":") for address in read_name_servers(text)]
+    except ValueError:
+        accepted = "HOST:PORT, or several with ';' between"
+        raise IllegalConfiguration("namesrvAddr", text, accepted) from None
+    return [Listed(host, int(port)) for host, _, port in parts]
 
 
 def _refuse_unknown_own_keys(layers: Layers) -> None:

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wakelog.broker.names import (
-    AUTO_CREATE_TOPIC_KEY_TOPIC,
     NAME_LENGTH_MAX,
     OFFSET_MOVED_EVENT,
     RETRY_PREFIX,
@@ -29,6 +28,7 @@ from wakelog.broker.names import (
 )
 from wakelog.client.messages import Message
 from wakelog.protocol import properties as stored
+from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 from wakelog.protocol.properties import DELAY, PROPERTIES_BYTES_MAX, WAIT, encode_properties
 from wakelog.spark.errors import SourceError
 from wakelog.spark.sink.options import BODY_BYTES_MAX
@@ -55,7 +55,7 @@ _NOT_ALLOWED: Final = frozenset(
     {
         SCHEDULE_TOPIC, TRANS_HALF_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC", SELF_TEST_TOPIC, OFFSET_MOVED_EVENT,
-        AUTO_CREATE_TOPIC_KEY_TOPIC,
+        AUTO_CREATE_TOPIC,
     }
 )  # fmt: skip
 """Clients may not send to these: NOT_ALLOWED_SEND_TOPIC_SET, and the template of new topics."""
