@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.compat.processes import free_port
-from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.actors.errors import PlanRefused
 from wakelog.cli.hello import greet
+from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -98,7 +99,7 @@ def run(cluster: Cluster) -> list[str]:
 
     async def main() -> None:
         async with cluster.listening() as address:
-            await asyncio.to_thread(greet, address, "hello", said.append, body=b"good day")
+            await asyncio.to_thread(greet, address, "hello", said.append)
 
     asyncio.run(main())
     return said
@@ -109,7 +110,7 @@ def test_a_message_is_sent_where_it_would_be_created_and_fetched_back() -> None:
     sent, received = run(cluster)
     assert sent.startswith("sent      to topic hello, broker-a queue 0 offset 41, in ")
     assert sent.endswith(" (id 7F00000100002A9F0000000000000000)")
-    assert received.startswith("received  'good day', in ")
+    assert received.startswith("received  'hello', in ")
     fields: list[dict[str, Any]] = [request.ext_fields for request in cluster.requests]
     topics = [each.get("topic", each.get("b")) for each in fields]
     assert topics == ["hello", AUTO_CREATE_TOPIC, "hello", "hello"]
@@ -141,7 +142,7 @@ def test_the_route_of_a_topic_that_is_there_is_used() -> None:
 def test_the_error_quotes_the_refusal(
     answers: dict[RequestCode, tuple[int, dict[str, str]]], cause: str
 ) -> None:
-    with pytest.raises(DeploymentFailed) as failed:
+    with pytest.raises(ClientError) as failed:
         run(Cluster(answers))
     assert cause in failed.value.cause
 
@@ -149,7 +150,7 @@ def test_the_error_quotes_the_refusal(
 def test_the_error_names_an_address_where_nothing_listens() -> None:
     port = free_port()
     with pytest.raises(
-        DeploymentFailed, match=f"route of topic hello: 127.0.0.1:{port}: Connection refused"
+        ClientError, match=f"route of topic hello: 127.0.0.1:{port}: Connection refused"
     ):
         greet(f"127.0.0.1:{port}", "hello", lambda line: None)
 

@@ -21,7 +21,7 @@ from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.messages import Message, SendRequest
-from wakelog.client.options import ClientOptions
+from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.client.producer import Producer
 from wakelog.network.client import RemotingClient
 from wakelog.protocol.errors import ProtocolError
@@ -30,21 +30,20 @@ from wakelog.protocol.record import decode_record
 GROUP: Final = "wakelog-hello"
 BODY: Final = b"hello"
 HOLD_MS: Final = 2_000
-PORT_MAX: Final = 65_535
 
 
-def greet(name_server: str, topic: str, say: Callable[[str], None], *, body: bytes = BODY) -> None:
+def greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
     """Send one message, pull it back, and report both.
 
-    Raises: PlanRefused if `name_server` is not HOST:PORT; DeploymentFailed.
+    Raises: PlanRefused if `name_server` is not HOST:PORT; ClientError; DeploymentFailed.
     """
-    host, _, port = name_server.rpartition(":")
-    if not (host and port.isdecimal() and 0 < int(port) <= PORT_MAX):
-        raise PlanRefused(f"{name_server} is no HOST:PORT", "Give one, such as 127.0.0.1:9876.")
     try:
-        asyncio.run(_greet(name_server, topic, say, body))
-    except ClientError as error:
-        raise DeploymentFailed(error.cause, f"{error.remedy}.") from error
+        [address] = read_name_servers(name_server)
+    except ValueError:
+        remedy = "Give one, such as 127.0.0.1:9876."
+        raise PlanRefused(f"{name_server} is no HOST:PORT", remedy) from None
+    try:
+        asyncio.run(_greet(address, topic, say))
     except ProtocolError as error:
         raise DeploymentFailed(
             f"a response is not as RocketMQ 4.x gives it: {error}",
@@ -52,12 +51,12 @@ def greet(name_server: str, topic: str, say: Callable[[str], None], *, body: byt
         ) from error
 
 
-async def _greet(name_server: str, topic: str, say: Callable[[str], None], body: bytes) -> None:
+async def _greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
     options = ClientOptions((name_server,), group=GROUP, retries_max=0)
     connections = RemotingClient()
     try:
         began = time.perf_counter()
-        stored = await Producer(connections, options).send(SendRequest((Message(topic, body),)))
+        stored = await Producer(connections, options).send(SendRequest((Message(topic, BODY),)))
         sent = time.perf_counter()
         queue = stored.queue
         say(

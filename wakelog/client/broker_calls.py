@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.client.errors import CHECK_LOG, ClientError, describe, reason_of, tls_remedy
+from wakelog.client.errors import ClientError, describe, reason_of, refused, tls_remedy
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import Connections, QueueAt, Routes
 from wakelog.network.client import make_client
@@ -177,12 +177,11 @@ class BrokerCalls:
         )
         response = await self._call_with_retries(queue, RequestCode.PULL_MESSAGE, header)
         if response.code not in _PULL_CODES:
-            raise _refused(
-                queue,
+            cause = (
                 f"queue {queue.queue_id} of topic {queue.topic} cannot be pulled: {queue.broker} "
-                f"answered {describe(response)}",
-                response,
+                f"answered {describe(response)}"
             )
+            raise refused(queue.broker, cause, response, _REMEDIES)
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return Pulled(response.code, response.remark or "", b"", queue_offset, 0, 0)
         found = read_header(PullMessageResponseHeader, response.ext_fields)
@@ -205,12 +204,11 @@ class BrokerCalls:
         """Return a response with SUCCESS or the allowed code. Raises: ClientError."""
         response = await self._call_with_retries(queue, code, header)
         if response.code not in (ResponseCode.SUCCESS, allowed):
-            raise _refused(
-                queue,
+            cause = (
                 f"{queue.broker} answered {code.name} for queue {queue.queue_id} of topic "
-                f"{queue.topic} with {describe(response)}",
-                response,
+                f"{queue.topic} with {describe(response)}"
             )
+            raise refused(queue.broker, cause, response, _REMEDIES)
         return response
 
     async def _call_with_retries(
@@ -250,13 +248,3 @@ class BrokerCalls:
             return
         for queue in found or ():
             self._addresses[queue.broker] = queue.address
-
-
-def _refused(queue: QueueAt, cause: str, response: RemotingCommand) -> ClientError:
-    return ClientError(
-        cause,
-        _REMEDIES.get(response.code, CHECK_LOG),
-        broker=queue.broker,
-        code=response.code,
-        remark=response.remark or "",
-    )

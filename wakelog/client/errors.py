@@ -7,6 +7,7 @@ ClientError           a name server or a broker did not answer, or refused
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 from wakelog.network.errors import RemotingError, SendFailed, TlsFailed
@@ -44,6 +45,19 @@ class ClientError(Exception):
 
 class NotAcknowledged(ClientError):
     """A broker did not acknowledge messages: they may be stored, or not."""
+
+
+def refused(
+    broker: str, cause: str, response: RemotingCommand, remedies: Mapping[int, str]
+) -> ClientError:
+    """Return the error for a response by which a broker refuses; `remedies` are by code."""
+    return ClientError(
+        cause,
+        remedies.get(response.code, CHECK_LOG),
+        broker=broker,
+        code=response.code,
+        remark=response.remark or "",
+    )
 
 
 def reason_of(error: RemotingError) -> str:

@@ -25,6 +25,7 @@ from wakelog.client.errors import (
     NotAcknowledged,
     describe,
     reason_of,
+    refused,
     tls_remedy,
 )
 from wakelog.client.messages import SendRequest
@@ -146,13 +147,8 @@ class Producer:
             ) from error
         if response.code == ResponseCode.SUCCESS:
             return _read_stored(queue, response)
-        raise ClientError(
-            f"{queue.broker} at {queue.address} answered {describe(response)}",
-            _REMEDIES.get(response.code, CHECK_LOG),
-            broker=queue.broker,
-            code=response.code,
-            remark=response.remark or "",
-        )
+        cause = f"{queue.broker} at {queue.address} answered {describe(response)}"
+        raise refused(queue.broker, cause, response, _REMEDIES)
 
     def _choose_queue(
         self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from wakelog.client.errors import ClientError, describe, reason_of, tls_remedy
 from wakelog.client.options import ClientOptions
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.bodies import TopicList, TopicRouteData
+from wakelog.protocol.bodies import QueueData, TopicList, TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -27,6 +27,7 @@ from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 NEW_TOPIC_QUEUES: Final = 4
 """defaultTopicQueueNums of 4.9.3's producer."""
 
+_MASTER_ID: Final = 0
 _READABLE: Final = 4
 _WRITABLE: Final = 2
 
@@ -137,15 +138,10 @@ class Routes:
 
 def readable_queues(route: TopicRouteData, topic: str) -> list[QueueAt]:
     """Return the queues with read permission; of a slave if its broker has no master now."""
-    addresses = {
-        broker.broker_name: broker.broker_addrs[min(broker.broker_addrs)]
-        for broker in route.broker_datas
-        if broker.broker_addrs
-    }
     return [
-        QueueAt(data.broker_name, topic, queue_id, addresses[data.broker_name])
-        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
-        if data.perm & _READABLE and data.broker_name in addresses
+        QueueAt(data.broker_name, topic, queue_id, addresses[min(addresses)])
+        for data, addresses in _by_broker(route)
+        if data.perm & _READABLE and addresses
         for queue_id in range(data.read_queue_nums)
     ]
 
@@ -157,14 +153,16 @@ def writable_queues(
 
     queues_max: of each broker.
     """
-    masters = {
-        broker.broker_name: broker.broker_addrs[0]
-        for broker in route.broker_datas
-        if 0 in broker.broker_addrs
-    }
     return [
-        QueueAt(data.broker_name, topic, queue_id, masters[data.broker_name])
-        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
-        if data.perm & _WRITABLE and data.broker_name in masters
+        QueueAt(data.broker_name, topic, queue_id, addresses[_MASTER_ID])
+        for data, addresses in _by_broker(route)
+        if data.perm & _WRITABLE and _MASTER_ID in addresses
         for queue_id in range(data.write_queue_nums)[:queues_max]
     ]
+
+
+def _by_broker(route: TopicRouteData) -> list[tuple[QueueData, dict[int, str]]]:
+    """Return what each broker has of the topic, by name, with the broker's addresses by id."""
+    addresses = {broker.broker_name: broker.broker_addrs for broker in route.broker_datas}
+    found = sorted(route.queue_datas, key=lambda data: data.broker_name)
+    return [(data, addresses.get(data.broker_name, {})) for data in found]
