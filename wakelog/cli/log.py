@@ -152,10 +152,11 @@ def _moment_ms(option: str, text: str | None) -> int | None:
 
 
 def _report_gap(stretch: BadStretch) -> None:
-    _note(_passed_over(stretch))
+    _note(passed_over(stretch))
 
 
-def _passed_over(stretch: BadStretch) -> str:
+def passed_over(stretch: BadStretch) -> str:
+    """Return the line for a damaged stretch of the log."""
     return f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}"
 
 
@@ -198,7 +199,7 @@ def rebuild(
     for begin, end in found.missing:
         print(f"missing  {begin} to {end}: no segments, passed over")
     for stretch in found.bad_stretches:
-        print(_passed_over(stretch))
+        print(passed_over(stretch))
     print(f"rebuilt: {found.records_count} records from {found.begin} to {found.end}")
     return 0
 

@@ -9,9 +9,10 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from posixpath import abspath, expanduser
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -23,14 +24,37 @@ from wakelog.cli.log import (
     Config,
     Scratch,
     Settings,
+    Text,
     help_without_command,
+    passed_over,
 )
 from wakelog.cli.stop_signals import unbroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Text = str | None
+
+class Pair(NamedTuple):
+    """An option that was given as KEY=VALUE."""
+
+    key: str
+    value: str
+
+
+def read_pair(option: str, word: str) -> Pair:
+    """Split the text of an option. Raises: PlanRefused."""
+    key, separator, value = word.partition("=")
+    if not separator or not key:
+        raise PlanRefused(f"--{option} {word!r} is no KEY=VALUE", "Give a name and a value.")
+    return Pair(key, value)
+
+
+def pairs(option: str, help_text: str) -> Any:
+    """Return the declaration of an option that is repeated, with KEY=VALUE each."""
+    return typer.Option(
+        f"--{option}", metavar="KEY=VALUE", help=help_text, parser=partial(read_pair, option)
+    )
+
 
 Store = Annotated[
     str, typer.Option(metavar="DIR", help="A store, or a folder of commit-log files.")
@@ -44,17 +68,10 @@ Export = Annotated[str, typer.Option("--into", metavar="DIR", help="New, or of e
 Master = Annotated[
     Text, typer.Option(metavar="URL", help="Spark's master.  [default: all cores of this machine]")
 ]
-Confs = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeat."),
-]
-
+Confs = Annotated[list[Pair] | None, pairs("conf", "A setting of Spark's; repeat.")]
+Options = Annotated[list[Pair] | None, pairs("option", "An option of the source; repeat.")]
 Columns = Annotated[
     Text, typer.Option(metavar="NAMES", help="Columns, with commas.  [default: all]")
-]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; repeat."),
 ]
 Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of a row, as '10 minutes'.")]
 Group = Annotated[str, typer.Option(metavar="NAME", help="Of this group alone.")]
@@ -78,8 +95,6 @@ spark = typer.Typer(
     help="Jobs over whole logs: rebuild, audit, export, compare, and reports of traffic.",
     rich_markup_mode=None,
 )
-
-
 spark.callback(invoke_without_command=True)(help_without_command)
 
 
@@ -106,11 +121,10 @@ def rebuild(
     settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
         found = rebuild_now(session, settled, into)
-    skipped = [f"passed over  {x.begin} to {x.end}: {x.reason}" for x in found.bad_stretches]
     _print_report(
         found,
         as_json,
-        *skipped,
+        *map(passed_over, found.bad_stretches),
         f"rebuilt: {found.records_count} records from {found.begin} to {found.end}, "
         f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files",
     )
@@ -129,15 +143,14 @@ def audit(
 ) -> int:
     """Check a log, its queues and its index; list damage, with exit code 1 if there is any."""
     from wakelog.cli.log_settings import store_config
-    from wakelog.cli.spark_tables import table_lines
+    from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.audit import audit as audit_now
 
     settled = store_config(store, config, settings or (), takes_log_alone=True, needs_index=True)
     with _session(master, confs) as session:
         place = None if scratch is None else abspath(expanduser(scratch))
         findings = audit_now(session, settled, scratch=place).persist()
-        for line in table_lines(findings, limit, as_json=as_json):
-            print(line)
+        print_table(findings, limit, as_json=as_json)
         counts = {
             row.severity: row["count"] for row in findings.groupBy("severity").count().collect()
         }
@@ -164,7 +177,7 @@ def export(
 
     names = [name for name in (columns or "").split(",") if name.strip()]
     with _session(master, confs) as session:
-        found = export_now(session, store, into, columns=names, options=_pairs("option", options))
+        found = export_now(session, store, into, columns=names, options=dict(options or ()))
     _print_report(
         found,
         as_json,
@@ -173,44 +186,39 @@ def export(
     )
 
 
-@spark.command(short_help="Count the messages that groups have not consumed.")
-def lag(
-    store: Stores,
-    group: Group = "",
-    every: Every = "1 hour",
-    options: Options = None,
-    limit: Limit = LIMIT_DEFAULT,
-    as_json: AsJson = False,
-    master: Master = None,
-    confs: Confs = None,
-) -> None:
-    """Count the messages that groups have not consumed, by the time of storing."""
-    from wakelog.spark.jobs.traffic import lag as table
+def _add_table_by_time(name: str, short_help: str, help_text: str) -> None:
+    """Add the command for the table of that name in `traffic`, with a row for each interval."""
 
-    with _session(master, confs) as session:
-        given = _pairs("option", options)
-        found = table(session, store, group=group, every=every, options=given)
-        _print(found, limit, as_json)
+    @spark.command(name, short_help=short_help, help=help_text)
+    def table_by_time(
+        store: Stores,
+        group: Group = "",
+        every: Every = "1 hour",
+        options: Options = None,
+        limit: Limit = LIMIT_DEFAULT,
+        as_json: AsJson = False,
+        master: Master = None,
+        confs: Confs = None,
+    ) -> None:
+        from wakelog.spark.jobs import traffic
+
+        make_table = {"lag": traffic.lag, "latency": traffic.latency}[name]
+        with _session(master, confs) as session:
+            given = dict(options or ())
+            table = make_table(session, store, group=group, every=every, options=given)
+            _print(table, limit, as_json)
 
 
-@spark.command(short_help="Show how long messages took to the log.")
-def latency(
-    store: Stores,
-    group: Group = "",
-    every: Every = "1 hour",
-    options: Options = None,
-    limit: Limit = LIMIT_DEFAULT,
-    as_json: AsJson = False,
-    master: Master = None,
-    confs: Confs = None,
-) -> None:
-    """Show how long messages took from their producer to the log, by topic and time."""
-    from wakelog.spark.jobs.traffic import latency as table
-
-    with _session(master, confs) as session:
-        given = _pairs("option", options)
-        found = table(session, store, group=group, every=every, options=given)
-        _print(found, limit, as_json)
+_add_table_by_time(
+    "lag",
+    "Count the messages that groups have not consumed.",
+    "Count the messages that groups have not consumed, by the time of storing.",
+)
+_add_table_by_time(
+    "latency",
+    "Show how long messages took to the log.",
+    "Show how long messages took from their producer to the log, by topic and time.",
+)
 
 
 @spark.command()
@@ -226,7 +234,7 @@ def hotkeys(
     from wakelog.spark.jobs.traffic import hotkeys as table
 
     with _session(master, confs) as session:
-        _print(table(session, store, options=_pairs("option", options)), limit, as_json)
+        _print(table(session, store, options=dict(options or ())), limit, as_json)
 
 
 @spark.command(short_help="Draw a log into one HTML file that opens offline.")
@@ -242,7 +250,7 @@ def report(
     from wakelog.spark.jobs.report import report as report_now
 
     with _session(master, confs) as session:
-        found = report_now(session, store, into, options=_pairs("option", options))
+        found = report_now(session, store, into, options=dict(options or ()))
     _print_report(
         found,
         as_json,
@@ -264,14 +272,10 @@ def deadletters(
     group: Group = "",
     to: Annotated[
         str, typer.Option(metavar="WHERE", help="origin: their topic; retry: their group.")
-    ] = ("origin"),
+    ] = "origin",
     options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="KEY=VALUE",
-            help="An option of the source, with --resend of the sink; repeat.",
-        ),
+        list[Pair] | None,
+        pairs("option", "An option of the source, with --resend of the sink; repeat."),
     ] = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
@@ -279,40 +283,23 @@ def deadletters(
     confs: Confs = None,
 ) -> None:
     """Count dead letters by topic of origin and reason, or send them again."""
-    if again:
-        given = _pairs("option", options)
-        _resend(store, name_server, group, to, given, as_json, master=master, confs=confs)
-        return
-    if name_server or to != "origin":
-        raise PlanRefused("--to and --name-server are of --resend", "Give it too, or neither.")
+    from wakelog.spark.jobs.resend import resend
     from wakelog.spark.jobs.traffic import deadletters as table
 
-    with _session(master, confs) as session:
-        given = _pairs("option", options)
-        found = table(session, store, group=group, retries_max=retries, options=given)
-        _print(found, limit, as_json)
-
-
-def _resend(
-    store: str,
-    name_server: str,
-    group: str,
-    to: str,
-    options: dict[str, str],
-    as_json: bool,
-    *,
-    master: Text,
-    confs: list[str] | None,
-) -> None:
-    from wakelog.spark.jobs.resend import resend
-
-    if not name_server:
+    if again and not name_server:
         raise PlanRefused("--resend needs an address", "Give --name-server, as 127.0.0.1:9876.")
+    if not again and (name_server or to != "origin"):
+        raise PlanRefused("--to and --name-server are of --resend", "Give it too, or neither.")
+    given = dict(options or ())
     with _session(master, confs) as session:
-        found = resend(session, store, name_server, group=group, to=to, options=options)
-    missing = found.without_origin_count
+        if not again:
+            found = table(session, store, group=group, retries_max=retries, options=given)
+            _print(found, limit, as_json)
+            return
+        sent = resend(session, store, name_server, group=group, to=to, options=given)
+    missing = sent.without_origin_count
     left_out = [f"left out: {missing} without RETRY_TOPIC"] if missing else []
-    _print_report(found, as_json, f"sent: {found.sent_count} messages", *left_out)
+    _print_report(sent, as_json, f"sent: {sent.sent_count} messages", *left_out)
 
 
 @spark.command(short_help="List messages that only one of two logs has.")
@@ -329,54 +316,38 @@ def compare(
     confs: Confs = None,
 ) -> int:
     """List by queue the messages that only one of two logs has; exit code 1 if there are any."""
-    from wakelog.cli.spark_tables import table_lines
+    from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.compare import compare as compare_now
 
     with _session(master, confs) as session:
-        table = compare_now(
-            session, store, other, name_server=name_server, options=_pairs("option", options)
-        )
-        lines = list(table_lines(table, limit, as_json=as_json))
-    for line in lines:
-        print(line)
-    if not lines and not as_json:
+        given = dict(options or ())
+        table = compare_now(session, store, other, name_server=name_server, options=given)
+        has_rows = print_table(table, limit, as_json=as_json)
+    if not has_rows and not as_json:
         print("equal")
-    return FAILED if lines else 0
+    return FAILED if has_rows else 0
 
 
 def _print(table: DataFrame, limit: int, as_json: bool) -> None:
-    from wakelog.cli.spark_tables import table_lines
+    from wakelog.cli.spark_tables import print_table
 
-    lines = list(table_lines(table, limit, as_json=as_json))
-    for line in lines:
-        print(line)
-    if not lines and not as_json:
+    if not print_table(table, limit, as_json=as_json) and not as_json:
         print("there is nothing to show", file=sys.stderr)
 
 
 @contextmanager
-def _session(master: Text, confs: list[str] | None) -> Iterator[SparkSession]:
+def _session(master: Text, confs: list[Pair] | None) -> Iterator[SparkSession]:
     from wakelog.spark.jobs.run import explained
     from wakelog.spark.session import job_session
 
     # Progress lines overwrite each other, which only a terminal can show.
     shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
-    opened = job_session(master, SETTINGS | shows | _pairs("conf", confs))
+    opened = job_session(master, SETTINGS | shows | dict(confs or ()))
     with ExitStack() as stack:
         with unbroken():  # also removes Spark's handler, which calls Java within another call
             session = stack.enter_context(opened)
         with explained():
             yield session
-
-
-def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
-    found = {}
-    for word in words or ():
-        key, separator, value = word.partition("=")
-        if not separator or not key:
-            raise PlanRefused(f"--{option} {word!r} is no KEY=VALUE", "Give a name and a value.")
-        found[key] = value
-    return found
 
 
 def _print_report(report: Any, as_json: bool, *lines: str) -> None:

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 NOTHING: Final = "-"
 
 
-def table_lines(table: DataFrame, limit: int, *, as_json: bool) -> Iterator[str]:
-    """Yield the first rows as lines. A line on stderr says if there are more."""
+def print_table(table: DataFrame, limit: int, *, as_json: bool) -> bool:
+    """Print the first rows, and on stderr whether there are more; return whether there are any."""
     found = [tuple(row) for row in table.limit(limit + 1).collect()]
-    rows = found[:limit]
-    yield from json_lines(table.columns, rows) if as_json else text_lines(table.columns, rows)
+    for line in (json_lines if as_json else text_lines)(table.columns, found[:limit]):
+        print(line)
     if len(found) > limit:
         print(f"only the first {limit} rows: --limit shows more", file=sys.stderr)
+    return bool(found)
 
 
 def json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
