@@ -8,6 +8,7 @@ from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.cli.rates import BrokerRates
+from wakelog.cli.screen import Screen
 
 
 async def nothing() -> None:
@@ -65,7 +66,7 @@ class FakeDeployment:
         return self._in_order
 
 
-class FakeScreen:
+class FakeScreen(Screen):
     """Keeps what it was given."""
 
     rates_seconds = 1.0

@@ -9,7 +9,7 @@ from rich.console import Console
 from wakelog.cli.rates import BrokerRates
 from wakelog.cli.screen import (
     LiveScreen,
-    PlainScreen,
+    Screen,
     make_screen,
     plain_rates,
     rate_text,
@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
 
 def test_a_plain_screen_writes_a_line_for_each_thing() -> None:
     out = io.StringIO()
-    screen = PlainScreen(out)
+    screen = Screen(out)
     screen.step("broker-a: opening the store")
     screen.say("ready [1]")
     screen.show_rates(ROWS, changed=False)
@@ -104,8 +104,8 @@ def test_sizes_have_units(size_bytes: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("out", "term", "kind"),
     [
-        (io.StringIO(), "xterm", PlainScreen),
-        (Terminal(), "dumb", PlainScreen),
+        (io.StringIO(), "xterm", Screen),
+        (Terminal(), "dumb", Screen),
         (Terminal(), "xterm", LiveScreen),
     ],
 )

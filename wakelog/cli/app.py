@@ -22,18 +22,14 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.hello import greet
-from wakelog.cli.log import log
+from wakelog.cli.log import Number, Settings, Store, Text, log
 from wakelog.cli.program import version
 from wakelog.cli.spark import spark
 from wakelog.cli.stop_signals import SIGNALLED, StopAsked, StopSignals
 from wakelog.cli.up import DeploymentFactory, run_up
 
-Text = str | None
-Number = int | None
-
 VersionFlag = Annotated[bool, typer.Option("--version", help="Show the version and exit.")]
 
-Store = Annotated[Text, typer.Option(metavar="DIR", help="Store directory.  [default: ~/store]")]
 NameServerPort = Annotated[
     Number,
     typer.Option(
@@ -58,10 +54,6 @@ Brokers = Annotated[
 ]
 Config = Annotated[
     Text, typer.Option(metavar="FILE", help="RocketMQ's broker.conf; flags beat it.")
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One setting of broker.conf; repeat."),
 ]
 Progress = Annotated[Transport, typer.Option(help="How progress travels between actors.")]
 Local = Annotated[bool, typer.Option("--local", help="Everything in this process, without Ray.")]

@@ -1,15 +1,13 @@
 """The line that a user reads for an error: cause, remedy and exit code.
 
-The user gets one line on standard error, never a stack trace. An error without a row in `_ROWS` is
-a mistake in wakelog: its line says where it was raised, and the trace goes to the log.
+The user gets one line on standard error, never a stack trace. An error that `explain` does
+not name is a mistake in wakelog: its line says where it was raised, and the trace goes to the log.
 """
 
 from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -20,10 +18,7 @@ from wakelog.cli.port_holder import holder_of
 from wakelog.client.errors import ClientError
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
-from wakelog.storage.errors import (
-    IllegalConfiguration,
-    StoreLocked,
-)
+from wakelog.storage.errors import IllegalConfiguration, StoreLocked
 
 FAILED = 1
 MISUSED = 2
@@ -45,71 +40,32 @@ class Failure(msgspec.Struct, frozen=True):
         return f"wakelog: {one_line}"
 
 
-def _deployment(error: DeploymentError) -> Failure:
-    exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
-    return Failure(error.cause, error.remedy, exit_code)
-
-
-def _audit(error: AuditRefused) -> Failure:
-    return Failure(error.cause, sentence(error.remedy), MISUSED)
-
-
-def _locked(error: StoreLocked) -> Failure:
-    described = cause_and_remedy(error)
-    assert described is not None
-    cause, remedy = described
-    if error.holder_pid is None:
-        return Failure(cause, remedy)
-    holder = holder_of(error.holder_pid)
-    cause = cause.replace(f"process {error.holder_pid}", str(holder))
-    return Failure(cause, f"{holder.how_to_stop}, or give another --store.")
-
-
-def _configuration(error: IllegalConfiguration) -> Failure:
-    cause = f"{error.key}={error.value} is not accepted"
-    return Failure(cause, f"Give {error.accepted}.", MISUSED)
-
-
-def _spark_missing(error: SparkMissing) -> Failure:
-    cause, _, remedy = str(error).partition(": ")
-    return Failure(cause, sentence(remedy))
-
-
-def _client(error: ClientError) -> Failure:
-    return Failure(error.cause, sentence(error.remedy))
-
-
-def _source(error: SourceError) -> Failure:
-    cause, _, remedy = str(error).partition("; ")
-    return Failure(cause.removesuffix("."), sentence(remedy or "look at --store"))
-
-
-def _operating_system(error: OSError) -> Failure:
-    if error.filename is None and error.errno == errno.ENOSPC:  # every file of ours has a name
-        return Failure("No space left on device", "Look where the output goes.")
-    place = f"{error.filename}: " if error.filename else ""
-    return Failure(f"{place}{error.strerror or error}", "Look at what it names, then start again.")
-
-
-_ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
-    (DeploymentError, _deployment),
-    (AuditRefused, _audit),
-    (StoreLocked, _locked),
-    (IllegalConfiguration, _configuration),
-    (SparkMissing, _spark_missing),
-    (ClientError, _client),
-    (SourceError, _source),
-    (OSError, _operating_system),
-)
-"""Kinds of errors and their words; the first row that fits is used."""
-
-
 def explain(error: BaseException) -> Failure:
     """Return the words and the exit code for an error."""
-    for kind, describe in _ROWS:
-        if isinstance(error, kind):
-            return describe(error)
     described = cause_and_remedy(error)
+    match error:
+        case DeploymentError():
+            exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
+            return Failure(error.cause, error.remedy, exit_code)
+        case AuditRefused():
+            return Failure(error.cause, sentence(error.remedy), MISUSED)
+        case ClientError():
+            return Failure(error.cause, sentence(error.remedy))
+        case IllegalConfiguration():
+            cause = f"{error.key}={error.value} is not accepted"
+            return Failure(cause, f"Give {error.accepted}.", MISUSED)
+        case SparkMissing():
+            cause, _, remedy = str(error).partition(": ")
+            return Failure(cause, sentence(remedy))
+        case SourceError():
+            cause, _, remedy = str(error).partition("; ")
+            return Failure(cause.removesuffix("."), sentence(remedy or "look at --store"))
+        case StoreLocked(holder_pid=int(process_id)) if described is not None:
+            holder = holder_of(process_id)
+            cause = described[0].replace(f"process {process_id}", str(holder))
+            return Failure(cause, f"{holder.how_to_stop}, or give another --store.")
+        case OSError():
+            return _operating_system(error)
     if described is not None:
         return Failure(*described)
     frames = traceback.extract_tb(error.__traceback__)
@@ -119,3 +75,10 @@ def explain(error: BaseException) -> Failure:
         "Please report it with the logs.",
         is_ours=True,
     )
+
+
+def _operating_system(error: OSError) -> Failure:
+    if error.filename is None and error.errno == errno.ENOSPC:  # every file of ours has a name
+        return Failure("No space left on device", "Look where the output goes.")
+    place = f"{error.filename}: " if error.filename else ""
+    return Failure(f"{place}{error.strerror or error}", "Look at what it names, then start again.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from operator import getitem
 from typing import Any
 
 import msgspec
@@ -63,16 +64,12 @@ class RateWatch:
 
 def _sample(values: Any) -> Sample | None:
     try:
-        found = [reduce(_part, path, values) for path in _PATHS]
+        found = [reduce(getitem, path, values) for path in _PATHS]
     except (KeyError, TypeError):
         return None
     put_count, get_count, held_count, readable, dispatched = found
     # The watermarks are read one after the other: `dispatched` may have overtaken `readable`.
     return put_count, get_count, held_count, max(0, readable - dispatched)
-
-
-def _part(values: Any, key: str) -> Any:
-    return values[key]
 
 
 def _rates(

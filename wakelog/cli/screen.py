@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -23,33 +23,11 @@ from wakelog.cli.rates import BrokerRates
 _UNITS = ("B", "KiB", "MiB", "GiB")
 
 
-class Screen(Protocol):
-    """Shows lines, steps and rates; every method returns at once."""
-
-    rates_seconds: float
-    """How often `show_rates` is to be called."""
-
-    def say(self, line: str) -> None:
-        """Show a line that stays."""
-        ...
-
-    def step(self, text: str) -> None:
-        """Show what is being done now."""
-        ...
-
-    def show_rates(self, rows: Sequence[BrokerRates], *, changed: bool) -> None:
-        """Show the rates; `changed`: whether a value has changed since the last call."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was, everything written."""
-        ...
-
-
-class PlainScreen:
-    """For a pipe or a file."""
+class Screen:
+    """Shows lines, steps and rates in a pipe or a file; all but `close` return at once."""
 
     rates_seconds = 10.0
+    """How often `show_rates` is to be called."""
 
     def __init__(self, out: TextIO) -> None:
         """Write to `out` in a thread."""
@@ -57,31 +35,31 @@ class PlainScreen:
         self._printer = Printer()
 
     def say(self, line: str) -> None:
-        """Write the line."""
+        """Show a line that stays."""
         self._printer.put(lambda: print(line, file=self._out, flush=True))
 
     def step(self, text: str) -> None:
-        """Write the step as a line."""
+        """Show what is being done now: here as a line."""
         self.say(f"wakelog: {text}")
 
     def show_rates(self, rows: Sequence[BrokerRates], *, changed: bool) -> None:
-        """Write one line for all brokers, with the time."""
+        """Show the rates, here a line with the time, if a value has changed since the last call."""
         if changed:
             self.say(f"{time.strftime('%H:%M:%S')} {'; '.join(map(plain_rates, rows))}")
 
     def close(self) -> None:
-        """Wait until everything is written."""
+        """Leave the terminal as it was, everything written."""
         self._printer.close()
 
 
-class LiveScreen:
-    """For a terminal."""
+class LiveScreen(Screen):
+    """The same on a terminal."""
 
     rates_seconds = 1.0
 
     def __init__(self, out: TextIO) -> None:
         """Draw below what is on the terminal already."""
-        self._printer = Printer()
+        super().__init__(out)
         self._live = Live(console=Console(file=out), auto_refresh=False, transient=True)
         self._printer.put(self._live.start)
 
@@ -103,21 +81,20 @@ class LiveScreen:
     def close(self) -> None:
         """Take the redrawn part away and show the cursor again."""
         self._printer.put(self._live.stop)
-        self._printer.close()
+        super().close()
 
 
 def make_screen(out: TextIO) -> Screen:
     """Return the screen that fits where output goes."""
     is_terminal = out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return LiveScreen(out) if is_terminal else PlainScreen(out)
+    return LiveScreen(out) if is_terminal else Screen(out)
 
 
 def plain_rates(rates: BrokerRates) -> str:
     """Return one broker's rates as a clause."""
     if not rates.answers:
         return f"{rates.name} does not answer"
-    name, *numbers = _cells(rates)
-    incoming, outgoing, held, lag = numbers
+    name, incoming, outgoing, held, lag = _cells(rates)
     return f"{name} in {incoming}/s out {outgoing}/s held {held} lag {lag}"
 
 
@@ -144,9 +121,7 @@ def size_text(size_bytes: float) -> str:
     index = 0
     while size_bytes >= 1024 and index < len(_UNITS) - 1:
         size_bytes, index = size_bytes / 1024, index + 1
-    return (
-        f"{size_bytes:.0f} {_UNITS[index]}" if index == 0 else f"{size_bytes:.1f} {_UNITS[index]}"
-    )
+    return f"{size_bytes:.{min(index, 1)}f} {_UNITS[index]}"
 
 
 def _cells(rates: BrokerRates) -> tuple[str, ...]:
