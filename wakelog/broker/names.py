@@ -73,14 +73,11 @@ def check_topic(topic: str) -> None:
     if not topic or topic.isspace():
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, "The specified topic is blank.")
     if _LEGAL.fullmatch(topic) is None:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR,
-            "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
-        )
+        remark = "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     if len(topic) > NAME_LENGTH_MAX:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, "The specified topic is longer than topic max length."
-        )
+        remark = "The specified topic is longer than topic max length."
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def check_any_topic(topic: str) -> None:

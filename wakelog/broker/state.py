@@ -78,10 +78,8 @@ class BrokerState:
         """
         found = self.groups.find(group, now_ms)
         if found is None:
-            raise RemoteProtocolError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {group} {FAQ_HINT}",
-            )
+            remark = f"subscription group not exist, {group} {FAQ_HINT}"
+            raise RemoteProtocolError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return found
 
     def notify_consumers(self, change: GroupChange | None, *, enabled: bool = True) -> None:

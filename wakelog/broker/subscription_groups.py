@@ -71,10 +71,8 @@ class SubscriptionGroups:
         """
         check_group(config.group_name)
         if not 0 <= config.retry_queue_nums <= QUEUE_COUNT_MAX:
-            raise RemoteProtocolError(
-                ResponseCode.SYSTEM_ERROR,
-                f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}",
-            )
+            remark = f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}"
+            raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
         self._table[config.group_name] = config
         self.data_version = self.data_version.next(now_ms)
         persist = Persist("subscriptionGroup")

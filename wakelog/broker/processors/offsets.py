@@ -35,9 +35,8 @@ def update_consumer_offset(
     check_any_topic(header.topic)
     check_group(header.consumer_group)
     if header.queue_id < 0:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, f"queueId[{header.queue_id}] is illegal"
-        )
+        remark = f"queueId[{header.queue_id}] is illegal"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     state.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     return request.success()
 

@@ -108,21 +108,15 @@ def _admit(
     """Check that the pull may be served. Raises: RemoteProtocolError with 4.9.3's code."""
     header = request.header
     if not is_readable(state.config.broker_permission):
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{state.config.broker_ip1}] pulling message is forbidden",
-        )
+        remark = f"the broker[{state.config.broker_ip1}] pulling message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     group = state.groups.find(header.consumer_group, request.now_ms)
     if group is None:
-        raise RemoteProtocolError(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"subscription group [{header.consumer_group}] does not exist, {FAQ_HINT}",
-        )
+        remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ_HINT}"
+        raise RemoteProtocolError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     if not group.consume_enable:
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION,
-            f"subscription group no permission, {header.consumer_group}",
-        )
+        remark = f"subscription group no permission, {header.consumer_group}"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     _check_queue(state, request)
     return _Pull(request, group, find_filter(state, header, group), held)
 
@@ -131,14 +125,11 @@ def _check_queue(state: BrokerState, request: Request[PullMessageRequestHeader])
     header, channel = request.header, request.channel
     topic = state.topics.get(header.topic)
     if topic is None:
-        raise RemoteProtocolError(
-            ResponseCode.TOPIC_NOT_EXIST,
-            f"topic[{header.topic}] not exist, apply first please! {FAQ_HINT}",
-        )
+        remark = f"topic[{header.topic}] not exist, apply first please! {FAQ_HINT}"
+        raise RemoteProtocolError(ResponseCode.TOPIC_NOT_EXIST, remark)
     if not is_readable(topic.perm):
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden"
-        )
+        remark = f"the topic[{header.topic}] pulling message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     if not 0 <= header.queue_id < topic.read_queue_nums:
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,

@@ -81,10 +81,8 @@ def find_filter(
 def check_filters_by(state: BrokerState, expression_type: str) -> None:
     """Check that filters by expression are on. Raises: RemoteProtocolError with 4.9.3's remark."""
     if not state.config.enable_property_filter:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {expression_type}",
-        )
+        remark = f"The broker does not support consumer to filter message by {expression_type}"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def _by_origin(state: BrokerState, topic: str) -> MatchRecord | None:
@@ -106,14 +104,11 @@ def _compiled(header: PullMessageRequestHeader) -> Sql92Filter:
 def _kept_filter(state: BrokerState, header: PullMessageRequestHeader) -> ConsumerFilter:
     kept = state.filters.get(header.topic, header.consumer_group)
     if kept is None:
-        raise RemoteProtocolError(
-            ResponseCode.FILTER_DATA_NOT_EXIST,
-            "The broker's consumer filter data is not exist!Your expression may be wrong!",
-        )
+        remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+        raise RemoteProtocolError(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
     if kept.version < header.sub_version:
-        raise RemoteProtocolError(
-            ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest"
-        )
+        remark = "the consumer's consumer filter data not latest"
+        raise RemoteProtocolError(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
     return kept
 
 
@@ -125,9 +120,8 @@ def _from_header(header: PullMessageRequestHeader) -> SubscriptionData:
 
 
 def _unparsable() -> RemoteProtocolError:
-    return RemoteProtocolError(
-        ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-    )
+    remark = "parse the consumer's subscription failed"
+    return RemoteProtocolError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
 
 
 def _from_heartbeat(
@@ -135,21 +129,16 @@ def _from_heartbeat(
 ) -> SubscriptionData:
     online = state.consumers.get(header.consumer_group)
     if online is None:
-        raise RemoteProtocolError(
-            ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ_HINT}"
-        )
+        remark = f"the consumer's group info not exist{FAQ_HINT}"
+        raise RemoteProtocolError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
     if not group.consume_broadcast_enable and online.message_model == MODEL_BROADCASTING:
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION,
-            f"the consumer group[{header.consumer_group}] can not consume by broadcast way",
-        )
+        remark = f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     subscription = online.subscriptions.get(header.topic)
     if subscription is None:
-        raise RemoteProtocolError(
-            ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ_HINT}"
-        )
+        remark = f"the consumer's subscription not exist{FAQ_HINT}"
+        raise RemoteProtocolError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
     if (subscription.sub_version or 0) < header.sub_version:
-        raise RemoteProtocolError(
-            ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
-        )
+        remark = "the consumer's subscription not latest"
+        raise RemoteProtocolError(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
     return subscription

@@ -120,10 +120,8 @@ def _send_single(
         values = {"topic": topic, "producer_group": header.producer_group}
         line = WriteLine(Appender.TRANSACTION, "half message refused", values)
         state.instructions.append(line)
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden",
-        )
+        remark = f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     parked = None
     if DELAY in properties:
         parked = park(state.delay_level_max, properties, topic, queue_id)
@@ -180,9 +178,8 @@ def _send_batch(
     result = state.store.put_batch(batch_drafts(outer, parts), request.now_ms)
     if result.status is PutStatus.MESSAGE_SIZE_EXCEEDED:
         # 4.9.3 throws here for a batch, and any exception is code 1 (fact 12).
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, "java.lang.RuntimeException: message size exceeded"
-        )
+        remark = "java.lang.RuntimeException: message size exceeded"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     if result.status is not PutStatus.PUT_OK:
         return _put_refusal(state, command, result.status, result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)

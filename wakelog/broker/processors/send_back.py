@@ -44,10 +44,8 @@ def send_back(state: BrokerState, request: Request[ConsumerSendMsgBackRequestHea
     group = state.find_group(header.group, now_ms)
     config = state.config
     if not is_writeable(config.broker_permission):
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{config.broker_ip1}] sending message is forbidden",
-        )
+        remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     if group.retry_queue_nums <= 0:
         return request.success()
     topic = retry_topic(header.group)
@@ -55,9 +53,8 @@ def send_back(state: BrokerState, request: Request[ConsumerSendMsgBackRequestHea
     sys_flag = TOPIC_UNIT_SUB if header.unit_mode else 0
     created = state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
     if not is_writeable(created.perm):
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden"
-        )
+        remark = f"the topic[{topic}] sending message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     return RunInPool(
         partial(state.store.message_at, header.offset),
         partial(_put_again, state, request, group),

@@ -29,23 +29,18 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
     """
     header, config = request.header, state.config
     if request.now_ms < config.start_accept_send_request_time_stamp:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR,
-            f"broker unable to service, until {config.start_accept_send_request_time_stamp} ms",
-        )
+        remark = f"broker unable to service, until {config.start_accept_send_request_time_stamp} ms"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     topic_config = state.topics.get(header.topic)
     if topic_config is None:
         check_topic(header.topic)
         topic_config = _create_topic(state, header, request.now_ms)
     elif topic_config.order and not is_writeable(config.broker_permission):
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{config.broker_ip1}] sending message is forbidden",
-        )
+        remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     elif header.topic == SCHEDULE_TOPIC:
-        raise RemoteProtocolError(
-            ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden."
-        )
+        remark = f"Sending message to topic[{header.topic}] is forbidden."
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     queue_id = header.queue_id
     if queue_id >= topic_config.write_queue_nums and queue_id >= topic_config.read_queue_nums:
         raise RemoteProtocolError(
@@ -73,18 +68,16 @@ def _create_topic(state: BrokerState, header: SendHeader, now_ms: int) -> TopicC
     if created is None and retry:
         created = state.topics.create(topic, 1, now_ms, topic_sys_flag=sys_flag)
     if created is None:
-        raise RemoteProtocolError(
-            ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{FAQ_HINT}"
-        )
+        remark = f"topic[{topic}] not exist, apply first please!{FAQ_HINT}"
+        raise RemoteProtocolError(ResponseCode.TOPIC_NOT_EXIST, remark)
     return created
 
 
 def choose_queue(state: BrokerState, topic_config: TopicConfig) -> int:
     """Return any queue that may be written to, for a send whose queue id is negative."""
     if topic_config.write_queue_nums <= 0:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, f"topic[{topic_config.topic_name}] has no queue to write to"
-        )
+        remark = f"topic[{topic_config.topic_name}] has no queue to write to"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     return state.random.randrange(topic_config.write_queue_nums)
 
 

@@ -35,9 +35,8 @@ def update_and_create_topic(
     header = request.header
     check_topic(header.topic)
     if state.topics.is_system(header.topic):
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, f"The topic[{header.topic}] is conflict with system topic."
-        )
+        remark = f"The topic[{header.topic}] is conflict with system topic."
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     _check_values(header)
     topic = TopicConfig(
         topic_name=header.topic,
@@ -89,9 +88,8 @@ def _check_values(header: CreateTopicRequestHeader) -> None:
         ("perm", header.perm, _PERM_MAX),
     ):
         if not 0 <= value <= high:
-            raise RemoteProtocolError(
-                ResponseCode.SYSTEM_ERROR, f"{name}[{value}] is not 0 to {high}"
-            )
+            remark = f"{name}[{value}] is not 0 to {high}"
+            raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     if header.topic_filter_type not in (FILTER_SINGLE_TAG, FILTER_MULTI_TAG):
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,
