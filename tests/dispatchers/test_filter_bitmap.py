@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.broker.harness import sql_subscription
 from tests.dispatchers.stores import batch_of, dispatch_config, queue_entries
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
+from tests.filter.bits import bitmap_of
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.filter_bitmap import VERSION, FilterBitmap, FilterFile
 from wakelog.filter.bloom import BloomFilter
-from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.filter_table import decode_filters, encode_filters
-from wakelog.filter.sql92 import TYPE
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.kernels.kernels import Kernels
@@ -32,7 +33,7 @@ def table(**expressions: str) -> bytes:
     """Return the bytes of filters on topic T by group."""
     filters = ConsumerFilters(BLOOM, 0, dead_ms_max=1)
     for group, expression in expressions.items():
-        filters.register(group, [Wanted("T", expression, TYPE, 1)], 5)
+        filters.register(group, [sql_subscription(expression)], 5)
     return encode_filters(filters.all(), BLOOM.bit_count)
 
 
@@ -41,7 +42,7 @@ def write(fs: MemoryFileSystem, version: int, data: bytes) -> None:
 
 
 def bits(*groups: str) -> bytes:
-    return BLOOM.bitmap(BLOOM.positions(f"{group}#T") for group in groups)
+    return bitmap_of(BLOOM.positions(f"{group}#T") for group in groups)
 
 
 def log_of_colours() -> LogBytes:

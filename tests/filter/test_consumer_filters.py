@@ -7,7 +7,8 @@ import pytest
 from tests.golden_stores import open_golden
 from wakelog.filter import consumer_filters
 from wakelog.filter.bloom import BloomFilter
-from wakelog.filter.consumer_filters import ConsumerFilter, ConsumerFilters, Wanted
+from wakelog.filter.consumer_filters import ConsumerFilter, ConsumerFilters
+from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.errors import RemoteProtocolError
 
 NOW_MS = 1_800_000_000_000
@@ -21,11 +22,13 @@ def filters(now_ms: int = NOW_MS, bloom: BloomFilter = DEFAULT) -> ConsumerFilte
 
 def wanted(
     expression: str = "a > 1", version: int = 5, topic: str = "T", kind: str = "SQL92"
-) -> Wanted:
-    return Wanted(topic, expression, kind, version)
+) -> SubscriptionData:
+    return SubscriptionData(
+        topic=topic, sub_string=expression, expression_type=kind, sub_version=version
+    )
 
 
-def registered(*subscriptions: Wanted) -> ConsumerFilters:
+def registered(*subscriptions: SubscriptionData) -> ConsumerFilters:
     """Filters of the group g after one heartbeat at NOW_MS."""
     table = filters()
     table.register("g", subscriptions, NOW_MS)
@@ -57,7 +60,7 @@ def test_a_subscription_by_expression_is_kept_with_the_bits_of_its_group() -> No
     "subscription",
     [wanted(kind="TAG"), wanted(kind=""), wanted(""), wanted("a >"), wanted(kind="XX")],
 )
-def test_what_is_no_expression_is_not_kept(subscription: Wanted) -> None:
+def test_what_is_no_expression_is_not_kept(subscription: SubscriptionData) -> None:
     table = registered(subscription)
     assert len(table) == 0 and table.get("T", "g") is None
     assert not table.dirty
@@ -93,7 +96,7 @@ def test_a_newer_expression_that_does_not_compile_leaves_none() -> None:
 @pytest.mark.parametrize("version", [4, 5, 6])
 def test_the_dead_live_again_with_their_own_version_or_a_newer_one(version: int) -> None:
     table = registered(wanted())
-    table.unregister("g", NOW_MS + 1)
+    table.register("g", [], NOW_MS + 1)
     assert of(table).is_dead
     table.register("g", [wanted(version=version)], NOW_MS + 2)
     assert of(table).is_dead is (version < 5)
@@ -124,7 +127,7 @@ def test_the_dead_are_forgotten_after_a_day() -> None:
     table = registered(wanted())
     table.clean(NOW_MS + 2 * DAY_MS)
     assert len(table) == 1, "it lives"
-    table.unregister("g", NOW_MS)
+    table.register("g", [], NOW_MS)
     table.clean(NOW_MS + DAY_MS - 1)
     assert len(table) == 1
     table.clean(NOW_MS + DAY_MS)
@@ -190,7 +193,7 @@ def test_only_changes_have_to_be_written() -> None:
     table.snapshot()
     table.register("g", [wanted()], NOW_MS + 30_000)
     assert not table.dirty
-    table.unregister("g", NOW_MS + 40_000)
+    table.register("g", [], NOW_MS + 40_000)
     assert table.dirty
 
 
@@ -198,7 +201,7 @@ def test_what_changes_the_bits_of_messages_is_counted() -> None:
     table = registered(wanted(topic="T"))
     first = table.change_count
     table.register("g", [wanted(topic="T")], NOW_MS + 1)
-    table.unregister("g", NOW_MS + 2)
+    table.register("g", [], NOW_MS + 2)
     assert table.change_count == first
     table.register("h", [wanted(topic="T")], NOW_MS + 3)
     second = table.change_count

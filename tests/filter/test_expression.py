@@ -42,10 +42,10 @@ def test_a_property_is_what_the_message_has() -> None:
 def test_an_expression_knows_its_depth_and_has_a_greatest() -> None:
     expression = constant(True)
     for _ in range(DEPTH_MAX - 1):
-        expression = Expression(expression.evaluate, expression.text, expression)
+        expression = Expression(expression.evaluate, expression.text, (expression,))
     assert expression.depth == DEPTH_MAX
     with pytest.raises(IllegalExpression, match="nested deeper"):
-        Expression(expression.evaluate, expression.text, expression)
+        Expression(expression.evaluate, expression.text, (expression,))
 
 
 def test_a_refusal_has_the_text_of_javas() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.broker.harness import sql_subscription
+from tests.filter.bits import bitmap_of
 from wakelog.filter.bloom import BloomFilter
-from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.filter_table import decode_filters, encode_filters, stored_filters
-from wakelog.filter.sql92 import TYPE
 from wakelog.protocol.errors import RemoteProtocolError
 
 BLOOM = BloomFilter(error_percent=20, names_count=32)
@@ -21,12 +22,12 @@ def filters(**wanted: tuple[str, str]) -> ConsumerFilters:
     """Return filters by group: topic and expression."""
     made = ConsumerFilters(BLOOM, 0, dead_ms_max=1)
     for group, (topic, expression) in wanted.items():
-        made.register(group, [Wanted(topic, expression, TYPE, 1)], 5)
+        made.register(group, [sql_subscription(expression, topic)], 5)
     return made
 
 
 def bits(*names: str) -> bytes:
-    return BLOOM.bitmap(map(BLOOM.positions, names))
+    return bitmap_of(map(BLOOM.positions, names))
 
 
 THREE = {"a": ("T", "x > 1"), "b": ("T", "x IS NULL"), "c": ("U", "x > 1")}
@@ -59,7 +60,7 @@ def test_the_bitmap_of_a_message(
 
 def test_the_dead_are_tried_too() -> None:
     made = filters(**THREE)
-    made.unregister("a", 9)
+    made.register("a", [], 9)
     table = decode_filters(encode_filters(made.all(), BLOOM.bit_count))
     assert table.bitmap("T", {"x": "2"}, 1) == bits("a#T")
 

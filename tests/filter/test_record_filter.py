@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.broker.harness import sql_subscription
+from tests.filter.bits import bitmap_of
 from tests.protocol.golden_records import raw_records
 from wakelog.filter.bloom import BloomFilter
-from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.record_filter import match_bitmap, match_expression, match_origin
 from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.record import encode_record
@@ -49,10 +51,10 @@ def test_the_properties_of_the_record_decide(properties: str, passes: bool) -> N
 def test_a_bitmap_rules_a_message_out(store_timestamp_ms: int, groups: str, passes: bool) -> None:
     bloom = BloomFilter(error_percent=20, names_count=32)
     filters = ConsumerFilters(bloom, 1, dead_ms_max=1)
-    filters.register("g", [Wanted("T", "a > 1", "SQL92", 1)], 5)
+    filters.register("g", [sql_subscription("a > 1")], 5)
     kept = filters.get("T", "g")
     assert kept is not None
-    bitmap = bloom.bitmap(bloom.positions(f"{group}#T") for group in groups)
+    bitmap = bitmap_of(bloom.positions(f"{group}#T") for group in groups)
     may_pass = match_bitmap(bloom, kept)
     assert may_pass(store_timestamp_ms, bitmap) is passes
     for of_another_length in (b"", bitmap[:-1], bitmap + b"\0"):
@@ -77,7 +79,7 @@ def test_a_damaged_record_does_not_pass() -> None:
 )
 def test_a_retry_is_filtered_as_the_topic_it_came_from(properties: str, passes: bool) -> None:
     filters = ConsumerFilters(BloomFilter(error_percent=20, names_count=32), 1, dead_ms_max=1)
-    filters.register("g", [Wanted("T", "a > 1", "SQL92", 1)], 1)
+    filters.register("g", [sql_subscription("a > 1")], 1)
     assert match_origin(filters.of_group("g"))(record(properties)) is passes
 
 

@@ -104,7 +104,7 @@ class BrokerState:
     def forget_filters(self, change: GroupChange | None, now_ms: int) -> None:
         """Drop the filters of a group that its last client has left."""
         if change is not None and not change.channel_ids:
-            self.filters.unregister(change.group, now_ms)
+            self.filters.register(change.group, (), now_ms)
 
     def validate(self) -> None:
         """Assert the invariants of every table."""

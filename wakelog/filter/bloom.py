@@ -15,10 +15,7 @@ Source: org.apache.rocketmq.filter.util.{BloomFilter, BloomFilterData, BitsArray
 Guava's Hashing.murmur3_128, which is MurmurHash3_x64_128.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable
 from struct import unpack_from
 from typing import Final, NamedTuple
 
@@ -67,24 +64,15 @@ class BloomFilter:
         return BloomPositions(tuple(bits), self.bit_count)
 
     def made(self, positions: BloomPositions | None) -> bool:
-        """Tell whether positions are of a filter of these sizes."""
+        """Return whether positions are of a filter of these sizes."""
         return (
             positions is not None
             and positions.bit_count == self.bit_count
             and len(positions.bits) == self.hash_count
         )
 
-    def bitmap(self, passed: Iterable[BloomPositions]) -> bytes:
-        """Return the union of positions that this filter made."""
-        bitmap = bytearray(self.bit_count // 8)
-        for positions in passed:
-            assert self.made(positions)
-            for bit in positions.bits:
-                bitmap[bit >> 3] |= 1 << (bit & 7)
-        return bytes(bitmap)
-
     def may_hold(self, bitmap: bytes, positions: BloomPositions) -> bool:
-        """Tell whether a name may be in a bitmap; False is certain."""
+        """Return whether a name may be in a bitmap; False is certain."""
         assert self.made(positions) and len(bitmap) * 8 == self.bit_count
         return all((bitmap[bit >> 3] >> (bit & 7)) & 1 for bit in positions.bits)
 

@@ -1,9 +1,9 @@
 """ConsumerFilters: the expressions that groups filter topics by, and consumerFilter.json.
 
 A heartbeat brings all subscriptions of its group. One by expression is compiled and kept here,
-together with the bits that stand for the group in a message's bitmap; a group's pulls are judged by
-what is kept. A filter is dead once its group has gone or no
-longer subscribes to the topic. It stays for a day: a group that comes back keeps its bits.
+together with the bits that stand for the group in a message's bitmap. A filter is dead once its
+group has gone or no longer subscribes to the topic. It stays for a day: a group that comes back
+keeps its bits.
 
     a heartbeat brings                            becomes of what is kept
     no newer version than it                      nothing; the same version makes it live again
@@ -23,16 +23,15 @@ Source: org.apache.rocketmq.broker.filter.{ConsumerFilterManager, ConsumerFilter
 filter in the file that does not compile is kept there, and lets every message pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from wakelog.filter.bloom import BloomFilter, BloomPositions
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
+from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.subscription import is_tag_type
@@ -40,15 +39,6 @@ from wakelog.protocol.subscription import is_tag_type
 # Some 300 bytes of the file each. 4.9.3 has no limit, and groups cost a client nothing to name.
 FILTERS_MAX: Final = 20_000
 DEAD_BEFORE_LOAD_MS: Final = 30_000
-
-
-class Wanted(NamedTuple):
-    """What a heartbeat says of one topic."""
-
-    topic: str
-    expression: str
-    expression_type: str
-    version: int
 
 
 class ConsumerFilter(msgspec.Struct):
@@ -64,7 +54,7 @@ class ConsumerFilter(msgspec.Struct):
 
     @property
     def is_dead(self) -> bool:
-        """Whether nobody of the group is there to filter for."""
+        """Whether the group has no client that wants it."""
         return self.dead_ms >= self.born_ms
 
 
@@ -73,8 +63,8 @@ class _BloomData(msgspec.Struct, rename="camel"):
     bit_pos: list[int] = []
 
 
-class _FilterData(msgspec.Struct, rename="camel"):
-    """One filter in the file."""
+class StoredFilter(msgspec.Struct, rename="camel"):
+    """One filter in the file, whether it compiles or not."""
 
     topic: str = ""
     consumer_group: str = ""
@@ -86,9 +76,15 @@ class _FilterData(msgspec.Struct, rename="camel"):
     client_version: int = 0
     bloom_filter_data: _BloomData | None = None
 
+    @property
+    def positions(self) -> BloomPositions:
+        """The bits that stand for the filter."""
+        bloom = self.bloom_filter_data or _BloomData()
+        return BloomPositions(tuple(bloom.bit_pos), bloom.bit_num)
+
 
 class _TopicData(msgspec.Struct, rename="camel"):
-    group_filter_data: dict[str, _FilterData] = {}
+    group_filter_data: dict[str, StoredFilter] = {}
     topic: str = ""
 
 
@@ -130,21 +126,22 @@ class ConsumerFilters:
         """Return the filters of a group by topic."""
         return {topic: groups[group] for topic, groups in self._by_topic.items() if group in groups}
 
-    def register(self, group: str, subscriptions: Iterable[Wanted], now_ms: int) -> bool:
-        """Apply the subscriptions of a heartbeat; return whether every filter had room."""
+    def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> bool:
+        """Apply the subscriptions of a heartbeat, or none when no client of a group is left.
+
+        Returns: whether every filter had room.
+        """
         topics, is_full = set(), False
         for wanted in subscriptions:
             topics.add(wanted.topic)
-            if not is_tag_type(wanted.expression_type) and wanted.expression:
+            if not is_tag_type(wanted.expression_type) and wanted.sub_string:
                 is_full |= not self._register(group, wanted, now_ms)
         if self._count:
-            self._kill(group, now_ms, but=topics)
+            for topic, kept in self.of_group(group).items():
+                if topic not in topics and not kept.is_dead:
+                    kept.dead_ms = now_ms
+                    self.dirty = True
         return not is_full
-
-    def unregister(self, group: str, now_ms: int) -> None:
-        """Take over that nobody of a group is left."""
-        if self._count:
-            self._kill(group, now_ms, but=())
 
     def clean(self, now_ms: int) -> None:
         """Forget what has been dead for too long."""
@@ -171,11 +168,10 @@ class ConsumerFilters:
 
         Raises: RemoteProtocolError if the text is no table of filters.
         """
-        content = decode_body(_FileContent, text.encode())
-        read = list(_read(content))
-        if all(self.bloom.made(positions) for _, positions in read):
-            for data, positions in read:
-                self._load(data, positions)
+        read = list(read_stored(text))
+        if all(self.bloom.made(stored.positions) for stored in read):
+            for stored in read:
+                self._load(stored)
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
@@ -186,46 +182,37 @@ class ConsumerFilters:
                 assert (kept.topic, kept.group) == (topic, group)
                 assert self.bloom.made(kept.positions)
 
-    def _register(self, group: str, wanted: Wanted, now_ms: int) -> bool:
-        kept = self.get(wanted.topic, group)
+    def _register(self, group: str, wanted: SubscriptionData, now_ms: int) -> bool:
+        kept, version = self.get(wanted.topic, group), wanted.sub_version or 0
         if kept is not None:
-            if wanted.version < kept.version:
+            if version < kept.version:
                 return True
-            same = wanted.expression == kept.compiled.text
-            if wanted.version == kept.version or (same and wanted.expression_type == TYPE):
-                self.dirty = self.dirty or kept.is_dead or wanted.version > kept.version
-                kept.version = wanted.version
+            same = wanted.sub_string == kept.compiled.text
+            if version == kept.version or (same and wanted.expression_type == TYPE):
+                self.dirty = self.dirty or kept.is_dead or version > kept.version
+                kept.version = version
                 if kept.is_dead:
                     kept.dead_ms = 0
                 return True
             self._remove(wanted.topic, group)
-        compiled = _compiled(wanted.expression_type, wanted.expression)
+        compiled = _compiled(wanted.expression_type, wanted.sub_string)
         if compiled is None:
             return True
         positions = self.bloom.positions(f"{group}#{wanted.topic}")
-        return self._add(
-            ConsumerFilter(wanted.topic, group, compiled, positions, wanted.version, now_ms)
-        )
+        return self._add(ConsumerFilter(wanted.topic, group, compiled, positions, version, now_ms))
 
-    def _kill(self, group: str, now_ms: int, *, but: Iterable[str]) -> None:
-        for topic in self.of_group(group).keys() - set(but):
-            kept = self._by_topic[topic][group]
-            if not kept.is_dead:
-                kept.dead_ms = now_ms
-                self.dirty = True
-
-    def _load(self, data: _FilterData, positions: BloomPositions) -> None:
-        compiled = _compiled(data.expression_type, data.expression)
+    def _load(self, stored: StoredFilter) -> None:
+        compiled = _compiled(stored.expression_type, stored.expression)
         if compiled is None:
             return
         kept = ConsumerFilter(
-            data.topic,
-            data.consumer_group,
+            stored.topic,
+            stored.consumer_group,
             compiled,
-            positions,
-            data.client_version,
-            data.born_time,
-            data.dead_time or max(self._start_ms - DEAD_BEFORE_LOAD_MS, data.born_time),
+            stored.positions,
+            stored.client_version,
+            stored.born_time,
+            stored.dead_time or max(self._start_ms - DEAD_BEFORE_LOAD_MS, stored.born_time),
         )
         self._add(kept)
 
@@ -251,25 +238,16 @@ class ConsumerFilters:
         self.dirty = True
 
 
-class StoredFilter(NamedTuple):
-    """One filter in a consumerFilter.json, whether it compiles or not."""
-
-    topic: str
-    expression_type: str
-    expression: str
-    positions: BloomPositions
-    born_ms: int
-
-
 def read_stored(text: str) -> Iterator[StoredFilter]:
     """Yield the filters in a consumerFilter.json.
 
     Raises: RemoteProtocolError if the text is no table of filters.
     """
-    for data, positions in _read(decode_body(_FileContent, text.encode())):
-        yield StoredFilter(
-            data.topic, data.expression_type, data.expression, positions, data.born_time
-        )
+    content = decode_body(_FileContent, text.encode())
+    for topic, topic_data in content.filter_data_by_topic.items():
+        for group, stored in topic_data.group_filter_data.items():
+            stored.topic, stored.consumer_group = topic, group
+            yield stored
 
 
 def _compiled(expression_type: str, expression: str) -> Sql92Filter | None:
@@ -281,8 +259,8 @@ def _compiled(expression_type: str, expression: str) -> Sql92Filter | None:
         return None
 
 
-def _written(kept: ConsumerFilter) -> _FilterData:
-    return _FilterData(
+def _written(kept: ConsumerFilter) -> StoredFilter:
+    return StoredFilter(
         topic=kept.topic,
         consumer_group=kept.group,
         expression=kept.compiled.text,
@@ -293,11 +271,3 @@ def _written(kept: ConsumerFilter) -> _FilterData:
         client_version=kept.version,
         bloom_filter_data=_BloomData(kept.positions.bit_count, list(kept.positions.bits)),
     )
-
-
-def _read(content: _FileContent) -> Iterator[tuple[_FilterData, BloomPositions]]:
-    for topic, topic_data in content.filter_data_by_topic.items():
-        for group, data in topic_data.group_filter_data.items():
-            data.topic, data.consumer_group = topic, group
-            bloom = data.bloom_filter_data or _BloomData()
-            yield data, BloomPositions(tuple(bloom.bit_pos), bloom.bit_num)

@@ -1,7 +1,7 @@
 """Expression: a closure over a message's properties, and the ones that contain no others.
 
-The closure takes the properties and returns a value, or raises EvaluationFailed. A property that is
-absent is None, which stands for unknown; one that is there is always a string.
+The closure takes the properties and returns a value, or raises EvaluationFailed. An absent property
+is None, which stands for unknown; a present one is always a string.
 
 Invariant: no closure nests deeper than DEPTH_MAX; chains of AND and of OR are one level.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
 from typing import Final, TypeAlias
 
 from wakelog.filter.errors import IllegalExpression
@@ -31,46 +32,33 @@ Properties: TypeAlias = Mapping[str, str]
 Evaluate: TypeAlias = Callable[[Properties], Value]
 
 
+@dataclass(slots=True, eq=False)
 class Expression:
     """One expression: its closure, and what builders have to know about it.
 
+    text: makes what upstream's toString gives; error texts quote it.
+    inner: the expressions in it.
     is_boolean: it can stand where a condition is asked for.
     is_constant: `constant` is its value.
-    text: makes what upstream's toString gives; error texts quote it.
+    name: of a property.
     parts: of a chain of ANDs or ORs, so that a longer chain stays one level.
+
+    Raises: IllegalExpression if it nests too deep.
     """
 
-    __slots__ = (
-        "constant",
-        "depth",
-        "evaluate",
-        "is_boolean",
-        "is_constant",
-        "name",
-        "parts",
-        "text",
-    )
+    evaluate: Evaluate
+    text: Callable[[], str]
+    inner: InitVar[tuple[Expression, ...]] = ()
+    is_boolean: bool = True
+    is_constant: bool = False
+    constant: Value = None
+    name: str | None = None
+    parts: tuple[str, tuple[Expression, ...]] = ("", ())
+    depth: int = 1
 
-    def __init__(
-        self,
-        evaluate: Evaluate,
-        text: Callable[[], str],
-        *inner: Expression,
-        is_boolean: bool = True,
-        is_constant: bool = False,
-        constant: Value = None,
-        name: str | None = None,
-        parts: tuple[str, tuple[Expression, ...]] = ("", ()),
-    ) -> None:
-        """Raises: IllegalExpression if it nests too deep."""
-        self.evaluate = evaluate
-        self.text = text
-        self.is_boolean = is_boolean
-        self.is_constant = is_constant
-        self.constant = constant
-        self.name = name
-        self.parts = parts
-        self.depth: int = 1 + max((part.depth for part in inner), default=0)
+    def __post_init__(self, inner: tuple[Expression, ...]) -> None:
+        """Check the depth."""
+        self.depth += max((part.depth for part in inner), default=0)
         if self.depth > DEPTH_MAX:
             raise IllegalExpression(f"the expression is nested deeper than {DEPTH_MAX} levels")
 
@@ -119,6 +107,5 @@ def refused(reason: str) -> IllegalExpression:
 def _literal_text(value: Value) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    if value is None or isinstance(value, bool):
-        return value_text(value).upper()
-    return value_text(value)
+    text = value_text(value)
+    return text.upper() if value is None or isinstance(value, bool) else text

@@ -68,9 +68,7 @@ class FilterTable:
             except IllegalExpression:
                 continue  # whoever registers has compiled it; of a foreign file one may not
             self._compiled[row.expression] = compiled
-            mask = 0
-            for bit in row.bits:
-                mask |= 1 << bit
+            mask = sum(1 << bit for bit in set(row.bits))
             self._by_topic.setdefault(row.topic, []).append(_Filter(compiled, mask, row.born_ms))
 
     def __len__(self) -> int:
@@ -121,7 +119,7 @@ def stored_filters(text: str, *, needed_only: bool = False) -> FilterTable | Non
         if not _is_whole(one.positions):
             return None
         bit_counts.add(one.positions.bit_count)
-        born_ms = one.born_ms if needed_only else -1
+        born_ms = one.born_time if needed_only else -1
         rows.append(_Row(one.topic, one.expression, one.positions.bits, born_ms))
     if len(bit_counts) != 1:
         return None

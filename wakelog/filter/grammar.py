@@ -211,12 +211,14 @@ _BUILDERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "disjunction": lambda parts: make.disjunction(parts[0], parts[2]),
     "conjunction": lambda parts: make.conjunction(parts[0], parts[2]),
     "equal": lambda parts: make.equal(parts[0], parts[2]),
-    "not_equal": lambda parts: make.not_equal(parts[0], parts[2]),
+    "not_equal": lambda parts: make.negation(make.equal(parts[0], parts[2])),
     "is_null": lambda parts: make.is_null(parts[0]),
-    "is_not_null": lambda parts: make.is_not_null(parts[0]),
+    "is_not_null": lambda parts: make.negation(make.is_null(parts[0])),
     "order": lambda parts: make.order(str(parts[1]), parts[0], parts[2]),
     "between": lambda parts: make.between(parts[0], parts[2], parts[4]),
-    "not_between": lambda parts: make.not_between(parts[0], parts[3], parts[5]),
+    "not_between": lambda parts: make.disjunction(
+        make.order("<", parts[0], parts[3]), make.order(">", parts[0], parts[5])
+    ),
     "contained": lambda parts: make.contained(parts[0], parts[3], negated=False),
     "not_contained": lambda parts: make.contained(parts[0], parts[4], negated=True),
     "strings": lambda parts: [unescape_string(part) for part in parts[::2]],

@@ -14,9 +14,8 @@ Source: org.apache.rocketmq.filter.expression.{ComparisonExpression, LogicExpres
 UnaryExpression} (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from operator import ge, gt, le, lt
 from typing import Final
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
@@ -37,7 +36,7 @@ def negate(inner: Expression) -> Expression:
             return None
         return Long(-value) if isinstance(value, Long) else -value
 
-    return Expression(evaluate, lambda: f"(- {inner.text()})", inner, is_boolean=False)
+    return Expression(evaluate, lambda: f"(- {inner.text()})", (inner,), is_boolean=False)
 
 
 def condition(inner: Expression) -> Expression:
@@ -49,7 +48,7 @@ def condition(inner: Expression) -> Expression:
             f"{PARSE_EXCEPTION}: Expression will not result in a boolean value: {inner.text()}"
         )
     ask = inner.evaluate
-    return Expression(lambda given: None if ask(given) is None else False, inner.text, inner)
+    return Expression(lambda given: None if ask(given) is None else False, inner.text, (inner,))
 
 
 def negation(inner: Expression) -> Expression:
@@ -61,7 +60,7 @@ def negation(inner: Expression) -> Expression:
         value = ask(given)
         return None if value is None else not value
 
-    return Expression(evaluate, lambda: f"(NOT {inner.text()})", inner)
+    return Expression(evaluate, lambda: f"(NOT {inner.text()})", (inner,))
 
 
 def conjunction(left: Expression, right: Expression) -> Expression:
@@ -84,19 +83,9 @@ def equal(left: Expression, right: Expression) -> Expression:
     return _equality(left, right)
 
 
-def not_equal(left: Expression, right: Expression) -> Expression:
-    """Make x <> y."""
-    return negation(equal(left, right))
-
-
 def is_null(inner: Expression) -> Expression:
     """Make x IS NULL."""
     return _equality(inner, constant(None))
-
-
-def is_not_null(inner: Expression) -> Expression:
-    """Make x IS NOT NULL."""
-    return negation(is_null(inner))
 
 
 def order(sign: str, left: Expression, right: Expression) -> Expression:
@@ -117,9 +106,9 @@ def order(sign: str, left: Expression, right: Expression) -> Expression:
             return None
         if isinstance(lower, str) and isinstance(upper, str):
             lower, upper = _as_doubles(lower, upper)
-        return holds(compare(lower, upper))
+        return holds(compare(lower, upper), 0)
 
-    return Expression(evaluate, lambda: f"({left.text()} {sign} {right.text()})", left, right)
+    return Expression(evaluate, lambda: f"({left.text()} {sign} {right.text()})", (left, right))
 
 
 def between(inner: Expression, low: Expression, high: Expression) -> Expression:
@@ -133,11 +122,6 @@ def between(inner: Expression, low: Expression, high: Expression) -> Expression:
                 f"than or equal to right value({value_text(high.constant)})"
             )
     return conjunction(order(">=", inner, low), order("<=", inner, high))
-
-
-def not_between(inner: Expression, low: Expression, high: Expression) -> Expression:
-    """Make x NOT BETWEEN low AND high."""
-    return disjunction(order("<", inner, low), order(">", inner, high))
 
 
 def contained(inner: Expression, elements: Sequence[str], *, negated: bool) -> Expression:
@@ -157,7 +141,7 @@ def contained(inner: Expression, elements: Sequence[str], *, negated: bool) -> E
             listed = hash_map_order(dict.fromkeys(listed))
         return f"{name} {symbol} ( {', '.join(listed)} )"
 
-    return Expression(evaluate, text, inner)
+    return Expression(evaluate, text, (inner,))
 
 
 def _equality(left: Expression, right: Expression) -> Expression:
@@ -171,7 +155,7 @@ def _equality(left: Expression, right: Expression) -> Expression:
             return False
         return equals(one, other) or compare(one, other) == 0
 
-    return Expression(evaluate, lambda: f"({left.text()} == {right.text()})", left, right)
+    return Expression(evaluate, lambda: f"({left.text()} == {right.text()})", (left, right))
 
 
 def _chain(symbol: str, left: Expression, right: Expression, *, decided: bool) -> Expression:
@@ -198,7 +182,7 @@ def _chain(symbol: str, left: Expression, right: Expression, *, decided: bool) -
             + " ".join(f"{symbol} {later})" for later in texts[1:])
         )
 
-    return Expression(evaluate, text, *parts, parts=(symbol, parts))
+    return Expression(evaluate, text, parts, parts=(symbol, parts))
 
 
 def _as_doubles(lower: str, upper: str) -> tuple[float, float]:
@@ -215,9 +199,4 @@ def _compare_constants(left: Known, right: Known) -> int:
         raise IllegalExpression(str(error)) from None
 
 
-_HOLDS: Final[dict[str, Callable[[int], bool]]] = {
-    ">": lambda answer: answer > 0,
-    ">=": lambda answer: answer >= 0,
-    "<": lambda answer: answer < 0,
-    "<=": lambda answer: answer <= 0,
-}
+_HOLDS: Final[dict[str, Callable[[int, int], bool]]] = {">": gt, ">=": ge, "<": lt, "<=": le}

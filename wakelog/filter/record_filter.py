@@ -1,20 +1,16 @@
 """Filters over a record: what a pull by SQL92, or of a retry topic, lets pass.
 
 The bitmap in the extension unit comes first, where the entry has one: it rules most records out.
-The properties decide about the others.
-
-Made on the Broker's thread, called on any: they look at nothing but the record and what they were
-made with.
+The properties decide about the others. Filters are made on the Broker's thread and called on any.
 
 Source: org.apache.rocketmq.broker.filter.{ExpressionMessageFilter,
 ExpressionForRetryMessageFilter} (4.9.3).
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TypeAlias
 
-from wakelog.filter.bloom import BloomFilter, BloomPositions
+from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilter
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.protocol.errors import RemoteProtocolError
@@ -28,15 +24,27 @@ MatchUnit: TypeAlias = Callable[[int, bytes], bool]
 
 def match_expression(compiled: Sql92Filter) -> MatchRecord:
     """Return the filter by one expression."""
-    return partial(_passes, compiled)
+
+    def passes(record: bytes) -> bool:
+        properties = _properties(record)
+        return properties is not None and compiled.matches(properties)
+
+    return passes
 
 
 def match_bitmap(bloom: BloomFilter, kept: ConsumerFilter) -> MatchUnit:
-    """Return the filter by bitmaps for a group; what one does not speak of passes.
+    """Return the filter by bitmaps for a group; a bitmap of another size decides nothing.
 
     A message that was stored before the filter was known has none of its bits.
     """
-    return partial(_may_pass, bloom, kept.positions, kept.born_ms)
+    positions, born_ms = kept.positions, kept.born_ms
+
+    def may_pass(store_timestamp_ms: int, bitmap: bytes) -> bool:
+        if store_timestamp_ms <= born_ms or len(bitmap) * 8 != bloom.bit_count:
+            return True
+        return bloom.may_hold(bitmap, positions)
+
+    return may_pass
 
 
 def match_origin(filters: Mapping[str, ConsumerFilter]) -> MatchRecord:
@@ -44,32 +52,15 @@ def match_origin(filters: Mapping[str, ConsumerFilter]) -> MatchRecord:
 
     filters: of the group, by topic. A message of a topic without one passes.
     """
-    return partial(_passes_at_origin, filters)
 
+    def passes(record: bytes) -> bool:
+        properties = _properties(record)
+        if properties is None:
+            return False
+        found = filters.get(properties.get(RETRY_TOPIC, ""))
+        return found is None or found.compiled.matches(properties)
 
-def _may_pass(
-    bloom: BloomFilter,
-    positions: BloomPositions,
-    born_ms: int,
-    store_timestamp_ms: int,
-    bitmap: bytes,
-) -> bool:
-    if store_timestamp_ms <= born_ms or len(bitmap) * 8 != bloom.bit_count:
-        return True
-    return bloom.may_hold(bitmap, positions)
-
-
-def _passes(compiled: Sql92Filter, record: bytes) -> bool:
-    properties = _properties(record)
-    return properties is not None and compiled.matches(properties)
-
-
-def _passes_at_origin(filters: Mapping[str, ConsumerFilter], record: bytes) -> bool:
-    properties = _properties(record)
-    if properties is None:
-        return False
-    found = filters.get(properties.get(RETRY_TOPIC, ""))
-    return found is None or found.compiled.matches(properties)
+    return passes
 
 
 def _properties(record: bytes) -> dict[str, str] | None:

@@ -1,20 +1,16 @@
 """Sql92Filter: a compiled filter, and the way from its text to it.
 
-What was compiled lately is remembered, failures too: every pull with an expression of its own, and
-every heartbeat, comes here with a text that was here before.
+What was compiled lately is remembered, failures too: pulls and heartbeats repeat their texts.
 
 Source: org.apache.rocketmq.filter.{FilterFactory, SqlFilter}, SelectorParser.parse (4.9.3).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 
-from wakelog.filter.errors import FilterError, IllegalExpression
+from wakelog.filter.errors import EvaluationFailed, IllegalExpression
 from wakelog.filter.expression import Expression, Properties
 from wakelog.filter.grammar import parse
-from wakelog.filter.values import Value
 
 TYPE: Final = "SQL92"
 
@@ -24,24 +20,23 @@ COMPILED_MAX: Final = 100  # SelectorParser.PARSE_CACHE
 
 
 class Sql92Filter:
-    """One compiled expression."""
+    """One compiled expression.
 
-    __slots__ = ("_expression", "text")
+    evaluate: returns True, False, or None for unknown. Raises: EvaluationFailed.
+    """
+
+    __slots__ = ("evaluate", "text")
 
     def __init__(self, text: str, expression: Expression) -> None:
         """Keep both."""
         self.text = text
-        self._expression = expression
-
-    def evaluate(self, properties: Properties) -> Value:
-        """Return True, False, or None for unknown. Raises: EvaluationFailed."""
-        return self._expression.evaluate(properties)
+        self.evaluate = expression.evaluate
 
     def matches(self, properties: Properties) -> bool:
-        """Tell whether a message passes: unknown and failed evaluations do not."""
+        """Return whether a message passes: unknown and failed evaluations do not."""
         try:
-            return self._expression.evaluate(properties) is True
-        except FilterError:
+            return self.evaluate(properties) is True
+        except EvaluationFailed:
             return False
 
 

@@ -15,8 +15,6 @@ Source: org.apache.rocketmq.filter.parser.SelectorParser.jj, SelectorParserToken
 SimpleCharStream, TokenMgrError (4.9.3).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 
@@ -142,7 +140,8 @@ class Lexer:
 
 def unescape_string(image: str) -> str:
     """Return what a string literal means: without its quotes, doubled ones single."""
-    return from_units(image[1:-1].replace("''", "'"))
+    units = image[1:-1].replace("''", "'")
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def escape(text: str) -> str:
@@ -153,11 +152,6 @@ def escape(text: str) -> str:
         else (unit if " " <= unit <= "~" else f"\\u{ord(unit):04x}")
         for unit in text
     )
-
-
-def from_units(text: str) -> str:
-    """Put surrogate pairs together again."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _units(text: str) -> str:

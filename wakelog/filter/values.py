@@ -15,8 +15,6 @@ Source: org.apache.rocketmq.filter.expression.ComparisonExpression.__compare (4.
 java.lang.{Integer,Long}.parse..., Double.valueOf, Double.compare, Double.toString (OpenJDK 17).
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata
@@ -74,7 +72,7 @@ def compare(left: Known, right: Known) -> int:
 
 
 def equals(left: Known, right: Known) -> bool:
-    """Tell whether Java's equals holds: kind and value are the same."""
+    """Return whether Java's equals holds: kind and value are the same."""
     if type(left) is not type(right):
         return False
     if isinstance(left, float) and isinstance(right, float):

@@ -6,11 +6,12 @@ import errno
 
 import pytest
 
+from tests.broker.harness import sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.dispatchers.filter_bitmap import FilterFile
 from wakelog.filter.bloom import BloomFilter
-from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.storage.paths import StorePaths
 
 PATHS = StorePaths("/store")
@@ -29,7 +30,7 @@ def filters() -> ConsumerFilters:
 
 
 def register(filters: ConsumerFilters, group: str) -> None:
-    filters.register(group, [Wanted("T", "a > 1", "SQL92", 1)], 5)
+    filters.register(group, [sql_subscription("a > 1")], 5)
 
 
 def reported(fs: MemoryFileSystem) -> int | None:
@@ -49,7 +50,7 @@ def test_changes_are_published_and_nothing_else(
         publisher.publish(filters)
         table = reader()
         assert table is not None and len(table) == count
-    filters.unregister("g", 9)
+    filters.register("g", [], 9)
     publisher.publish(filters)
     publisher.retry(filters)
     assert publisher.published_count == 3

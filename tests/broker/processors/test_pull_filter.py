@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.broker.harness import NOW_MS, Harness, sql_subscription, subscription
+from tests.filter.bits import bitmap_of
 from wakelog.broker.decision import Continue, HoldPull, Push
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
@@ -182,7 +183,7 @@ def test_a_bitmap_saves_reading_unwanted_records(
     filters = harness.broker.state.filters
     kept = filters.get("T", "g")
     assert kept is not None
-    mine, none = filters.bloom.bitmap([kept.positions]), filters.bloom.bitmap([])
+    mine, none = bitmap_of([kept.positions]), bitmap_of([])
     harness.now_ms = NOW_MS + 2
     for bitmap in (none, mine, b"", none + b"\0"):
         harness.store.bitmaps[harness.store.end] = bitmap

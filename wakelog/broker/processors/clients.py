@@ -15,7 +15,7 @@ from wakelog.broker.names import check_group, is_topic, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by
 from wakelog.broker.state import BrokerState
 from wakelog.filter import sql92
-from wakelog.filter.consumer_filters import FILTERS_MAX, Wanted
+from wakelog.filter.consumer_filters import FILTERS_MAX
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.request import Request
@@ -54,10 +54,7 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Outcome:
             _create_retry_topic(state, consumer, group, now_ms)
         change = state.consumers.register(client, consumer)
         state.notify_consumers(change, enabled=_notifies(group))
-        wanted = [
-            Wanted(s.topic, s.sub_string, s.expression_type, s.sub_version or 0)
-            for s in consumer.subscription_data_set
-        ]
+        wanted = consumer.subscription_data_set
         if not state.filters.register(consumer.group_name, wanted, now_ms):
             raise LimitReached("filters by expression", FILTERS_MAX)
     for producer in data.producer_data_set:
