@@ -38,3 +38,10 @@ def service_plan(
         memory_directory=str(directory),
         in_one_process=in_one_process,
     )
+
+
+def notified_plan(directory: Path, **settings: Any) -> ServicePlan:
+    """Return a plan whose services notify each other, as if each had a process of its own."""
+    return service_plan(
+        directory, transport=Transport.NOTIFICATIONS, in_one_process=False, **settings
+    )

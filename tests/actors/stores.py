@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tests.actors.services.fakes import attach_request
 from tests.fakes.stores import open_store, put
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.table import SERVICES, load
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
@@ -42,3 +44,24 @@ def known_of(store: MessageStore, **changes: Any) -> dict[str, Any]:
         "clean_exit": store.recovery.clean_exit,
     }
     return dict(msgspec.to_builtins(attach_request(**{**values, **changes})))
+
+
+S = TypeVar("S", bound=Service)
+
+
+def make_service(kind: type[S], plan: ServicePlan) -> S:
+    """Return a service under the name that the table has for it."""
+    [name] = [name for name, row in SERVICES.items() if load(row.service) is kind]
+    return kind(plan.to_builtins(), name)
+
+
+@contextmanager
+def attached_service(
+    kind: type[S], plan: ServicePlan, **changes: Any
+) -> Iterator[tuple[S, MessageStore]]:
+    """Attach a service to the store of a plan, and release it at the end."""
+    service = make_service(kind, plan)
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store, **changes))
+        yield service, store
+        service.release()

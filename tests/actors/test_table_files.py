@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.table_files import TableFiles
@@ -19,19 +19,17 @@ def make_tables(fs: MemoryFileSystem) -> TableFiles:
     return TableFiles(ConfigFiles(fs, StorePaths("/store")), Log.BROKER, "test")
 
 
-def test_saves_that_are_asked_for_together_are_two() -> None:
-    async def main() -> None:
-        fs, harness = MemoryFileSystem(), Harness()
-        tables = make_tables(fs)
-        for _ in range(10):
-            tables.save_soon(harness.broker, "topics")
-        while tables.saved_count < 2:
-            await asyncio.sleep(0.001)
-        tables.close()
-        assert tables.saved_count == 2
-        assert fs.exists("/store/config/topics.json")
-
-    run(main)
+@on_loop
+async def test_saves_that_are_asked_for_together_are_two() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    for _ in range(10):
+        tables.save_soon(harness.broker, "topics")
+    while tables.saved_count < 2:
+        await asyncio.sleep(0.001)
+    tables.close()
+    assert tables.saved_count == 2
+    assert fs.exists("/store/config/topics.json")
 
 
 def test_everything_is_saved_at_the_end_and_loaded_at_the_start() -> None:

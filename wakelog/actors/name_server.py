@@ -161,7 +161,7 @@ class NameServerService:
         now_ms = wall_ms()
         self.name_server.tick(now_ms)
         self._follow_instructions()
-        self._timer.start(max(0, self.name_server.next_tick_ms() - now_ms) / 1000)
+        self._timer.restart_at(self.name_server.next_tick_ms(), now_ms)
 
     def statistics(self) -> dict[str, Any]:
         """Return everything this name server can be asked, as builtins."""

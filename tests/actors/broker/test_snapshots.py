@@ -70,7 +70,7 @@ def never() -> None:
 def test_what_is_there_is_made_durable_first() -> None:
     log, retention = Log(100, 250), Retention({"snapshot": parts()})
     assert taken(log, retention) == parts()
-    assert retention.asked == [("lease", {"holder": "test", "begin": None, "end": 250})]
+    assert retention.asked == [("lease", "test", None, 250)]
     assert log.wanted_count == 2
 
 
@@ -81,13 +81,13 @@ def test_a_disk_that_does_not_answer_is_not_waited_for_for_ever(
     log, retention = Log(100, 250), Retention({"snapshot": parts()})
     log.on_want = never
     taken(log, retention)
-    assert retention.asked[0][1]["end"] == 100
+    assert retention.asked[0][3] == 100
 
 
 def test_a_snapshot_goes_on_where_another_ended() -> None:
     retention = Retention({"snapshot": parts()})
     taken(Log(3000, 3000), retention, after=parts())
-    assert retention.asked[0][1] == {"holder": "test", "begin": 2500, "end": 3000}
+    assert retention.asked[0] == ("lease", "test", 2500, 3000)
 
 
 FAILURES: dict[str, tuple[dict[str, Any], str]] = {

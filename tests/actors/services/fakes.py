@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from wakelog.actors.services.client import BrokerContext, ServiceClient
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import (
-    InitialWatermarks,
+    ORDERED,
     SharedWatermarks,
     make_shared_watermarks,
 )
@@ -132,13 +133,16 @@ def broker_context(
     )
 
 
+def make_watermarks(path: Path, end: int = 0) -> SharedWatermarks:
+    """Make the page of a Broker whose log is flushed and dispatched up to `end`."""
+    values = dict.fromkeys(chain.from_iterable(ORDERED), end)
+    return make_shared_watermarks(path, UUID(STORE_ID), epoch_min=EPOCH, values=values)
+
+
 @contextmanager
 def shared_watermarks(directory: Path) -> Iterator[SharedWatermarks]:
     """Make the watermarks of a Broker with an empty log, below a short directory."""
-    values = InitialWatermarks(0, 0, 0, 0, 0, 0)
-    path = directory / "watermarks"
-    store_id = UUID(STORE_ID)
-    with closing(make_shared_watermarks(path, store_id, epoch_min=EPOCH, values=values)) as made:
+    with closing(make_watermarks(directory / "watermarks")) as made:
         yield made
 
 
@@ -147,6 +151,16 @@ async def attached(client: Client) -> Client:
     client.keep_attached()
     await client.wait_attached()
     return client
+
+
+async def stop_clients(context: BrokerContext) -> None:
+    """Stop and close the clients of a context, the last one first, and its notifiers."""
+    for client in reversed(context.clients.values()):
+        await client.stop_work()
+        await client.stop()
+        client.close()
+    for notifier in context.notifiers:
+        notifier.close()
 
 
 class Events:

@@ -11,7 +11,6 @@ import pytest
 from examples.service_plugin import StoreSizes
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, attach_request
-from wakelog.actors.services import session
 from wakelog.actors.services.added_services import (
     ENTRY_POINT_GROUP,
     VALUES_MAX,
@@ -77,8 +76,7 @@ class Wordy(Sound):
 
 
 @pytest.fixture(autouse=True)
-def no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "open_logs", lambda *_: None)
+def nothing_logged() -> None:
     Sound.log.clear()
 
 

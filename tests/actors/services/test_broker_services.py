@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import NotifiedBroker, notified_broker
@@ -36,7 +36,7 @@ FAULTS = [
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for lost notifications ten times as often, so that what they cost is a tenth."""
     monkeypatch.setattr(ReputClient, "recheck_seconds", 0.1)
-    monkeypatch.setattr(FlushClient, "stall_seconds", 0.05)
+    monkeypatch.setattr(FlushClient, "recheck_seconds", 0.05)
     monkeypatch.setattr("wakelog.broker.housekeeping.CHECK_HELD_MS", 100)
     monkeypatch.setattr("wakelog.broker.housekeeping.ROUND_MS_MIN", 500)
 
@@ -60,127 +60,109 @@ async def _readable(running: NotifiedBroker, count: int) -> bool:
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_lost_notifications_and_notes_cost_time_and_nothing_else(
+@on_loop
+async def test_lost_notifications_and_notes_cost_time_and_nothing_else(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, faults: NotificationFaults
 ) -> None:
-    async def main() -> None:
-        async with notified_broker(short_path, monkeypatch, faults=faults) as running:
-            seconds = await exchange(running, 3)
-            # A pull that nobody wakes is looked after by the broker, round after round.
-            assert seconds < 10
-            if faults.drop_every in (1, 2):
-                assert running.service_statistics()["notifications"]["dropped"]
-
-    run(main)
+    async with notified_broker(short_path, monkeypatch, faults=faults) as running:
+        seconds = await exchange(running, 3)
+        # A pull that nobody wakes is looked after by the broker, round after round.
+        assert seconds < 10
+        if faults.drop_every in (1, 2):
+            assert running.service_statistics()["notifications"]["dropped"]
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_a_synchronous_send_is_answered_in_time_whatever_is_lost(
+@on_loop
+async def test_a_synchronous_send_is_answered_in_time_whatever_is_lost(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, faults: NotificationFaults
 ) -> None:
-    async def main() -> None:
-        sync = "flushDiskType=SYNC_FLUSH"
-        async with notified_broker(short_path, monkeypatch, sync, faults=faults) as running:
-            for number in range(4):
-                began = time.monotonic()
-                answer = await running.client.send("t", b"%d" % number)
-                assert answer.code == ResponseCode.SUCCESS
-                assert time.monotonic() - began < 2
-            watermarks = running.broker.statistics()["watermarks"]
-            assert watermarks["flushed"] == watermarks["appended"] > 0
-
-    run(main)
+    sync = "flushDiskType=SYNC_FLUSH"
+    async with notified_broker(short_path, monkeypatch, sync, faults=faults) as running:
+        for number in range(4):
+            began = time.monotonic()
+            answer = await running.client.send("t", b"%d" % number)
+            assert answer.code == ResponseCode.SUCCESS
+            assert time.monotonic() - began < 2
+        watermarks = running.broker.statistics()["watermarks"]
+        assert watermarks["flushed"] == watermarks["appended"] > 0
 
 
-def test_what_no_producer_waits_for_is_flushed_and_seen_all_the_same(
+@on_loop
+async def test_what_no_producer_waits_for_is_flushed_and_seen_all_the_same(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        settings = ("flushDiskType=SYNC_FLUSH", "messageDelayLevel=1s 5s")
-        async with notified_broker(short_path, monkeypatch, *settings) as running:
-            await running.client.send("t", b"later", properties="DELAY\x011\x02")
-            await wait_until(lambda: _readable(running, 1), "the delayed message")
-
-    run(main)
+    settings = ("flushDiskType=SYNC_FLUSH", "messageDelayLevel=1s 5s")
+    async with notified_broker(short_path, monkeypatch, *settings) as running:
+        await running.client.send("t", b"later", properties="DELAY\x011\x02")
+        await wait_until(lambda: _readable(running, 1), "the delayed message")
 
 
 @pytest.mark.parametrize("transport", list(Transport))
-def test_every_kind_of_work_crosses_by_reference(
+@on_loop
+async def test_every_kind_of_work_crosses_by_reference(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, transport: Transport
 ) -> None:
-    async def main() -> None:
-        pool = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
-        async with notified_broker(short_path, monkeypatch, *pool, transport=transport) as running:
-            await exchange(running, 3)
-            await running.client.send("t", b"x" * 20_000)
-            by_call = {"allocate", "commit", "delay", "retention"}
-            if transport is Transport.REFERENCES:
-                by_call |= {"dispatch", "wake", "hold", "flush"}
-            await wait_until(
-                lambda: all(
-                    running.service_statistics()["references"].get(kind) for kind in by_call
-                ),
-                f"a call for each of {by_call}",
-            )
-
-    run(main)
+    pool = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
+    async with notified_broker(short_path, monkeypatch, *pool, transport=transport) as running:
+        await exchange(running, 3)
+        await running.client.send("t", b"x" * 20_000)
+        by_call = {"allocate", "commit", "delay", "retention"}
+        if transport is Transport.REFERENCES:
+            by_call |= {"dispatch", "wake", "hold", "flush"}
+        await wait_until(
+            lambda: all(running.service_statistics()["references"].get(kind) for kind in by_call),
+            f"a call for each of {by_call}",
+        )
 
 
-def test_with_notifications_the_hot_path_makes_no_calls(
+@on_loop
+async def test_with_notifications_the_hot_path_makes_no_calls(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A machine under load may not serve a notification before a short period ends.
     monkeypatch.setattr(ReputClient, "recheck_seconds", 3600.0)
-    monkeypatch.setattr(FlushClient, "stall_seconds", 3600.0)
-
-    async def main() -> None:
-        async with notified_broker(short_path, monkeypatch) as running:
-            await exchange(running, 20)
-            references = running.service_statistics()["references"]
-            assert not {"dispatch", "wake", "hold", "flush"} & set(references)
-            assert running.service_statistics()["notifications"]["sent"] >= 20
-
-    run(main)
+    monkeypatch.setattr(FlushClient, "recheck_seconds", 3600.0)
+    async with notified_broker(short_path, monkeypatch) as running:
+        await exchange(running, 20)
+        references = running.service_statistics()["references"]
+        assert not {"dispatch", "wake", "hold", "flush"} & set(references)
+        assert running.service_statistics()["notifications"]["sent"] >= 20
 
 
 @pytest.mark.parametrize("service", ["reput", "pull_hold", "flush", "allocate_mapped_file"])
-def test_a_service_that_lost_everything_is_attached_again(
+@on_loop
+async def test_a_service_that_lost_everything_is_attached_again(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, service: str
 ) -> None:
-    async def main() -> None:
-        async with notified_broker(short_path, monkeypatch) as running:
-            await exchange(running, 3)
-            client = running.client_of(service)
-            running.services[service].release()
-            client.mark_lost()
-            await wait_until(lambda: client.attached_count == 2, "the second attachment")
-            held = asyncio.ensure_future(running.client.pull("t", 3, hold_ms=15_000))
-            await running.client.send("t", b"after")
-            assert [record.body for record in records(await held)] == [b"after"]
-
-    run(main)
+    async with notified_broker(short_path, monkeypatch) as running:
+        await exchange(running, 3)
+        client = running.client_of(service)
+        running.services[service].release()
+        client.mark_lost()
+        await wait_until(lambda: client.attached_count == 2, "the second attachment")
+        held = asyncio.ensure_future(running.client.pull("t", 3, hold_ms=15_000))
+        await running.client.send("t", b"after")
+        assert [record.body for record in records(await held)] == [b"after"]
 
 
-def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
+@on_loop
+async def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its note was lost, and so was the arrival's: it looks again."""
-
-    async def main() -> None:
-        async with notified_broker(short_path, monkeypatch) as running:
-            await exchange(running, 1)
-            client = running.client_of("pull_hold")
-            running.services["pull_hold"].release()
-            held = asyncio.ensure_future(running.client.pull("t", 1, hold_ms=15_000))
-            await wait_until(lambda: len(running.broker.held_notes()) == 1, "the pull held")
-            await running.client.send("t", b"after")
-            await wait_until(lambda: _readable(running, 2), "the message")
-            assert not held.done()
-            client.mark_lost()
-            async with asyncio.timeout(ROUND_MS_MIN / 2_000):
-                assert [record.body for record in records(await held)] == [b"after"]
-
-    run(main)
+    async with notified_broker(short_path, monkeypatch) as running:
+        await exchange(running, 1)
+        client = running.client_of("pull_hold")
+        running.services["pull_hold"].release()
+        held = asyncio.ensure_future(running.client.pull("t", 1, hold_ms=15_000))
+        await wait_until(lambda: len(running.broker.held_notes()) == 1, "the pull held")
+        await running.client.send("t", b"after")
+        await wait_until(lambda: _readable(running, 2), "the message")
+        assert not held.done()
+        client.mark_lost()
+        async with asyncio.timeout(ROUND_MS_MIN / 2_000):
+            assert [record.body for record in records(await held)] == [b"after"]
 
 
 SOON = ("flushIntervalCommitLog=10", "flushCommitLogThoroughInterval=50")
@@ -198,26 +180,21 @@ async def flush_one(client: Client, statistics: Callable[[], dict[str, Any]]) ->
 
 
 @pytest.mark.parametrize("transport", list(Transport))
-def test_one_message_is_flushed_in_time(
+@on_loop
+async def test_one_message_is_flushed_in_time(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, transport: Transport
 ) -> None:
-    async def main() -> None:
-        async with notified_broker(short_path, monkeypatch, *SOON, transport=transport) as running:
-            await flush_one(running.client, running.broker.statistics)
-
-    run(main)
+    async with notified_broker(short_path, monkeypatch, *SOON, transport=transport) as running:
+        await flush_one(running.client, running.broker.statistics)
 
 
-def test_one_message_is_flushed_in_time_in_one_process(tmp_path: Path) -> None:
+@on_loop
+async def test_one_message_is_flushed_in_time_in_one_process(tmp_path: Path) -> None:
     port = small_plan(tmp_path / "other").brokers[0].settings.broker.listen_port
     settings: dict[str, Any] = dict(setting.split("=") for setting in SOON)
     broker = LocalBroker(service_plan(tmp_path, listenPort=port, **settings))
-
-    async def main() -> None:
-        await broker.service.start()
-        client = Client(f"127.0.0.1:{port}")
-        await flush_one(client, broker.statistics)
-        await client.close()
-        assert await broker.stop()
-
-    run(main)
+    await broker.service.start()
+    client = Client(f"127.0.0.1:{port}")
+    await flush_one(client, broker.statistics)
+    await client.close()
+    assert await broker.stop()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.services.fakes import EPOCH, FakeCalls, attached, broker_context
 from tests.actors.transport.test_process_death import process
 from wakelog.actors.services.client import ServiceClient, ServiceLost
@@ -34,7 +34,8 @@ class Client(ServiceClient):
         self._hooks[1]()
 
 
-def test_attaching_is_tried_until_it_works() -> None:
+@on_loop
+async def test_attaching_is_tried_until_it_works() -> None:
     tries: list[int] = []
 
     def attach(request: dict[str, Any]) -> dict[str, Any]:
@@ -43,61 +44,54 @@ def test_attaching_is_tried_until_it_works() -> None:
             raise OSError("not yet")
         return {"process_id": calls.process_id, "position": 5}
 
-    async def main() -> None:
-        answers: list[Any] = []
-        client = Client(calls, on_attached=answers.append)
-        assert not client.is_attached
-        await attached(client)
-        assert [answer["position"] for answer in answers] == [5]
-        assert client.attached_count == 1
-        await client.stop()
-        assert not client.is_attached
-
     calls = FakeCalls(attach=attach)
-    run(main)
+    answers: list[Any] = []
+    client = Client(calls, on_attached=answers.append)
+    assert not client.is_attached
+    await attached(client)
+    assert [answer["position"] for answer in answers] == [5]
+    assert client.attached_count == 1
+    await client.stop()
+    assert not client.is_attached
     assert tries == [EPOCH] * 3
 
 
 @pytest.mark.process
-def test_the_death_of_its_process_is_known_at_once_and_ends_calls(
+@on_loop
+async def test_the_death_of_its_process_is_known_at_once_and_ends_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process_death, "POLL_SECONDS", 3600.0)  # the kernel reports the death
-
-    async def main() -> None:
-        calls = FakeCalls(work=lambda epoch: None)
-        calls.hanging.add("work")
-        lost = asyncio.Event()
-        with process() as other:
-            calls.process_id = other.pid
-            client = await attached(Client(calls, on_lost=lost.set))
-            call = asyncio.ensure_future(client.call("test", "work"))
-            await asyncio.sleep(0)
-            other.kill()
-            with pytest.raises(ServiceLost, match="has died"):
-                await call
-            await lost.wait()
-        await client.stop()
-
-    run(main)
+    calls = FakeCalls(work=lambda epoch: None)
+    calls.hanging.add("work")
+    lost = asyncio.Event()
+    with process() as other:
+        calls.process_id = other.pid
+        client = await attached(Client(calls, on_lost=lost.set))
+        call = asyncio.ensure_future(client.call("test", "work"))
+        await asyncio.sleep(0)
+        other.kill()
+        with pytest.raises(ServiceLost, match="has died"):
+            await call
+        await lost.wait()
+    await client.stop()
 
 
-def test_after_a_call_that_failed_the_service_is_attached_again() -> None:
+@on_loop
+async def test_after_a_call_that_failed_the_service_is_attached_again() -> None:
     def work(epoch: int) -> None:
         raise ValueError("refused")
 
-    async def main() -> None:
-        client = await attached(Client(FakeCalls(work=work)))
-        with pytest.raises(ServiceLost, match="refused"):
-            await client.call("test", "work")
-        while client.attached_count < 2:
-            await asyncio.sleep(0)
-        await client.stop()
-
-    run(main)
+    client = await attached(Client(FakeCalls(work=work)))
+    with pytest.raises(ServiceLost, match="refused"):
+        await client.call("test", "work")
+    while client.attached_count < 2:
+        await asyncio.sleep(0)
+    await client.stop()
 
 
-def test_after_a_hook_that_failed_the_service_is_attached_again(
+@on_loop
+async def test_after_a_hook_that_failed_the_service_is_attached_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refusals = [OSError(24, "Too many open files"), OSError(24, "Too many open files")]
@@ -109,17 +103,15 @@ def test_after_a_hook_that_failed_the_service_is_attached_again(
         if answers:
             succeeded.set()
 
-    async def main() -> None:
-        client = await attached(Client(FakeCalls(), on_attached=refuse, on_lost=refuse))
-        await succeeded.wait()
-        assert client.is_attached and client.attached_count == 2
-        await client.stop()
-
-    run(main)
+    client = await attached(Client(FakeCalls(), on_attached=refuse, on_lost=refuse))
+    await succeeded.wait()
+    assert client.is_attached and client.attached_count == 2
+    await client.stop()
     assert caplog.text.count("hook failed") == 2
 
 
-def test_a_service_that_is_lost_again_and_again_is_attached_after_longer_pauses(
+@on_loop
+async def test_a_service_that_is_lost_again_and_again_is_attached_after_longer_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
@@ -129,54 +121,45 @@ def test_a_service_that_is_lost_again_and_again_is_attached_after_longer_pauses(
         pauses.append(seconds)
         await sleep(0)
 
-    async def main() -> None:
-        client = Client(FakeCalls())
-        # So long that no busy machine makes an attachment a long one.
-        client.retry_seconds, client.retry_seconds_max = 100.0, 800.0
-        await attached(client)
-        while len(pauses) < 5:
-            await client.wait_attached()
-            client.mark_lost()
-            await sleep(0)
-        await client.stop()
-        assert pauses == [100.0, 200.0, 400.0, 800.0, 800.0]
-
     monkeypatch.setattr(asyncio, "sleep", pause)
-    run(main)
+    client = Client(FakeCalls())
+    # So long that no busy machine makes an attachment a long one.
+    client.retry_seconds, client.retry_seconds_max = 100.0, 800.0
+    await attached(client)
+    while len(pauses) < 5:
+        await client.wait_attached()
+        client.mark_lost()
+        await sleep(0)
+    await client.stop()
+    assert pauses == [100.0, 200.0, 400.0, 800.0, 800.0]
 
 
-def test_a_call_that_takes_too_long_is_given_up_and_the_service_kept() -> None:
-    async def main() -> None:
-        calls = FakeCalls(work=lambda epoch: None)
-        calls.hanging.add("work")
-        client = await attached(Client(calls))
-        with pytest.raises(ServiceLost, match="not answered in time"):
-            await client.call("test", "work", seconds_max=0.01)
-        assert client.is_attached and client.attached_count == 1
-        await client.stop()
-
-    run(main)
+@on_loop
+async def test_a_call_that_takes_too_long_is_given_up_and_the_service_kept() -> None:
+    calls = FakeCalls(work=lambda epoch: None)
+    calls.hanging.add("work")
+    client = await attached(Client(calls))
+    with pytest.raises(ServiceLost, match="not answered in time"):
+        await client.call("test", "work", seconds_max=0.01)
+    assert client.is_attached and client.attached_count == 1
+    await client.stop()
 
 
-def test_a_service_that_is_not_attached_is_not_called() -> None:
-    async def main() -> None:
-        calls = FakeCalls(work=lambda epoch: None)
-        with pytest.raises(ServiceLost, match="not attached"):
-            await Client(calls).call("test", "work")
-        assert calls.calls == []
-
-    run(main)
+@on_loop
+async def test_a_service_that_is_not_attached_is_not_called() -> None:
+    calls = FakeCalls(work=lambda epoch: None)
+    with pytest.raises(ServiceLost, match="not attached"):
+        await Client(calls).call("test", "work")
+    assert calls.calls == []
 
 
-def test_a_release_is_called_once_and_the_service_not_attached_again() -> None:
-    async def main() -> None:
-        calls = FakeCalls()
-        client = Client(calls)
-        await client.release(1.0)
-        assert calls.calls == []
-        await attached(client)
-        await client.release(1.0)
-        assert len(calls.called("release")) == 1 and not client.is_attached
-        await client.stop()
-
-    run(main)
+@on_loop
+async def test_a_release_is_called_once_and_the_service_not_attached_again() -> None:
+    calls = FakeCalls()
+    client = Client(calls)
+    await client.release(1.0)
+    assert calls.calls == []
+    await attached(client)
+    await client.release(1.0)
+    assert len(calls.called("release")) == 1 and not client.is_attached
+    await client.stop()

@@ -1,18 +1,26 @@
 """Commit: copies pieces as often as asked; its client has buffers copied in time."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
-from tests.actors.stores import known_of, open_plan_store
+from tests.actors.services.fakes import (
+    EPOCH,
+    Events,
+    FakeCalls,
+    attached,
+    broker_context,
+    stop_clients,
+)
+from tests.actors.stores import attached_service
 from tests.fakes.logs import draft, open_log, small_config
-from wakelog.actors.services.commit import CommitClient, CommitService, copy_piece
-from wakelog.actors.services.session import Refused
+from wakelog.actors.services.commit import CommitClient, CommitService, copy_pieces
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.transient_pool import TransientPool
@@ -26,32 +34,23 @@ def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> 
     segment = tmp_path / "segment"
     segment.write_bytes(bytes(10))
     plan = service_plan(tmp_path)
-    service = CommitService(plan.to_builtins(), "commit")
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(CommitService, plan) as (service, _):
         pieces = [(buffer.path, 100, 102, 105, str(segment))]
         assert service.call(EPOCH, "commit", pieces) is None
         assert service.call(EPOCH, "commit", pieces) is None
         assert segment.read_bytes() == b"\0\x00234" + bytes(5)
         assert service.statistics() == {"copied_bytes": 6, "failed_count": 0}
-        service.release()
     pool.close()
 
 
 def test_why_a_copy_failed_is_returned(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = CommitService(plan.to_builtins(), "commit")
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(CommitService, plan) as (service, _):
         refusal = service.call(
             EPOCH, "commit", [(str(tmp_path / "none"), 0, 0, 1, str(tmp_path / "s"))]
         )
         assert refusal is not None and "No such file" in refusal
-        with pytest.raises(Refused):
-            service.call(EPOCH - 1, "commit", [])
-        service.release()
-        with pytest.raises(Refused):
-            service.call(EPOCH, "commit", [])
+        assert service.statistics()["failed_count"] == 1
 
 
 class Harness:
@@ -73,11 +72,11 @@ class Harness:
     def commit(self, epoch: int, pieces: list[tuple[Any, ...]]) -> str | None:
         assert epoch == EPOCH
         if self.refusal is None:
-            for piece in pieces:
-                copy_piece(self.fs, piece)
+            copy_pieces(self.fs, pieces)
         return self.refusal
 
-    async def start(self, *, is_attached: bool) -> None:
+    @asynccontextmanager
+    async def running(self, *, is_attached: bool = True) -> AsyncIterator[Self]:
         context = broker_context(
             self.events,
             fs=self.fs,
@@ -86,8 +85,13 @@ class Harness:
             commitIntervalCommitLog=1,
         )
         self.client = CommitClient("commit", self.calls, context)
+        context.clients["commit"] = self.client
         if is_attached:
             await attached(self.client)
+        yield self
+        await stop_clients(context)
+        self.log.close()
+        self.pool.close()
 
     def put(self, body: bytes) -> int:
         self.log.append(draft(body), 1)
@@ -100,40 +104,27 @@ class Harness:
             await asyncio.sleep(0.001)
         assert self.log.committed_offset >= end
 
-    async def stop(self) -> None:
-        await self.client.stop_work()
-        await self.client.stop()
-        self.log.close()
-        self.pool.close()
-
 
 @pytest.mark.parametrize("is_attached", [True, False])
-def test_what_is_in_a_buffer_reaches_its_segment(tmp_path: Path, is_attached: bool) -> None:
-    async def main() -> None:
-        harness = Harness(tmp_path)
-        await harness.start(is_attached=is_attached)
+@on_loop
+async def test_what_is_in_a_buffer_reaches_its_segment(tmp_path: Path, is_attached: bool) -> None:
+    async with Harness(tmp_path).running(is_attached=is_attached) as harness:
         for index in range(8):
             end = harness.put(b"%d" % index * 1000)
             await harness.wait_committed(end)
         segment = harness.log.files.files[0]
         assert b"0" * 1000 in segment.read(0, 4096)
         assert (harness.client.own_count == 0) == is_attached
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_copy_that_failed_is_made_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        harness = Harness(tmp_path)
-        harness.refusal = "no space"
-        await harness.start(is_attached=True)
+@on_loop
+async def test_a_copy_that_failed_is_made_again(tmp_path: Path) -> None:
+    harness = Harness(tmp_path)
+    harness.refusal = "no space"
+    async with harness.running(is_attached=True):
         end = harness.put(b"x" * 1000)
         while len(harness.calls.called("commit")) < 2:
             await asyncio.sleep(0.001)
         assert harness.events.committed_to == 0
         harness.refusal = None
         await harness.wait_committed(end)
-        await harness.stop()
-
-    run(main)

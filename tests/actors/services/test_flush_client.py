@@ -2,13 +2,15 @@
 
 import asyncio
 import errno
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.services.fakes import (
     EPOCH,
     Events,
@@ -16,6 +18,7 @@ from tests.actors.services.fakes import (
     attached,
     broker_context,
     shared_watermarks,
+    stop_clients,
 )
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.services import flush_client
@@ -61,8 +64,11 @@ class Harness:
         self.fs.close(fd)
         self.files.add(path, start_offset)
 
-    async def start(self, *, is_attached: bool = True, interval_ms: int = 3_600_000) -> None:
-        self.context = broker_context(
+    @asynccontextmanager
+    async def running(
+        self, *, is_attached: bool = True, interval_ms: int = 3_600_000
+    ) -> AsyncIterator[Self]:
+        context = broker_context(
             self.events,
             directory=self.directory,
             fs=self.fs,
@@ -70,9 +76,11 @@ class Harness:
             watermarks=self.shared,
             flushIntervalCommitLog=interval_ms,
         )
-        self.client = FlushClient("flush", self.flush, self.context)
+        context.clients["flush"] = self.client = FlushClient("flush", self.flush, context)
         if is_attached:
             await attached(self.client)
+        yield self
+        await stop_clients(context)
 
     def append(self, end: int) -> None:
         self.client.note_appended(appended=end, committed=end, stored_ms=1)
@@ -81,22 +89,15 @@ class Harness:
         while self.events.flushed_to < end:
             await asyncio.sleep(0)
 
-    async def stop(self) -> None:
-        await self.client.stop_work()
-        await self.client.stop()
-        self.client.close()
-        for notifier in self.context.notifiers:
-            notifier.close()
-
 
 @pytest.fixture
 def harness(short_path: Path) -> Harness:
     return Harness(short_path)
 
 
-def test_flush_is_asked_and_believed(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start()
+@on_loop
+async def test_flush_is_asked_and_believed(harness: Harness) -> None:
+    async with harness.running():
         harness.append(100)
         harness.client.request_sync()
         await harness.wait_flushed(100)
@@ -109,14 +110,11 @@ def test_flush_is_asked_and_believed(harness: Harness) -> None:
             "stored_ms": 1,
             "force": True,
         }
-        await harness.stop()
-
-    run(main)
 
 
-def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start(is_attached=False)
+@on_loop
+async def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
+    async with harness.running(is_attached=False):
         harness.append(100)
         harness.client.request_sync()
         await harness.wait_flushed(100)
@@ -125,16 +123,12 @@ def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
         harness.client.request_sync()
         await harness.wait_flushed(SEGMENT_BYTES + 10)
         assert harness.client.own_count == 2 and harness.fs.calls["datasync"] == 3
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_flush_that_hangs_is_not_waited_for(harness: Harness) -> None:
-
-    async def main() -> None:
-        await harness.start()
-        harness.client.stall_seconds = 0.01
+@on_loop
+async def test_a_flush_that_hangs_is_not_waited_for(harness: Harness) -> None:
+    async with harness.running():
+        harness.client.recheck_seconds = 0.01
         harness.flush.hanging.add("sync")
         for end in (100, 200):
             harness.append(end)
@@ -142,14 +136,13 @@ def test_a_flush_that_hangs_is_not_waited_for(harness: Harness) -> None:
             await harness.wait_flushed(end)
         # The second time it is known to hang, and not asked again.
         assert len(harness.flush.called("sync")) == 1 and harness.client.own_count == 2
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_failed_sync_is_reported_once_and_nothing_is_flushed_after_it(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start()
+@on_loop
+async def test_a_failed_sync_is_reported_once_and_ends_all_flushing(
+    harness: Harness,
+) -> None:
+    async with harness.running():
         harness.flush.outcome = FlushOutcome(0, "sync of segment 0 failed", 1 << 40)
         harness.append(100)
         harness.client.request_sync()
@@ -160,43 +153,33 @@ def test_a_failed_sync_is_reported_once_and_nothing_is_flushed_after_it(harness:
         harness.client.request_sync()
         for _ in range(20):
             await asyncio.sleep(0)
-        harness.client.note_flushed(200)  # a notification that comes late
+        harness.client.note_reached(200)  # a notification that comes late
         assert harness.events.flushed_to == 0
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_sync_of_the_brokers_own_that_fails_is_a_failure(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start(is_attached=False)
+@on_loop
+async def test_a_sync_of_the_brokers_own_that_fails_is_a_failure(harness: Harness) -> None:
+    async with harness.running(is_attached=False):
         harness.fs.fail("datasync", number=errno.EIO)
         harness.append(100)
         harness.client.request_sync()
         while harness.events.failure is None:
             await asyncio.sleep(0)
         assert harness.events.flushed_to == 0
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start(interval_ms=10)
+@on_loop
+async def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
+    async with harness.running(interval_ms=10):
         harness.append(100)
         await harness.wait_flushed(100)
         assert [request["force"] for _, request in harness.flush.called("sync")] == [False]
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_flush_that_has_something_to_note_is_asked_again(harness: Harness) -> None:
+@on_loop
+async def test_a_flush_that_has_something_to_note_is_asked_again(harness: Harness) -> None:
     """Nothing else may come for long: who reads the files would not see the last messages."""
-
-    async def main() -> None:
-        await harness.start(interval_ms=10)
+    async with harness.running(interval_ms=10):
         harness.client.note_seconds = 0.01
         harness.flush.outcome = FlushOutcome(100, None, 1 << 40, noted=False)
         harness.append(100)
@@ -209,14 +192,11 @@ def test_a_flush_that_has_something_to_note_is_asked_again(harness: Harness) -> 
             await asyncio.sleep(0.001)
         forced = [request["force"] for _, request in harness.flush.called("sync")]
         assert forced[0] and not any(forced[1:])
-        await harness.stop()
-
-    run(main)
 
 
-def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start()
+@on_loop
+async def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness) -> None:
+    async with harness.running():
         sent: list[int] = []
         harness.client.send_descriptors = lambda begin=None: sent.append(1)  # type: ignore[method-assign]
         harness.append(100)
@@ -227,12 +207,10 @@ def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness)
         harness.flush.outcome = None
         harness.client.request_sync()
         await harness.wait_flushed(100)
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
+@on_loop
+async def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[list[int]] = []
@@ -242,9 +220,7 @@ def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
         return True
 
     monkeypatch.setattr(flush_client, "send_descriptors", send)
-
-    async def main() -> None:
-        await harness.start(is_attached=False)
+    async with harness.running(is_attached=False):
         harness.append(100)
         harness.add_segment(SEGMENT_BYTES)
         end = SEGMENT_BYTES + 10
@@ -260,9 +236,6 @@ def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
         harness.client.request_sync()
         await harness.wait_flushed(end + 10)
         assert harness.flush.called("sync")[-1][1]["flushed"] == end
-        await harness.stop()
-
-    run(main)
 
 
 def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
@@ -282,11 +255,12 @@ def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
 class NotifiedHarness(Harness):
     """The same with notifications; `receiver` is Flush's end."""
 
-    async def start(self, **options: Any) -> None:
-        self._made = shared_watermarks(self.directory)
-        self.shared = self._made.__enter__()
+    @asynccontextmanager
+    async def running(self, **options: Any) -> AsyncIterator[Self]:
         self.receiver = NotificationSocket(self.directory / "flush.socket")
-        await super().start(**options)
+        with closing(self.receiver), shared_watermarks(self.directory) as self.shared:
+            async with super().running(**options):
+                yield self
 
     def watermark(self, name: SharedWatermark) -> int:
         assert self.shared is not None
@@ -296,17 +270,10 @@ class NotifiedHarness(Harness):
         assert self.shared is not None
         self.shared.set(SharedWatermark.FLUSHED, end)
 
-    async def stop(self) -> None:
-        await super().stop()
-        self.receiver.close()
-        self._made.__exit__(None, None, None)
 
-
-def test_a_notification_is_answered_by_a_watermark(short_path: Path) -> None:
-    harness = NotifiedHarness(short_path)
-
-    async def main() -> None:
-        await harness.start()
+@on_loop
+async def test_a_notification_is_answered_by_a_watermark(short_path: Path) -> None:
+    async with NotifiedHarness(short_path).running() as harness:
         harness.append(100)
         assert (
             harness.watermark(SharedWatermark.APPENDED)
@@ -316,100 +283,73 @@ def test_a_notification_is_answered_by_a_watermark(short_path: Path) -> None:
         harness.client.request_sync()
         assert harness.receiver.drain() == [] and harness.receiver.received_count == 1
         harness.set_flushed(100)
-        harness.client.read_flushed()
+        harness.client.read_watermark()
         assert harness.events.flushed_to == 100
         assert harness.flush.called("sync") == []
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_notification_that_brings_nothing_is_followed_by_a_call(short_path: Path) -> None:
-    harness = NotifiedHarness(short_path)
-
-    async def main() -> None:
-        await harness.start()
-        harness.client.stall_seconds = 0.01
+@on_loop
+async def test_a_notification_that_brings_nothing_is_followed_by_a_call(short_path: Path) -> None:
+    async with NotifiedHarness(short_path).running() as harness:
+        harness.client.recheck_seconds = 0.01
         harness.append(100)
         harness.client.request_sync()
         await harness.wait_flushed(100)
         assert len(harness.flush.called("sync")) == 1
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_waiting_request_is_answered_at_once_when_flush_dies(short_path: Path) -> None:
-    harness = NotifiedHarness(short_path)
-
-    async def main() -> None:
-        await harness.start()
-        harness.client.stall_seconds = 1e6
+@on_loop
+async def test_a_waiting_request_is_answered_at_once_when_flush_dies(short_path: Path) -> None:
+    async with NotifiedHarness(short_path).running() as harness:
+        harness.client.recheck_seconds = 1e6
         harness.append(100)
         harness.client.request_sync()
         await harness.client.stop()
         harness.client.on_lost()
         await harness.wait_flushed(100)
         assert harness.client.own_count == 1
-        await harness.stop()
-
-    run(main)
 
 
-def test_without_a_waiting_request_no_sync_is_needed_when_flush_dies(short_path: Path) -> None:
-    harness = NotifiedHarness(short_path)
-
-    async def main() -> None:
-        await harness.start()
+@on_loop
+async def test_without_a_waiting_request_flush_may_die_without_a_sync(
+    short_path: Path,
+) -> None:
+    async with NotifiedHarness(short_path).running() as harness:
         harness.append(100)
         harness.client.request_sync()
         harness.set_flushed(100)
         await harness.client.stop()
         harness.client.on_lost()
         assert harness.events.flushed_to == 100
-        await harness.stop()
-        assert harness.client.own_count == 0
-
-    run(main)
+    assert harness.client.own_count == 0
 
 
-def test_a_timed_flush_whose_notification_is_lost_is_noticed_and_not_repeated(
+@on_loop
+async def test_a_timed_flush_whose_notification_is_lost_is_noticed_and_not_repeated(
     short_path: Path,
 ) -> None:
-    harness = NotifiedHarness(short_path)
-
-    async def main() -> None:
-        await harness.start()
-        harness.client.stall_seconds = 0.01
+    async with NotifiedHarness(short_path).running() as harness:
+        harness.client.recheck_seconds = 0.01
         harness.append(100)
         await asyncio.sleep(0.05)
         assert harness.events.flushed_to == 0
         harness.set_flushed(100)
         await harness.wait_flushed(100)
         assert harness.flush.called("sync") == []
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
-    harness = NotifiedHarness(short_path)
-
-    async def main() -> None:
-        await harness.start()
+@on_loop
+async def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
+    async with NotifiedHarness(short_path).running() as harness:
         harness.client.note_appended(appended=10, committed=10, stored_ms=50)
         harness.client.note_appended(appended=20, committed=20, stored_ms=40)
         assert harness.watermark(SharedWatermark.STORED_MS) == 50
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_small_last_message_is_flushed_without_a_request(harness: Harness) -> None:
+@on_loop
+async def test_a_small_last_message_is_flushed_without_a_request(harness: Harness) -> None:
     """Flush does not flush a few bytes at once; nothing else may come, so it is asked again."""
-
-    async def main() -> None:
-        await harness.start(interval_ms=10)
+    async with harness.running(interval_ms=10):
         harness.flush.outcome = FlushOutcome(0, None, 1 << 40)
         harness.append(100)
         while len(harness.flush.called("sync")) < 3:
@@ -420,19 +360,13 @@ def test_a_small_last_message_is_flushed_without_a_request(harness: Harness) -> 
         asked_count = len(harness.flush.called("sync"))
         await asyncio.sleep(0.05)
         assert len(harness.flush.called("sync")) == asked_count, "an idle broker asks for nothing"
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_timed_flush_comes_when_flush_is_attached_later(harness: Harness) -> None:
-    async def main() -> None:
-        await harness.start(is_attached=False, interval_ms=10)
+@on_loop
+async def test_a_timed_flush_comes_when_flush_is_attached_later(harness: Harness) -> None:
+    async with harness.running(is_attached=False, interval_ms=10):
         harness.append(100)
         await asyncio.sleep(0.03)
         assert harness.events.flushed_to == 0 and harness.client.own_count == 0
         await attached(harness.client)
         await harness.wait_flushed(100)
-        await harness.stop()
-
-    run(main)

@@ -4,41 +4,35 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from contextlib import closing
 from pathlib import Path
-from typing import Any
-from uuid import UUID
+from typing import Any, Self
 
 import pytest
 
-from tests.actors.bounded import run
-from tests.actors.plans import service_plan
+from tests.actors.bounded import on_loop
+from tests.actors.plans import notified_plan, service_plan
 from tests.actors.services.fakes import (
     EPOCH,
-    STORE_ID,
     Events,
     FakeCalls,
     attached,
     broker_context,
+    make_watermarks,
     shared_watermarks,
+    stop_clients,
 )
-from tests.actors.stores import fill, known_of, open_plan_store
+from tests.actors.stores import attached_service, fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import reput
 from wakelog.actors.services.pull_hold import HoldNote, PullHoldClient
 from wakelog.actors.services.reput import ReputClient, ReputService
 from wakelog.actors.services.session import Refused
-from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
-from wakelog.actors.transport.service_plan import ServicePlan, Transport
-from wakelog.actors.transport.shared_watermarks import (
-    InitialWatermarks,
-    SharedWatermark,
-    SharedWatermarks,
-    make_shared_watermarks,
-)
+from wakelog.actors.transport.process_death import set_died
+from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.broker.decision import HoldPull
 from wakelog.dispatchers.reput import Arrival
 from wakelog.storage.durability.marks import FailedSyncMark
-from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
@@ -49,22 +43,6 @@ def refuse(*_: object) -> None:
     raise StoreFull("/store", "allocate", OSError(28, "No space left on device"))
 
 
-def notified_plan(directory: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> ServicePlan:
-    """Return a plan whose services ring each other, in this process."""
-    monkeypatch.setattr("wakelog.actors.services.session.open_logs", lambda *_: None)
-    return service_plan(
-        directory, transport=Transport.NOTIFICATIONS, in_one_process=False, **settings
-    )
-
-
-def page_of(plan: ServicePlan, end: int = 0) -> SharedWatermarks:
-    """Make the page of a Broker whose log is dispatched up to `end`."""
-    values = InitialWatermarks(end, end, end, end, end, 0)
-    return make_shared_watermarks(
-        plan.watermarks_path, UUID(STORE_ID), epoch_min=EPOCH, values=values
-    )
-
-
 def make_readable(page: SharedWatermarks, end: int) -> None:
     """Do as a Broker that appended up to `end`."""
     for word in (SharedWatermark.APPENDED, SharedWatermark.COMMITTED, SharedWatermark.READABLE):
@@ -73,66 +51,29 @@ def make_readable(page: SharedWatermarks, end: int) -> None:
 
 def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-    with open_plan_store(plan) as store:
-        assert service.attach(known_of(store))["position"] == 0
+    with attached_service(ReputService, plan) as (service, store):
+        assert service._dispatch.core.position == 0
         end = fill(store, 3)
         (dispatched, arrivals_count, more), arrivals = service.call(EPOCH, "step", end)
         assert (dispatched, arrivals_count, more) == (end, 3, False)
-        assert [(topic, offset) for topic, _, offset, *_ in arrivals] == [
-            ("TopicTest", 1),
-            ("TopicTest", 2),
-            ("TopicTest", 3),
+        assert [note[:4] for note in arrivals] == [
+            (HoldNote.ARRIVAL, "TopicTest", 0, offset) for offset in (1, 2, 3)
         ]
         store.set_dispatched(dispatched)
         assert store.max_queue_offset("TopicTest", 0) == 3
         assert service.call(EPOCH, "floor") == end
-        service.release()
-
-
-def test_the_stores_byte_is_held_while_it_writes(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-    path = plan.settings.store.paths.lock
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
-        with pytest.raises(Exception, match="already running"):
-            StoreLock(service.fs, path, lock_bytes(plan)["reput"])
-        service.release()
-        StoreLock(service.fs, path, lock_bytes(plan)["reput"]).release()
-
-
-def test_a_session_that_cannot_begin_leaves_the_stores_byte_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reason must be reported again, not that another process holds the lock."""
-    plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-
-    def refuse_levels(*_: object, **__: object) -> None:
-        raise ValueError("no such delay level")
-
-    with open_plan_store(plan) as store:
-        with monkeypatch.context() as patched:
-            patched.setattr(reput, "Dispatch", refuse_levels)
-            for _ in range(2):
-                with pytest.raises(ValueError, match="no such delay level"):
-                    service.attach(known_of(store))
-        assert service.attach(known_of(store))["position"] == 0
-        service.release()
 
 
 def test_a_reput_that_starts_again_continues_at_the_watermark(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
     with open_plan_store(plan) as store:
-        first = ReputService(plan.to_builtins(), "reput")
+        first, second = make_service(ReputService, plan), make_service(ReputService, plan)
         first.attach(known_of(store))
         # Every message of a real client has a key; an index without any says nothing.
         middle = fill(store, 3, properties_text="KEYS\x01k")
         first.call(EPOCH, "step", middle)
         first.release()
         end = fill(store, 2, begin=3, properties_text="KEYS\x01k")
-        second = ReputService(plan.to_builtins(), "reput")
         known = known_of(store, dispatched=middle, dispatch_from=None)
         # At the last record at the earliest: what a dispatcher has, it takes in again unharmed.
         assert middle * 2 // 3 <= second.attach(known)["position"] <= middle
@@ -142,25 +83,11 @@ def test_a_reput_that_starts_again_continues_at_the_watermark(tmp_path: Path) ->
         second.release()
 
 
-def test_a_call_before_attaching_or_of_another_epoch_is_refused(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-    with pytest.raises(Refused):
-        service.call(EPOCH, "step", 0)
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
-        with pytest.raises(Refused):
-            service.call(EPOCH - 1, "step", 0)
-        service.release()
-
-
 def test_a_disk_that_refuses_is_said_in_plain_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(ReputService, plan) as (service, store):
         end = fill(store, 1)
         core = service._dispatch.core
         with monkeypatch.context() as patched:
@@ -168,16 +95,13 @@ def test_a_disk_that_refuses_is_said_in_plain_words(
             with pytest.raises(Refused, match="No space left"):
                 service.call(EPOCH, "step", end)
         assert service.call(EPOCH, "step", end)[0][0] == end
-        service.release()
 
 
 def test_what_is_being_synced_is_waited_for_before_files_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(ReputService, plan) as (service, store):
         end = fill(store, 1)
         core = service._dispatch.core
         with monkeypatch.context() as patched:
@@ -208,7 +132,6 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
             assert noted == ["synced", "cut"]
         finally:
             is_waited_for.set()
-            service.release()
 
 
 def test_a_flush_whose_time_comes_during_another_comes_later(
@@ -216,11 +139,9 @@ def test_a_flush_whose_time_comes_during_another_comes_later(
 ) -> None:
     """Else what came during a slow sync would wait for the next message to be durable."""
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
     later: list[str] = []
-    monkeypatch.setattr(service, "_flush_later", lambda: later.append("later"))
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(ReputService, plan) as (service, _):
+        monkeypatch.setattr(service, "_flush_later", lambda: later.append("later"))
         service._flush_in_thread()
         assert service._flushing is not None and later == []
         service._wait_flushed()
@@ -228,149 +149,117 @@ def test_a_flush_whose_time_comes_during_another_comes_later(
         service._flush_in_thread()
         assert later == ["later"]
         service._flushing.set_result(None)
-        service.release()
 
 
 def test_a_slave_counts_puts_and_wakes_no_pull(tmp_path: Path) -> None:
     with open_plan_store(service_plan(tmp_path)) as store:
         end = fill(store, 3)
     plan = service_plan(tmp_path, brokerRole="SLAVE", brokerId=1)
-    service = ReputService(plan.to_builtins(), "reput")
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(ReputService, plan) as (service, store):
         (dispatched, arrivals_count, _), _ = service.call(EPOCH, "step", end)
         assert (dispatched, arrivals_count) == (end, 0)
         [(count, size_bytes)] = service.statistics()["puts_by_topic"].values()
         assert count == 3 and size_bytes == end
-        service.release()
 
 
 def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins(), "reput")
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
+    with attached_service(ReputService, plan) as (service, store):
         end = fill(store, 250)
         service.call(EPOCH, "step", end)
         # Files of 100 entries: the first two hold nothing of the log's last fifth.
         assert service.call(EPOCH, "trim", end * 9 // 10) == 2
-        with pytest.raises(Refused):
-            service.call(EPOCH + 1, "trim", end)
-        service.release()
 
 
-def test_on_a_notification_it_dispatches_stores_the_watermark_and_notifies_pull_hold(
+@on_loop
+async def test_on_a_notification_it_dispatches_stores_the_watermark_and_notifies_pull_hold(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wakelog.actors.services.dispatch.STEP_BYTES_MAX", 100)
-    plan = notified_plan(short_path, monkeypatch, flushIntervalConsumeQueue=1)
-
-    async def main() -> None:
-        service = ReputService(plan.to_builtins(), "reput")
-        with open_plan_store(plan) as store:
-            page = page_of(plan)
-            holds = NotificationSocket(plan.socket_path("pull_hold"))
-            service.attach(known_of(store))
-            end = fill(store, 20)
-            make_readable(page, end)
-            sender = Notifier(plan.socket_path("reput"))
-            sender.notify()
-            arrived: list[int] = []
-            async with asyncio.timeout(10):
-                while len(arrived) < 20:
-                    await asyncio.sleep(0.001)
-                    for kind, _topic, _queue, offset, *_ in holds.drain():
-                        assert kind == HoldNote.ARRIVAL
-                        # Whoever is woken by this note finds the queue readable.
-                        assert page.get(SharedWatermark.DISPATCHED) > 0
-                        arrived.append(offset)
-                while service._dispatch.flushed < end:
-                    await asyncio.sleep(0.001)
-            assert arrived == list(range(1, 21))
-            assert page.get(SharedWatermark.DISPATCHED) == end
-            page.validate()
-            service.release()
-            sender.close()
-            holds.close()
-            page.close()
-
-    asyncio.run(main())
+    plan = notified_plan(short_path, flushIntervalConsumeQueue=1)
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        closing(NotificationSocket(plan.socket_path("pull_hold"))) as holds,
+        closing(Notifier(plan.socket_path("reput"))) as sender,
+        attached_service(ReputService, plan) as (service, store),
+    ):
+        end = fill(store, 20)
+        make_readable(page, end)
+        sender.notify()
+        arrived: list[int] = []
+        while len(arrived) < 20:
+            await asyncio.sleep(0.001)
+            for kind, _topic, _queue, offset, *_ in holds.drain():
+                assert kind == HoldNote.ARRIVAL
+                # Whoever is woken by this note finds the queue readable.
+                assert page.get(SharedWatermark.DISPATCHED) > 0
+                arrived.append(offset)
+        while service._dispatch.flushed < end:
+            await asyncio.sleep(0.001)
+        assert arrived == list(range(1, 21))
+        assert page.get(SharedWatermark.DISPATCHED) == end
+        page.validate()
 
 
-def test_after_another_broker_replaced_the_page_it_does_nothing(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = notified_plan(short_path, monkeypatch)
-
-    async def main() -> None:
-        service = ReputService(plan.to_builtins(), "reput")
-        with open_plan_store(plan) as store:
-            page = page_of(plan)
-            service.attach(known_of(store))
-            end = fill(store, 1)
-            page_of(plan).close()
-            make_readable(page, end)
-            service._on_notified([])
-            assert page.get(SharedWatermark.DISPATCHED) == 0
-            service.release()
-            page.close()
-
-    asyncio.run(main())
+@on_loop
+async def test_after_another_broker_replaced_the_page_it_does_nothing(short_path: Path) -> None:
+    plan = notified_plan(short_path)
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        attached_service(ReputService, plan) as (service, store),
+    ):
+        end = fill(store, 1)
+        make_watermarks(plan.watermarks_path).close()
+        make_readable(page, end)
+        service._on_notified([])
+        assert page.get(SharedWatermark.DISPATCHED) == 0
 
 
-def test_what_must_be_dispatched_again_needs_no_notification(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
+@on_loop
+async def test_what_must_be_dispatched_again_needs_no_notification(
+    short_path: Path,
 ) -> None:
     """After a failed sync the queues end below the word, and a broker may be idle from then on."""
-    plan = notified_plan(short_path, monkeypatch)
-
-    async def main() -> None:
-        with open_plan_store(plan) as store:
-            end = fill(store, 3, properties_text="KEYS\x01k")
-            page = page_of(plan, end)
-            FailedSyncMark(FileSystem(), plan.settings.store.paths).set()
-            service = ReputService(plan.to_builtins(), "reput")
-            known = known_of(store, committed=end, dispatched=end, dispatch_from=None)
-            assert service.attach(known)["position"] == 0
-            await asyncio.sleep(0)
-            assert service.statistics()["cursor"]["position"] == end
-            assert page.get(SharedWatermark.DISPATCHED) == end
-            store.set_dispatched(end)
-            assert store.max_queue_offset("TopicTest", 0) == 3
-            service.release()
-            page.close()
-
-    asyncio.run(main())
+    plan = notified_plan(short_path)
+    with open_plan_store(plan) as store:
+        end = fill(store, 3, properties_text="KEYS\x01k")
+        page = make_watermarks(plan.watermarks_path, end)
+        FailedSyncMark(FileSystem(), plan.settings.store.paths).set()
+        service = make_service(ReputService, plan)
+        known = known_of(store, committed=end, dispatched=end, dispatch_from=None)
+        assert service.attach(known)["position"] == 0
+        await asyncio.sleep(0)
+        assert service.statistics()["cursor"]["position"] == end
+        assert page.get(SharedWatermark.DISPATCHED) == end
+        store.set_dispatched(end)
+        assert store.max_queue_offset("TopicTest", 0) == 3
+        service.release()
+        page.close()
 
 
-def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_watermark(
+@on_loop
+async def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_watermark(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Broker may look at the word between the call to attach and the attaching."""
-    plan = notified_plan(short_path, monkeypatch)
-
-    async def main() -> None:
-        with open_plan_store(plan) as store:
-            page = page_of(plan)
-            service = ReputService(plan.to_builtins(), "reput")
-            service.attach(known_of(store))
-            end = fill(store, 3, properties_text="KEYS\x01k")
-            make_readable(page, end)
-            older = known_of(store, dispatched=end // 3, dispatch_from=None)
-            service._on_notified([])
-            assert page.get(SharedWatermark.DISPATCHED) == end
-            cut: list[int] = []
-            monkeypatch.setattr(
-                ConsumeQueueWriter,
-                "truncate_physical",
-                lambda _, physical_offset: cut.append(physical_offset),
-            )
-            service.attach(older)
-            assert min(cut) == end
-            service.release()
-            page.close()
-
-    asyncio.run(main())
+    plan = notified_plan(short_path)
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        attached_service(ReputService, plan) as (service, store),
+    ):
+        end = fill(store, 3, properties_text="KEYS\x01k")
+        make_readable(page, end)
+        older = known_of(store, dispatched=end // 3, dispatch_from=None)
+        service._on_notified([])
+        assert page.get(SharedWatermark.DISPATCHED) == end
+        cut: list[int] = []
+        monkeypatch.setattr(
+            ConsumeQueueWriter,
+            "truncate_physical",
+            lambda _, physical_offset: cut.append(physical_offset),
+        )
+        service.attach(older)
+        assert min(cut) == end
 
 
 STEP_BYTES = 100
@@ -392,7 +281,7 @@ class FakeReput(FakeCalls):
 
 
 class Harness:
-    """The client of a Reput and of a PullHold that only counts."""
+    """The client of a Reput and of a PullHold that only counts; use it as a context manager."""
 
     def __init__(
         self, shared: SharedWatermarks | None = None, directory: Path | None = None
@@ -400,31 +289,28 @@ class Harness:
         self.reput = FakeReput()
         self.events = Events()
         self.woken: list[Any] = []
-        self.pull_hold = FakeCalls(arrived=self.arrived)
+        self.pull_hold = FakeCalls(take=self.take)
         self.context = broker_context(self.events, directory=directory, watermarks=shared)
         clients = self.context.clients
         clients["pull_hold"] = PullHoldClient("pull_hold", self.pull_hold, self.context)
-        self.client = ReputClient("reput", self.reput, self.context)
+        clients["reput"] = self.client = ReputClient("reput", self.reput, self.context)
         self.client.retry_seconds = 0.0
 
-    def arrived(self, _epoch: int, arrivals: list[Any]) -> Any:
+    def take(self, _epoch: int, arrivals: list[Any]) -> Any:
         self.woken += arrivals
         return [], None
-
-    async def start(self) -> None:
-        await attached(self.context.clients["pull_hold"])
-        await attached(self.client)
 
     async def wait_dispatched(self, physical_offset: int) -> None:
         while self.events.dispatched_to < physical_offset:
             await asyncio.sleep(0)
 
-    async def stop(self) -> None:
-        for client in (self.client, *self.context.clients.values()):
-            await client.stop_work()
-            await client.stop()
-        for notifier in self.context.notifiers:
-            notifier.close()
+    async def __aenter__(self) -> Self:
+        for client in self.context.clients.values():
+            await attached(client)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await stop_clients(self.context)
 
 
 @pytest.fixture
@@ -433,10 +319,9 @@ def shared(short_path: Path) -> Iterator[SharedWatermarks]:
         yield made
 
 
-def test_everything_readable_is_dispatched_step_by_step() -> None:
-    async def main() -> None:
-        harness = Harness()
-        await harness.start()
+@on_loop
+async def test_everything_readable_is_dispatched_step_by_step() -> None:
+    async with Harness() as harness:
         harness.client.request_dispatch(250)
         await harness.wait_dispatched(250)
         harness.client.request_dispatch(260)
@@ -444,28 +329,20 @@ def test_everything_readable_is_dispatched_step_by_step() -> None:
         assert [arguments[1] for arguments in harness.reput.called("step")] == [250, 250, 250, 260]
         while len(harness.woken) < 4:
             await asyncio.sleep(0)
-        await harness.stop()
-
-    run(main)
 
 
-def test_what_gathers_during_a_step_goes_with_the_next() -> None:
-    async def main() -> None:
-        harness = Harness()
-        await harness.start()
+@on_loop
+async def test_what_gathers_during_a_step_goes_with_the_next() -> None:
+    async with Harness() as harness:
         for readable in range(1, 51):
             harness.client.request_dispatch(readable)
         await harness.wait_dispatched(50)
         assert len(harness.reput.called("step")) == 1
-        await harness.stop()
-
-    run(main)
 
 
-def test_dispatch_goes_on_when_reput_is_back() -> None:
-    async def main() -> None:
-        harness = Harness()
-        await harness.start()
+@on_loop
+async def test_dispatch_goes_on_when_reput_is_back() -> None:
+    async with Harness() as harness:
         failures = [OSError("died")]
         step = harness.reput.step
 
@@ -478,56 +355,47 @@ def test_dispatch_goes_on_when_reput_is_back() -> None:
         harness.client.request_dispatch(STEP_BYTES)
         await harness.wait_dispatched(STEP_BYTES)
         assert harness.client.attached_count == 2
-        await harness.stop()
-
-    run(main)
 
 
-def test_readable_is_a_watermark_and_a_notification_and_progress_is_a_watermark(
+@on_loop
+async def test_readable_is_a_watermark_and_a_notification_and_progress_is_a_watermark(
     short_path: Path, shared: SharedWatermarks
 ) -> None:
-    async def main() -> None:
-        receiver = NotificationSocket(short_path / "reput.socket")
-        harness = Harness(shared, short_path)
-        await harness.start()
+    receiver = NotificationSocket(short_path / "reput.socket")
+    async with Harness(shared, short_path) as harness:
         shared.set(SharedWatermark.APPENDED, 500)
         harness.client.request_dispatch(500)
         assert shared.get(SharedWatermark.READABLE) == 500
         harness.client.dispatch_now()
         assert receiver.drain() == [] and receiver.received_count == 1
-        harness.client.read_dispatched()
+        harness.client.read_watermark()
         assert harness.events.dispatched_to == 0
         shared.set(SharedWatermark.DISPATCHED, 300)
-        harness.client.read_dispatched()
-        harness.client.read_dispatched()
+        harness.client.read_watermark()
+        harness.client.read_watermark()
         assert harness.events.dispatched_to == 300
         assert harness.reput.called("step") == []
-        await harness.stop()
-        receiver.close()
-
-    run(main)
+    receiver.close()
 
 
-def test_a_notification_waits_for_more_unless_a_pull_is_held(
+@on_loop
+async def test_a_notification_waits_for_more_unless_a_pull_is_held(
     short_path: Path, shared: SharedWatermarks
 ) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        receiver = NotificationSocket(short_path / "reput.socket")
-        harness = Harness(shared, short_path)
-        await harness.start()
+    loop = asyncio.get_running_loop()
+    receiver = NotificationSocket(short_path / "reput.socket")
+    async with Harness(shared, short_path) as harness:
         client = harness.client
         shared.set(SharedWatermark.APPENDED, 500)
         notified: asyncio.Future[None] = loop.create_future()
         began_seconds = loop.time()
-        receiver.listen(loop, lambda _: notified.set_result(None))
+        receiver.listen(lambda _: set_died(notified))
         for readable in (100, 200, 300):
             client.request_dispatch(readable)
         assert not notified.done() and shared.get(SharedWatermark.READABLE) == 300
         await notified
         assert loop.time() - began_seconds >= client.pace_seconds * 0.9
         assert receiver.received_count == 1
-        loop.remove_reader(receiver)
         client.request_dispatch(400)
         receiver.drain()
         assert receiver.received_count == 1
@@ -539,39 +407,30 @@ def test_a_notification_waits_for_more_unless_a_pull_is_held(
         client.request_dispatch(500)
         receiver.drain()
         assert receiver.received_count == 3
-        await harness.stop()
-        receiver.close()
-
-    run(main)
+    receiver.close()
 
 
-def test_work_that_makes_no_progress_is_asked_for_by_a_call(
+@on_loop
+async def test_work_that_makes_no_progress_is_asked_for_by_a_call(
     short_path: Path, shared: SharedWatermarks
 ) -> None:
-    async def main() -> None:
-        harness = Harness(shared, short_path)  # no process receives at this path
-        harness.client.recheck_seconds = 0.01
-        await harness.start()
+    harness = Harness(shared, short_path)  # no process receives at this path
+    harness.client.recheck_seconds = 0.01
+    async with harness:
         harness.client.request_dispatch(50)
         await harness.wait_dispatched(50)
         assert len(harness.reput.called("step")) == 1
         shared.set(SharedWatermark.DISPATCHED, 50)
-        await harness.stop()
-
-    run(main)
 
 
-def test_the_timer_ends_with_the_work(short_path: Path, shared: SharedWatermarks) -> None:
-    async def main() -> None:
-        harness = Harness(shared, short_path)
-        harness.client.recheck_seconds = 0.0
-        await harness.start()
+@on_loop
+async def test_the_timer_ends_with_the_work(short_path: Path, shared: SharedWatermarks) -> None:
+    harness = Harness(shared, short_path)
+    harness.client.recheck_seconds = 0.0
+    async with harness:
         harness.client.request_dispatch(50)
         shared.set(SharedWatermark.DISPATCHED, 50)
-        while harness.client._recheck_timer.is_running:
+        while harness.client.recheck_timer.is_running:
             await asyncio.sleep(0)
         assert harness.events.dispatched_to == 50
         assert harness.reput.called("step") == []
-        await harness.stop()
-
-    run(main)

@@ -4,15 +4,24 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.plans import SEGMENT_BYTES, service_plan
-from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
+from tests.actors.services.fakes import (
+    EPOCH,
+    Events,
+    FakeCalls,
+    attached,
+    broker_context,
+    stop_clients,
+)
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.services.client import ServiceClient, ServiceLost
 from wakelog.actors.services.retention import RetentionClient, RetentionOutcome, RetentionService
@@ -55,9 +64,7 @@ def fill_segments(store: MessageStore, count: int) -> int:
 
 
 def lease(service: RetentionService, *, begin: int | None, end: int) -> dict[str, Any]:
-    answer: dict[str, Any] = service.call(
-        EPOCH, "lease", {"holder": "test", "begin": begin, "end": end}
-    )
+    answer: dict[str, Any] = service.call(EPOCH, "lease", "test", begin, end)
     return answer
 
 
@@ -95,18 +102,6 @@ def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None
         again = msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome)
         assert again.derived_before == 2 * SEGMENT_BYTES
         assert service.statistics()["removed_count"] == 3
-        service.release()
-
-
-def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    service = RetentionService(plan.to_builtins(), "retention")
-    with pytest.raises(Refused):
-        service.call(EPOCH, "run", 0, 0)
-    with open_plan_store(plan) as store:
-        service.attach(known_of(store))
-        with pytest.raises(Refused):
-            service.call(EPOCH + 1, "run", 0, 0)
         service.release()
 
 
@@ -245,13 +240,17 @@ class Harness:
         self.reput = FakeCalls(floor=lambda epoch: 700, trim=lambda epoch, begin: self.trimmed)
         self.events = Events()
 
-    async def start(self, interval_ms: int) -> None:
+    @asynccontextmanager
+    async def running(self, interval_ms: int) -> AsyncIterator[Self]:
         context = broker_context(self.events, cleanResourceInterval=interval_ms)
         self.reput_client = ServiceClient("reput", self.reput, context)
         context.clients["reput"] = await attached(self.reput_client)
         self.client = RetentionClient("retention", self.retention, context)
+        context.clients["retention"] = self.client
         if self.has_reput:
             await attached(self.client)
+        yield self
+        await stop_clients(context)
 
     async def wait_runs(self, count: int) -> None:
         while len(self.retention.called("run")) < count:
@@ -259,83 +258,60 @@ class Harness:
         while self.client._worker.is_running:
             await asyncio.sleep(0)
 
-    async def stop(self) -> None:
-        for client in (self.client, self.reput_client):
-            await client.stop_work()
-            await client.stop()
 
-
-def test_a_run_gets_the_slowest_dispatcher_and_its_outcome_is_reported() -> None:
-    async def main() -> None:
-        harness = Harness()
-        await harness.start(3_600_000)
+@on_loop
+async def test_a_run_gets_the_slowest_dispatcher_and_its_outcome_is_reported() -> None:
+    async with Harness().running(3_600_000) as harness:
         await harness.wait_runs(1)
         assert harness.retention.called("run") == [(EPOCH, 900, 700)]
         assert harness.events.retained_at == (400, True)
         assert harness.reput.called("trim") == [(EPOCH, 400)]
-        await harness.stop()
-
-    run(main)
 
 
-def test_runs_are_repeated() -> None:
-    async def main() -> None:
-        harness = Harness()
-        await harness.start(10)
+@on_loop
+async def test_runs_are_repeated() -> None:
+    async with Harness().running(10) as harness:
         await harness.wait_runs(3)
-        await harness.stop()
-
-    run(main)
 
 
-def test_without_reput_nothing_is_removed() -> None:
-    async def main() -> None:
-        harness = Harness()
-        harness.has_reput = False
-        await harness.start(3_600_000)
+@on_loop
+async def test_without_reput_nothing_is_removed() -> None:
+    harness = Harness()
+    harness.has_reput = False
+    async with harness.running(3_600_000):
         await harness.reput_client.stop()
         await attached(harness.client)
         while not harness.client._timer.is_running:
             await asyncio.sleep(0)
         assert harness.retention.called("run") == []
-        await harness.stop()
-
-    run(main)
 
 
-def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
-    async def main() -> None:
-        harness = Harness()
-        harness.trimmed = None
-        await harness.start(10)
+@on_loop
+async def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
+    harness = Harness()
+    harness.trimmed = None
+    async with harness.running(10):
         await harness.wait_runs(2)
         assert harness.reput.called("trim") == [(EPOCH, 400)] * 2
-        await harness.stop()
-
-    run(main)
 
 
-def test_a_lease_is_asked_for_once_retention_is_there() -> None:
-    async def main() -> None:
-        retention = FakeCalls(renew_lease=lambda epoch, lease_id: {"expires_ms": 5})
-        client = RetentionClient("retention", retention, broker_context())
-        asking = asyncio.ensure_future(client.call_lease("renew_lease", "a"))
-        await asyncio.sleep(0)
-        assert not asking.done() and not retention.calls
-        client.keep_attached()
-        assert await asking == {"expires_ms": 5}
-        assert retention.called("renew_lease") == [(EPOCH, "a")]
-        await client.stop_work()
-        await client.stop()
-
-    run(main)
+@on_loop
+async def test_a_lease_is_asked_for_once_retention_is_there() -> None:
+    retention = FakeCalls(renew_lease=lambda epoch, lease_id: {"expires_ms": 5})
+    client = RetentionClient("retention", retention, broker_context())
+    asking = asyncio.ensure_future(client.call_lease("renew_lease", "a"))
+    await asyncio.sleep(0)
+    assert not asking.done() and not retention.calls
+    client.keep_attached()
+    assert await asking == {"expires_ms": 5}
+    assert retention.called("renew_lease") == [(EPOCH, "a")]
+    await client.stop_work()
+    await client.stop()
 
 
-def test_a_retention_that_does_not_come_is_said_to_be_lost() -> None:
-    async def main() -> None:
-        client = RetentionClient("retention", FakeCalls(), broker_context())
-        client.lease_seconds_max = 0.01
-        with pytest.raises(ServiceLost):
-            await client.call_lease("renew_lease", "a")
-
-    run(main)
+@on_loop
+async def test_a_retention_that_does_not_come_is_said_to_be_lost() -> None:
+    client = RetentionClient("retention", FakeCalls(), broker_context())
+    client.lease_seconds_max = 0.01
+    with pytest.raises(ServiceLost):
+        await client.call_lease("renew_lease", "a")

@@ -8,16 +8,16 @@ from shutil import rmtree
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.reput import ReputService
-from wakelog.actors.services.schedule import IDLE_MS, ScheduleClient, ScheduleService
-from wakelog.actors.services.session import Refused
+from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import DueMessage
 from wakelog.storage.errors import StoreFailed
@@ -25,6 +25,14 @@ from wakelog.storage.errors import StoreFailed
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def take_due(
+    schedule: ScheduleService, log_begin: int, dispatched: int, delivered: Mapping[int, int]
+) -> Due:
+    answer = schedule.call(EPOCH, "take_due", log_begin, dispatched, delivered)
+    due: Due = msgspec.convert(answer, Due)
+    return due
 
 
 def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
@@ -36,18 +44,18 @@ def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
     delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
     with open_plan_store(plan) as store:
         schedule.attach(known_of(store))
-        due, wait_ms = schedule.call(EPOCH, "take_due", 0, 0, {})
+        due, wait_ms = take_due(schedule, 0, 0, {})
         assert due == [] and wait_ms == IDLE_MS
         reput.attach(known_of(store))
         # Put two seconds ago with a delay of one, so due since one.
         end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
         later = fill(store, 1, begin=3, now_ms=now_ms() - 100, **delayed)
         reput.call(EPOCH, "step", later)
-        assert schedule.call(EPOCH, "take_due", 0, 0, {})[0] == []
-        due, _ = schedule.call(EPOCH, "take_due", 0, later, {})
-        assert [(level, offset) for level, offset, *_ in due] == [(1, 0), (1, 1), (1, 2)]
-        assert due[-1][2] + due[-1][3] == end
-        due, wait_ms = schedule.call(EPOCH, "take_due", 0, later, {1: 3})
+        assert take_due(schedule, 0, 0, {})[0] == []
+        due, _ = take_due(schedule, 0, later, {})
+        assert [(one.level, one.queue_offset) for one in due] == [(1, 0), (1, 1), (1, 2)]
+        assert due[-1].physical_offset + due[-1].size_bytes == end
+        due, wait_ms = take_due(schedule, 0, later, {1: 3})
         assert due == [] and 0 < wait_ms <= 1_000
         assert schedule.statistics()["positions"]["1"] == 3
         schedule.release()
@@ -99,22 +107,10 @@ def test_it_begins_at_the_brokers_positions(tmp_path: Path) -> None:
         end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
         reput.call(EPOCH, "step", end)
         schedule.attach(known_of(store, delay_positions={1: 2}))
-        due, _ = schedule.call(EPOCH, "take_due", 0, end, {})
-        assert [offset for _, offset, *_ in due] == [2]
+        due, _ = take_due(schedule, 0, end, {})
+        assert [one.queue_offset for one in due] == [2]
         schedule.release()
         reput.release()
-
-
-def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    schedule = ScheduleService(plan.to_builtins(), "schedule")
-    with pytest.raises(Refused):
-        schedule.call(EPOCH, "take_due", 0, 0, {})
-    with open_plan_store(plan) as store:
-        schedule.attach(known_of(store))
-        with pytest.raises(Refused):
-            schedule.call(EPOCH + 1, "take_due", 0, 0, {})
-        schedule.release()
 
 
 class FakeSchedule(FakeCalls):
@@ -131,7 +127,7 @@ class FakeSchedule(FakeCalls):
         assert epoch == EPOCH and log_begin == 5
         self.position = delivered.get(1, self.position)
         end = min(self.due_count, self.position + 2)
-        due = [(1, offset, offset * 100, 100) for offset in range(self.position, end)]
+        due = [DueMessage(1, i, i * 100, 100) for i in range(self.position, end)]
         return due, 3_600_000
 
 
@@ -146,37 +142,34 @@ async def stop(client: ScheduleClient) -> None:
     await client.stop()
 
 
-def test_everything_due_is_delivered_and_reported_back() -> None:
-    async def main() -> None:
-        schedule, events = FakeSchedule(5), Events()
-        client = await client_of(schedule, events)
-        while len(events.delivered) < 5:
-            await asyncio.sleep(0)
-        await stop(client)
-        assert events.delivered == [DueMessage(1, i, i * 100, 100) for i in range(5)]
-        reported = [arguments[3] for arguments in schedule.called("take_due")]
-        assert reported[:3] == [{}, {1: 2}, {1: 4}]
-
-    run(main)
+@on_loop
+async def test_everything_due_is_delivered_and_reported_back() -> None:
+    schedule, events = FakeSchedule(5), Events()
+    client = await client_of(schedule, events)
+    while len(events.delivered) < 5:
+        await asyncio.sleep(0)
+    await stop(client)
+    assert events.delivered == [DueMessage(1, i, i * 100, 100) for i in range(5)]
+    reported = [arguments[3] for arguments in schedule.called("take_due")]
+    assert reported[:3] == [{}, {1: 2}, {1: 4}]
 
 
-def test_queues_that_grow_are_asked_about_now_and_then() -> None:
-    async def main() -> None:
-        schedule, events = FakeSchedule(0), Events()
-        client = await client_of(schedule, events)
-        client.grown_seconds = 0.01
-        client.note_delayed(1000)
-        for dispatched in range(1, 1001):
-            client.note_dispatched(dispatched)
-        while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
-            await asyncio.sleep(0.001)
-        assert len(schedule.called("take_due")) <= 3
-        await stop(client)
-
-    run(main)
+@on_loop
+async def test_queues_that_grow_are_asked_about_now_and_then() -> None:
+    schedule, events = FakeSchedule(0), Events()
+    client = await client_of(schedule, events)
+    client.grown_seconds = 0.01
+    client.note_delayed(1000)
+    for dispatched in range(1, 1001):
+        client.note_dispatched(dispatched)
+    while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
+        await asyncio.sleep(0.001)
+    assert len(schedule.called("take_due")) <= 3
+    await stop(client)
 
 
-def test_a_disk_that_does_not_give_a_message_has_it_delivered_later() -> None:
+@on_loop
+async def test_a_disk_that_does_not_give_a_message_has_it_delivered_later() -> None:
     class OnceFailing(Events):
         async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
             if refusals:
@@ -184,66 +177,56 @@ def test_a_disk_that_does_not_give_a_message_has_it_delivered_later() -> None:
             return await super().deliver(due)
 
     refusals = [StoreFailed("/store", "read", OSError(5, "Input/output error"))]
-
-    async def main() -> None:
-        schedule, events = FakeSchedule(2), OnceFailing()
-        client = await client_of(schedule, events)
-        while len(events.delivered) < 2:
-            await asyncio.sleep(0)
-        await stop(client)
-        assert not refusals and len(events.delivered) == 2
-
-    run(main)
+    schedule, events = FakeSchedule(2), OnceFailing()
+    client = await client_of(schedule, events)
+    while len(events.delivered) < 2:
+        await asyncio.sleep(0)
+    await stop(client)
+    assert not refusals and len(events.delivered) == 2
 
 
 @pytest.mark.parametrize(("parked_end", "asked_at"), [(100, [200]), (0, [])])
-def test_queues_that_hold_no_other_delayed_message_are_not_checked(
+@on_loop
+async def test_queues_that_hold_no_other_delayed_message_are_not_checked(
     parked_end: int, asked_at: list[int]
 ) -> None:
-    async def main() -> None:
-        schedule, events = FakeSchedule(0), Events()
-        client = await client_of(schedule, events)
-        while len(schedule.called("take_due")) < 1:
-            await asyncio.sleep(0)
-        client.note_delayed(parked_end)
-        for dispatched in (200, 300):
-            client.note_dispatched(dispatched)
-            await asyncio.sleep(0.01)
-        assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
-        await stop(client)
-
-    run(main)
+    schedule, events = FakeSchedule(0), Events()
+    client = await client_of(schedule, events)
+    while len(schedule.called("take_due")) < 1:
+        await asyncio.sleep(0)
+    client.note_delayed(parked_end)
+    for dispatched in (200, 300):
+        client.note_dispatched(dispatched)
+        await asyncio.sleep(0.01)
+    assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
+    await stop(client)
 
 
 @pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
-def test_a_clock_that_is_set_has_schedule_asked_again(
+@on_loop
+async def test_a_clock_that_is_set_has_schedule_asked_again(
     monkeypatch: pytest.MonkeyPatch, step_seconds: float
 ) -> None:
-    async def main() -> None:
-        schedule, events = FakeSchedule(0), Events()
-        client = await client_of(schedule, events)
-        client.clock_seconds = 0.001
-        client._check_clock()
-        client._clock_timer.restart(0.001)
-        await asyncio.sleep(0.05)
-        asked = len(schedule.called("take_due"))
-        was = time.time
-        monkeypatch.setattr(schedule_module, "time", Mock(time=lambda: was() + step_seconds))
-        while len(schedule.called("take_due")) == asked:
-            await asyncio.sleep(0.001)
-        await stop(client)
-
-    run(main)
+    schedule, events = FakeSchedule(0), Events()
+    client = await client_of(schedule, events)
+    client.clock_seconds = 0.001
+    client._check_clock()
+    client._clock_timer.restart(0.001)
+    await asyncio.sleep(0.05)
+    asked = len(schedule.called("take_due"))
+    was = time.time
+    monkeypatch.setattr(schedule_module, "time", Mock(time=lambda: was() + step_seconds))
+    while len(schedule.called("take_due")) == asked:
+        await asyncio.sleep(0.001)
+    await stop(client)
 
 
-def test_a_slave_delivers_nothing() -> None:
-    async def main() -> None:
-        schedule, events = FakeSchedule(5), Events()
-        client = await client_of(schedule, events, brokerRole="SLAVE", brokerId=1)
-        client.note_dispatched(100)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert schedule.called("take_due") == []
-        await stop(client)
-
-    run(main)
+@on_loop
+async def test_a_slave_delivers_nothing() -> None:
+    schedule, events = FakeSchedule(5), Events()
+    client = await client_of(schedule, events, brokerRole="SLAVE", brokerId=1)
+    client.note_dispatched(100)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert schedule.called("take_due") == []
+    await stop(client)

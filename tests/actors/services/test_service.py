@@ -8,14 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, attach_request
 from tests.actors.services.toy_service import ROW, ToyClient, ToyService
+from tests.actors.stores import known_of, open_plan_store
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
+from wakelog.actors.services.table import SERVICES, load
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
@@ -56,6 +58,22 @@ def test_a_service_works_from_attach_to_release(tmp_path: Path) -> None:
     service.release()
     assert service._core.total == LOG_END + 6, "what was registered is released once"
     assert not is_locked(plan) and service.statistics() == {}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_refuses_calls_that_are_not_for_it(short_path: Path, name: str) -> None:
+    plan = service_plan(short_path)
+    service = load(SERVICES[name].service)(plan.to_builtins(), name)
+    with pytest.raises(Refused, match="not attached"):
+        service.call(EPOCH, "counters")
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        service.call(EPOCH, "counters")
+        with pytest.raises(Refused, match=f"epoch {EPOCH + 1} was asked for"):
+            service.call(EPOCH + 1, "counters")
+        service.release()
+    with pytest.raises(Refused, match="not attached"):
+        service.call(EPOCH, "counters")
 
 
 def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
@@ -107,23 +125,20 @@ def test_a_begin_that_raises_leaves_nothing_held(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
+@on_loop
+async def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
     port = small_plan(tmp_path / "other").brokers[0].settings.broker.listen_port
     plan = service_plan(tmp_path, listenPort=port)
     broker = LocalBroker(msgspec.structs.replace(plan, added_services={"toy": ROW}))
-
-    async def main() -> None:
-        await broker.service.start()
-        client = broker.service.services.get(ToyClient)
-        await wait_until(lambda: client.total == 40, "the sum")
-        assert client.begin == 0 and is_locked(plan)
-        statistics = broker.statistics()
-        assert statistics["service_clients"]["attached"]["toy"]
-        assert statistics["services"]["toy"] == {"total": 40}
-        assert await broker.stop()
-        assert not is_locked(plan)
-
-    run(main)
+    await broker.service.start()
+    client = broker.service.services.get(ToyClient)
+    await wait_until(lambda: client.total == 40, "the sum")
+    assert client.begin == 0 and is_locked(plan)
+    statistics = broker.statistics()
+    assert statistics["service_clients"]["attached"]["toy"]
+    assert statistics["services"]["toy"] == {"total": 40}
+    assert await broker.stop()
+    assert not is_locked(plan)
 
 
 @pytest.mark.ray

@@ -4,23 +4,19 @@ import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH, STORE_ID
+from tests.actors.bounded import on_loop
+from tests.actors.plans import notified_plan, service_plan
+from tests.actors.services.fakes import attach_request, make_watermarks
 from wakelog.actors.services.session import Refused, ServiceSession
-from wakelog.actors.services.table import lock_bytes
-from wakelog.actors.transport.service_plan import ServicePlan, Transport
-from wakelog.actors.transport.shared_watermarks import InitialWatermarks, make_shared_watermarks
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 
 
 def session(plan: ServicePlan) -> ServiceSession:
-    return ServiceSession(
-        plan, "reput", EPOCH, STORE_ID, fs=FileSystem(), lock_byte=lock_bytes(plan)["reput"]
-    )
+    return ServiceSession(plan, "reput", attach_request(), FileSystem())
 
 
 def test_a_byte_is_held_by_one_session_at_a_time(short_path: Path) -> None:
@@ -35,46 +31,33 @@ def test_a_byte_is_held_by_one_session_at_a_time(short_path: Path) -> None:
     second.close()
 
 
-def test_without_watermarks_the_byte_is_released(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
+@on_loop
+async def test_without_watermarks_the_byte_is_released(
+    short_path: Path,
 ) -> None:
-    monkeypatch.setattr("wakelog.actors.services.session.open_logs", lambda *_: None)
-    plan = service_plan(short_path, transport=Transport.NOTIFICATIONS, in_one_process=False)
-
-    async def main() -> None:
-        for _ in range(2):
-            with pytest.raises(Refused, match="No such file"):
-                session(plan)
-
-    asyncio.run(main())
+    plan = notified_plan(short_path)
+    for _ in range(2):
+        with pytest.raises(Refused, match="No such file"):
+            session(plan)
 
 
-def test_with_notifications_there_are_watermarks_a_socket_and_notifiers(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
+@on_loop
+async def test_with_notifications_there_are_watermarks_a_socket_and_notifiers(
+    short_path: Path,
 ) -> None:
-    monkeypatch.setattr("wakelog.actors.services.session.open_logs", lambda *_: None)
-    plan = service_plan(short_path, transport=Transport.NOTIFICATIONS, in_one_process=False)
-    values = InitialWatermarks(0, 0, 0, 0, 0, 0)
-
-    async def main() -> None:
-        page = make_shared_watermarks(
-            plan.watermarks_path, UUID(STORE_ID), epoch_min=EPOCH, values=values
-        )
-        heard: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        made = session(plan)
-        made.listen(heard.set_result)
-        assert made.has_notifications and made.watermarks is not None
-        made.notifier_to("reput").send([(1,)])
-        assert [tuple(note) for note in await asyncio.wait_for(heard, 5)] == [(1,)]
-        make_shared_watermarks(
-            plan.watermarks_path, UUID(STORE_ID), epoch_min=EPOCH, values=values
-        ).close()
-        assert made.watermarks is None
-        made.close()
-        assert not plan.socket_path("reput").exists()
-        page.close()
-
-    asyncio.run(main())
+    plan = notified_plan(short_path)
+    page = make_watermarks(plan.watermarks_path)
+    heard: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+    made = session(plan)
+    made.listen(heard.set_result)
+    assert made.has_notifications and made.watermarks is not None
+    made.notifier_to("reput").send([(1,)])
+    assert [tuple(note) for note in await asyncio.wait_for(heard, 5)] == [(1,)]
+    make_watermarks(plan.watermarks_path).close()
+    assert made.watermarks is None
+    made.close()
+    assert not plan.socket_path("reput").exists()
+    page.close()
 
 
 def test_what_was_registered_last_is_released_first_and_the_byte_after_all(

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from wakelog.actors.transport.batching import BatchWorker
 
 runs: list[None] = []
@@ -22,118 +22,106 @@ def counted(work: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]
     return run_counted
 
 
-def test_what_is_asked_while_it_runs_is_one_more_run() -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-        under_way = 0
+@on_loop
+async def test_what_is_asked_while_it_runs_is_one_more_run() -> None:
+    gate = asyncio.Event()
+    under_way = 0
 
-        async def work() -> bool:
-            nonlocal under_way
-            under_way += 1
-            assert under_way == 1
-            await gate.wait()
-            under_way -= 1
-            return False
+    async def work() -> bool:
+        nonlocal under_way
+        under_way += 1
+        assert under_way == 1
+        await gate.wait()
+        under_way -= 1
+        return False
 
-        worker = BatchWorker("test", counted(work))
+    worker = BatchWorker("test", counted(work))
+    worker.request()
+    await asyncio.sleep(0)
+    assert worker.is_running
+    for _ in range(10):
         worker.request()
-        await asyncio.sleep(0)
-        assert worker.is_running
-        for _ in range(10):
-            worker.request()
-        gate.set()
-        await worker.wait_idle()
-        assert len(runs) == 2 and not worker.is_running
-
-    run(main)
+    gate.set()
+    await worker.wait_idle()
+    assert len(runs) == 2 and not worker.is_running
 
 
-def test_work_that_says_there_is_more_runs_again() -> None:
-    async def main() -> None:
-        left = 5
+@on_loop
+async def test_work_that_says_there_is_more_runs_again() -> None:
+    left = 5
 
-        async def work() -> bool:
-            nonlocal left
-            left -= 1
-            return left > 0
+    async def work() -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0
 
-        worker = BatchWorker("test", counted(work))
-        worker.request()
-        await worker.wait_idle()
-        assert left == 0 and len(runs) == 5
-
-    run(main)
+    worker = BatchWorker("test", counted(work))
+    worker.request()
+    await worker.wait_idle()
+    assert left == 0 and len(runs) == 5
 
 
-def test_an_error_ends_the_run_and_not_the_worker(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        fails = True
+@on_loop
+async def test_an_error_ends_the_run_and_not_the_worker(caplog: pytest.LogCaptureFixture) -> None:
+    fails = True
 
-        async def work() -> bool:
-            if fails:
-                raise OSError("no disk")
-            return False
+    async def work() -> bool:
+        if fails:
+            raise OSError("no disk")
+        return False
 
-        worker = BatchWorker("test", counted(work))
-        worker.request()
-        await worker.wait_idle()
-        fails = False
-        worker.request()
-        await worker.wait_idle()
-        assert len(runs) == 2
-
-    run(main)
+    worker = BatchWorker("test", counted(work))
+    worker.request()
+    await worker.wait_idle()
+    fails = False
+    worker.request()
+    await worker.wait_idle()
+    assert len(runs) == 2
     assert "work failed" in caplog.text
 
 
-def test_what_is_requested_during_a_run_that_fails_is_not_lost() -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
+@on_loop
+async def test_what_is_requested_during_a_run_that_fails_is_not_lost() -> None:
+    gate = asyncio.Event()
 
-        async def work() -> bool:
-            if not gate.is_set():
-                await gate.wait()
-                raise OSError("no disk")
-            return False
+    async def work() -> bool:
+        if not gate.is_set():
+            await gate.wait()
+            raise OSError("no disk")
+        return False
 
-        worker = BatchWorker("test", counted(work))
-        worker.request()
-        await asyncio.sleep(0)
-        worker.request()
-        gate.set()
-        await worker.wait_idle()
-        assert len(runs) == 2
-
-    run(main)
+    worker = BatchWorker("test", counted(work))
+    worker.request()
+    await asyncio.sleep(0)
+    worker.request()
+    gate.set()
+    await worker.wait_idle()
+    assert len(runs) == 2
 
 
-def test_a_stop_gives_up_the_run_under_way() -> None:
-    async def main() -> None:
-        async def work() -> bool:
-            await asyncio.Event().wait()
-            return False
+@on_loop
+async def test_a_stop_gives_up_the_run_under_way() -> None:
+    async def work() -> bool:
+        await asyncio.Event().wait()
+        return False
 
-        worker = BatchWorker("test", counted(work))
-        worker.request()
-        await asyncio.sleep(0)
-        await worker.stop()
-        assert not worker.is_running
-        await worker.stop()
-
-    run(main)
+    worker = BatchWorker("test", counted(work))
+    worker.request()
+    await asyncio.sleep(0)
+    await worker.stop()
+    assert not worker.is_running
+    await worker.stop()
 
 
-def test_a_stop_gives_up_a_run_that_has_not_begun() -> None:
-    async def main() -> None:
-        async def work() -> bool:
-            return False
+@on_loop
+async def test_a_stop_gives_up_a_run_that_has_not_begun() -> None:
+    async def work() -> bool:
+        return False
 
-        worker = BatchWorker("test", counted(work))
-        worker.request()
-        await worker.stop()
-        assert len(runs) == 0 and not worker.is_running
-        worker.request()
-        await worker.wait_idle()
-        assert len(runs) == 1
-
-    run(main)
+    worker = BatchWorker("test", counted(work))
+    worker.request()
+    await worker.stop()
+    assert len(runs) == 0 and not worker.is_running
+    worker.request()
+    await worker.wait_idle()
+    assert len(runs) == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from wakelog.actors.transport.calls import ActorCalls, LocalCalls
 
 
@@ -24,31 +24,27 @@ class Recorder:
         raise ValueError("refused")
 
 
-def test_local_calls_run_one_after_the_other_and_are_counted() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        calls = LocalCalls(recorder, "test")
-        answers = await asyncio.gather(*(calls.call("note", "note", i) for i in range(20)))
-        assert answers == recorder.calls == list(range(20))
-        assert calls.counts == {"note": 20}
-        with pytest.raises(ValueError, match="refused"):
-            await calls.call("fail", "fail")
-        calls.close()
-
-    run(main)
+@on_loop
+async def test_local_calls_run_one_after_the_other_and_are_counted() -> None:
+    recorder = Recorder()
+    calls = LocalCalls(recorder, "test")
+    answers = await asyncio.gather(*(calls.call("note", "note", i) for i in range(20)))
+    assert answers == recorder.calls == list(range(20))
+    assert calls.counts == {"note": 20}
+    with pytest.raises(ValueError, match="refused"):
+        await calls.call("fail", "fail")
+    calls.close()
 
 
-def test_one_part_of_a_pair_goes_on_to_another_service() -> None:
-    async def main() -> None:
-        first, second = LocalCalls(Recorder(), "first"), LocalCalls(Recorder(), "second")
-        number, items = first.call_two("pair", "pair")
-        passed_on = second.call("note", "note", items)
-        assert await number == 1
-        assert await passed_on == [2, 3]
-        first.close()
-        second.close()
-
-    run(main)
+@on_loop
+async def test_one_part_of_a_pair_goes_on_to_another_service() -> None:
+    first, second = LocalCalls(Recorder(), "first"), LocalCalls(Recorder(), "second")
+    number, items = first.call_two("pair", "pair")
+    passed_on = second.call("note", "note", items)
+    assert await number == 1
+    assert await passed_on == [2, 3]
+    first.close()
+    second.close()
 
 
 class FakeMethod:

@@ -107,10 +107,10 @@ def test_the_loop_answers_a_notification(receiver: NotificationSocket, notifier:
     async def answered() -> list[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
         heard: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
-        receiver.listen(loop, heard.set_result)
+        receiver.listen(heard.set_result)
         notifier.notify([(1, 2)])
         notes = await asyncio.wait_for(heard, 5)
-        loop.remove_reader(receiver)
+        receiver.close()
         return notes
 
     assert [tuple(item) for item in asyncio.run(answered())] == [(1, 2)]
@@ -133,10 +133,10 @@ def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
             if len(heard) == wanted:
                 done.set_result(None)
 
-        receiver.listen(loop, answer)
+        receiver.listen(answer)
         await asyncio.wait_for(done, 10)
         assert notifier.pending_count == 0 and notifier.dropped_count == 0
-        loop.remove_reader(receiver)
+        receiver.close()
         notifier.close()
         return heard
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.actors.bounded import run
+from tests.actors.bounded import on_loop
 from wakelog.actors.transport import process_death
 from wakelog.actors.transport.process_death import wait_death
 
@@ -25,29 +25,23 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.process
-def test_a_process_that_is_dead_already_is_known_to_be() -> None:
+@on_loop
+async def test_a_process_that_is_dead_already_is_known_to_be() -> None:
     with process() as other:
         pass
-
-    async def main() -> None:
-        await wait_death(other.pid, asyncio.get_running_loop().create_future())
-
-    run(main)
+    await wait_death(other.pid, asyncio.get_running_loop().create_future())
 
 
 @pytest.mark.process
-def test_death_is_noticed_without_descriptors_of_processes(
+@on_loop
+async def test_death_is_noticed_without_descriptors_of_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr(process_death, "POLL_SECONDS", 0.01)
-
-    async def main() -> None:
-        with process() as other:
-            died = asyncio.get_running_loop().create_future()
-            waiting = asyncio.ensure_future(wait_death(other.pid, died))
-            await asyncio.wait([waiting], timeout=0.05)
-            assert not waiting.done()
-        await waiting
-
-    run(main)
+    with process() as other:
+        died = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(wait_death(other.pid, died))
+        await asyncio.wait([waiting], timeout=0.05)
+        assert not waiting.done()
+    await waiting

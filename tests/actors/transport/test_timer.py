@@ -2,28 +2,27 @@
 
 import asyncio
 
+from tests.actors.bounded import on_loop
 from wakelog.actors.transport.timer import Timer
 
 
-def test_a_timer_calls_once_for_each_start_and_not_after_a_cancel() -> None:
-    async def main() -> None:
-        called: list[float] = []
-        loop = asyncio.get_running_loop()
-        timer = Timer(lambda: called.append(loop.time()))
-        assert not timer.is_running
-        timer.start(0.0)
-        timer.start(0.0)
-        await asyncio.sleep(0.01)
-        assert len(called) == 1 and not timer.is_running
-        timer.start(0.01)
-        timer.cancel()
-        timer.cancel()
-        await asyncio.sleep(0.03)
-        assert len(called) == 1
-        timer.start(3600)
-        timer.restart(0.0)
-        assert timer.is_running
-        await asyncio.sleep(0.01)
-        assert len(called) == 2
-
-    asyncio.run(main())
+@on_loop
+async def test_a_timer_calls_once_for_each_start_and_not_after_a_cancel() -> None:
+    called: list[float] = []
+    loop = asyncio.get_running_loop()
+    timer = Timer(lambda: called.append(loop.time()))
+    assert not timer.is_running
+    timer.start(0.0)
+    timer.start(0.0)
+    await asyncio.sleep(0.01)
+    assert len(called) == 1 and not timer.is_running
+    timer.start(0.01)
+    timer.cancel()
+    timer.cancel()
+    await asyncio.sleep(0.03)
+    assert len(called) == 1
+    timer.start(3600)
+    timer.restart(0.0)
+    assert timer.is_running
+    await asyncio.sleep(0.01)
+    assert len(called) == 2

@@ -115,7 +115,7 @@ class Requests:
 
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Hand a request to the core, with the latest progress of dispatch."""
-        self._reput.read_dispatched()
+        self._reput.read_watermark()
         began = self._times.began()
         outcome = self._broker.process(request, channel, now_ms)
         if type(outcome) is AwaitDispatch:
@@ -209,7 +209,7 @@ class Requests:
 
     def _check_dispatch(self) -> None:
         """Resume requests that wait for dispatch; no notification comes when the queues grow."""
-        self._reput.read_dispatched()
+        self._reput.read_watermark()
         gate = self._broker.read_after_write
         gate.resume_due(wall_ms())
         if gate:

@@ -19,12 +19,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-import msgspec
-
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.services.client import ServiceLost
 from wakelog.actors.services.flush_client import FlushClient
-from wakelog.actors.services.retention import LeaseRequest, RetentionClient
+from wakelog.actors.services.retention import RetentionClient
 from wakelog.storage.retention.snapshot import SnapshotRefused, read_snapshot
 
 FLUSH_SECONDS_MAX: Final = 5.0
@@ -68,8 +66,7 @@ class Snapshots:
                 return failure(f"{earlier.store_id} is another store", _AGAIN)
             begin = earlier.end
         end = await self._durable_end()
-        request = LeaseRequest(holder, begin, end)
-        answer = await self._ask("lease", msgspec.to_builtins(request))
+        answer = await self._ask("lease", holder, begin, end)
         if "refused" in answer:
             return failure(f"no snapshot: {answer['refused']}", "End snapshots, or begin again.")
         return dict(answer.get("snapshot", answer))

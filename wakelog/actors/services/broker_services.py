@@ -19,15 +19,15 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
+from wakelog.actors.services.allocate_mapped_file import SegmentSource
 from wakelog.actors.services.client import BrokerContext, BrokerEvents, ServiceClient
-from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.session import BROKER
 from wakelog.actors.services.table import SERVICES, load, lock_bytes, services_of
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
 from wakelog.actors.transport.notifications import Note, NotificationSocket, NotifyOutcome
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import (
-    InitialWatermarks,
+    SharedWatermark,
     SharedWatermarks,
     make_shared_watermarks,
 )
@@ -102,7 +102,9 @@ class BrokerServices:
         plan, epoch = self._plan, epoch_min
         if plan.has_notifications:
             end = store.max_physical_offset
-            values = InitialWatermarks(end, end, end, end, min(end, store.dispatched), 0)
+            at_end = ("APPENDED", "COMMITTED", "FLUSHED", "READABLE")
+            values = {SharedWatermark[name]: end for name in at_end}
+            values[SharedWatermark.DISPATCHED] = min(end, store.dispatched)
             self._watermarks = make_shared_watermarks(
                 plan.watermarks_path, store_id, epoch_min=epoch_min, values=values
             )
@@ -121,7 +123,7 @@ class BrokerServices:
             self.clients[name] = load(row.client)(name, self._calls[name], self._context)
         if self._watermarks is not None:
             self._socket = NotificationSocket(plan.socket_path(BROKER))
-            self._socket.listen(asyncio.get_running_loop(), self._on_notified)
+            self._socket.listen(self._on_notified)
         return epoch
 
     def get(self, kind: type[Client]) -> Client:
@@ -162,7 +164,7 @@ class BrokerServices:
             for notifier in self._context.notifiers:
                 notifier.close()
         if self._socket is not None:
-            self._socket.close(asyncio.get_running_loop())
+            self._socket.close()
         if self._watermarks is not None:
             self._watermarks.close()
             self._plan.watermarks_path.unlink(missing_ok=True)

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
@@ -23,12 +24,13 @@ from wakelog.actors.transport.calls import ServiceCalls, ignore_result
 from wakelog.actors.transport.notifications import Notifier
 from wakelog.actors.transport.process_death import set_died, wait_death
 from wakelog.actors.transport.service_plan import ServicePlan
-from wakelog.actors.transport.shared_watermarks import SharedWatermarks
+from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
+from wakelog.actors.transport.timer import Timer
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
 
 if TYPE_CHECKING:
-    from wakelog.actors.services.segment_source import SegmentSource
+    from wakelog.actors.services.allocate_mapped_file import SegmentSource
     from wakelog.broker.decision import HoldPull
     from wakelog.broker.schedule import DueMessage
     from wakelog.storage.message_store import MessageStore
@@ -41,74 +43,53 @@ class BrokerEvents(Protocol):
 
     def attach_request(self) -> AttachRequest:
         """Return what a service that is attached now must know."""
-        ...
 
     def is_awaited(self) -> bool:
         """Whether a pull waits for the next message."""
-        ...
 
     def held_notes(self) -> list[HoldPull]:
         """Return a note for every pull that waits."""
-        ...
 
     def dispatched(self, physical_offset: int) -> None:
         """The queues hold every message that ends at or below the offset."""
-        ...
 
     def flushed(self, physical_offset: int) -> None:
         """Every byte below is durable."""
-        ...
 
     def flush_failed(self, cause: str) -> None:
         """A sync failed: nothing may be reported durable any more."""
-        ...
 
     def committed(self, physical_offset: int) -> None:
         """The segments hold every byte below."""
-        ...
 
     def woken(self, hold_ids: Sequence[int]) -> None:
         """These held pulls may have something to read, or have waited long enough."""
-        ...
 
     def retained(self, *, begin_offset: int, disk_full: bool) -> None:
         """The log begins here now, and the disk takes messages or does not."""
-        ...
 
     async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
         """Put delayed messages that are due; return the next queue offset of each level."""
-        ...
 
 
+@dataclass(eq=False)
 class BrokerContext:
-    """What the clients of one Broker incarnation share. One loop's thread."""
+    """What the clients of one Broker incarnation share. One loop's thread.
 
-    def __init__(
-        self,
-        plan: ServicePlan,
-        fs: FileSystem,
-        store: MessageStore,
-        events: BrokerEvents,
-        *,
-        epoch: int,
-        watermarks: SharedWatermarks | None = None,
-        segments: SegmentSource | None = None,
-    ) -> None:
-        """Hold no client yet.
+    watermarks: None by reference.
+    segments: where the log gets its segments, None if it takes no messages.
+    """
 
-        watermarks: None by reference.
-        segments: where the log gets its segments, None if it takes no messages.
-        """
-        self.plan = plan
-        self.fs = fs
-        self.store = store
-        self.events = events
-        self.epoch = epoch
-        self.watermarks = watermarks
-        self.segments = segments
-        self.clients: dict[str, ServiceClient] = {}
-        self.notifiers: list[Notifier] = []
-        self.watermark_readers: list[Callable[[], None]] = []
+    plan: ServicePlan
+    fs: FileSystem
+    store: MessageStore
+    events: BrokerEvents
+    epoch: int
+    watermarks: SharedWatermarks | None = None
+    segments: SegmentSource | None = None
+    clients: dict[str, ServiceClient] = field(default_factory=dict)
+    notifiers: list[Notifier] = field(default_factory=list)
+    watermark_readers: list[Callable[[], None]] = field(default_factory=list)
 
     def notifier_to(self, service: str) -> Notifier | None:
         """Return a notifier of a service, None by reference."""
@@ -133,7 +114,6 @@ class ServiceClient:
     """The pause grows up to this for a service that is lost again at once, as on a full disk."""
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Call nothing yet."""
         self.name = name
         self.calls = calls
         self.broker = broker
@@ -172,10 +152,13 @@ class ServiceClient:
         self, kind: str, method: str, *arguments: Any, seconds_max: float | None = None
     ) -> Any:
         """Call a method of the service and return its result. Raises: ServiceLost."""
+        return await self.wait_result(self.begin_call(kind, method, *arguments), seconds_max)
+
+    def begin_call(self, kind: str, method: str, *arguments: Any) -> Awaitable[Any]:
+        """Call a method of the service, for `wait_result`. Raises: ServiceLost."""
         if not self.is_attached:
             raise ServiceLost(f"{self.name} is not attached")
-        call = self.calls.call(kind, "call", self.broker.epoch, method, *arguments)
-        return await self.wait_result(call, seconds_max)
+        return self.calls.call(kind, "call", self.broker.epoch, method, *arguments)
 
     async def wait_result(self, call: Awaitable[Any], seconds_max: float | None = None) -> Any:
         """Return the result of a call that was begun, while the service lives.
@@ -256,3 +239,54 @@ class ServiceClient:
             self._log.error("hook failed", service=self.name, exc_info=error)
             return False
         return True
+
+
+class FollowingClient(ServiceClient):
+    """Follows one shared watermark of its service, up to what it has asked for.
+
+    reached, wanted: how far the service has come, and how far it must come.
+
+    By reference there is no watermark, and progress comes with the results of calls.
+    """
+
+    watermark: ClassVar[SharedWatermark]
+
+    recheck_seconds: float = 1.0
+    """After so long without progress, with work outstanding, a notification was lost."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Follow the watermark; nothing is outstanding."""
+        super().__init__(name, calls, broker)
+        self.watermarks = broker.watermarks
+        self.notifier = broker.notifier_to(name)
+        self.reached = self.wanted = 0
+        self.recheck_timer = Timer(self._recheck)
+        self._rechecked_at = 0
+        broker.watermark_readers.append(self.read_watermark)
+
+    def note_reached(self, position: int) -> None:
+        """Note how far the service has come, and report it to the Broker if that is news."""
+        raise NotImplementedError
+
+    def request_call(self) -> None:
+        """Call the service: a notification has brought no progress."""
+        raise NotImplementedError
+
+    def read_watermark(self) -> None:
+        """Note how far the service has come, if it says that by watermark."""
+        if self.watermarks is not None:
+            self.note_reached(self.watermarks.get(self.watermark))
+
+    def recheck_later(self) -> None:
+        """Check for progress after `recheck_seconds`, and again until nothing is outstanding."""
+        if not self.recheck_timer.is_running:
+            self._rechecked_at = self.reached
+            self.recheck_timer.start(self.recheck_seconds)
+
+    def _recheck(self) -> None:
+        self.read_watermark()
+        if self.reached >= self.wanted:
+            return
+        if self.reached == self._rechecked_at:
+            self.request_call()
+        self.recheck_later()

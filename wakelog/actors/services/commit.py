@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
@@ -36,11 +35,7 @@ Piece = tuple[str, int, int, int, str]
 class CommitService(Service):
     """The service of `storage.log.transient_pool.copy_range`."""
 
-    def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Copy nothing."""
-        super().__init__(plan, name)
-        self._copied_bytes = 0
-        self._failed_count = 0
+    _copied_bytes = _failed_count = 0
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Open nothing: each copy opens its own files."""
@@ -48,14 +43,10 @@ class CommitService(Service):
 
     def commit(self, pieces: Sequence[Piece]) -> str | None:
         """Copy pieces in their order; return None, or why not all were copied."""
-        try:
-            for piece in pieces:
-                copy_piece(self.fs, piece)
-                self._copied_bytes += piece[3] - piece[2]
-        except StoreError as error:
-            self._failed_count += 1
-            return str(error)
-        return None
+        copied_bytes, failure = copy_pieces(self.fs, pieces)
+        self._copied_bytes += copied_bytes
+        self._failed_count += failure is not None
+        return failure
 
     def counters(self) -> dict[str, Any]:
         """Return how much was copied and how often that failed."""
@@ -109,7 +100,7 @@ class CommitClient(ServiceClient):
             self._committed = appended
             self.broker.events.committed(appended)
         if self._committed < self._appended:
-            self._timer.restart(max(1, self._due.next_step_ms - steady_ms()) / 1000)
+            self._timer.restart_at(self._due.next_step_ms, steady_ms())
         return False
 
     async def _copy(self, physical_offset: int) -> bool:
@@ -122,25 +113,22 @@ class CommitClient(ServiceClient):
         try:
             failure = await self.call("commit", "commit", pieces, seconds_max=COMMIT_SECONDS_MAX)
         except ServiceLost:
-            failure = await self._copy_here(pieces)
+            self.own_count += 1
+            _, failure = await asyncio.to_thread(copy_pieces, self.broker.fs, pieces)
         if failure is not None:
             self._errors.error("commit failed", cause=failure)
             return False
         self._pool.note_committed(physical_offset)
         return True
 
-    async def _copy_here(self, pieces: list[Piece]) -> str | None:
-        self.own_count += 1
-        loop = asyncio.get_running_loop()
-        try:
-            for piece in pieces:
-                await loop.run_in_executor(None, partial(copy_piece, self.broker.fs, piece))
-        except StoreError as error:
-            return str(error)
-        return None
 
-
-def copy_piece(fs: FileSystem, piece: Piece) -> None:
-    """Copy one piece. Raises: StoreFull, StoreFailed."""
-    buffer_path, start_offset, begin, end, segment_path = piece
-    copy_range(fs, CommitRange(buffer_path, start_offset, begin, end), segment_path)
+def copy_pieces(fs: FileSystem, pieces: Sequence[Piece]) -> tuple[int, str | None]:
+    """Copy pieces in their order; return how many bytes, and why not all of them."""
+    copied_bytes = 0
+    try:
+        for buffer_path, start_offset, begin, end, segment_path in pieces:
+            copy_range(fs, CommitRange(buffer_path, start_offset, begin, end), segment_path)
+            copied_bytes += end - begin
+    except StoreError as error:
+        return copied_bytes, str(error)
+    return copied_bytes, None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,9 +19,9 @@ import msgspec
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import BROKER, AttachRequest, ServiceSession
 from wakelog.actors.transport.clocks import steady_ms
-from wakelog.actors.transport.descriptors import DescriptorReceiver
+from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.actors.transport.notifications import Note
-from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
+from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.watermark import Watermark
@@ -67,7 +66,6 @@ class FlushService(Service):
     """The service of `storage.log.flush`."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Sync nothing."""
         super().__init__(plan, name)
         self._timer = Timer(lambda: self._on_notified([]))
         self._checkpoint_ms = 0
@@ -76,73 +74,69 @@ class FlushService(Service):
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Begin where the Broker knows the log to be durable."""
+        paths = self.store.paths
         self._core = Flush(self.store, request.flushed, steady_ms())
         self._reach = 0
         self._durable: tuple[int, int] | None = None
         session.on_release(self._timer.cancel)
-        self._watermark = Watermark(self.fs, self.store.paths.watermark)
-        session.on_release(self._watermark.close)
-        self._checkpoint = Checkpoint(self.fs, self.store.paths.checkpoint)
-        session.on_release(self._checkpoint.close)
-        self._segments = SegmentSync(self.fs, self.store.commit_log_file_bytes)
-        session.on_release(self._segments.close)
+        self._watermark = session.closing(Watermark(self.fs, paths.watermark))
+        self._checkpoint = session.closing(Checkpoint(self.fs, paths.checkpoint))
+        self._segments = session.closing(SegmentSync(self.fs, self.store.commit_log_file_bytes))
         receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory))
-        self._receiver = receiver
-        session.on_release(receiver.close)
+        self._receiver = session.closing(receiver)
         if session.has_notifications:
             self._broker = session.notifier_to(BROKER)
             session.listen(self._on_notified)
-            loop = asyncio.get_running_loop()
-            loop.add_reader(receiver, self._adopt_received)
-            session.on_release(lambda: loop.remove_reader(receiver))
-            loop.call_soon(self._on_notified, [])
+            receiver.watch(self._adopt_received)
+            asyncio.get_running_loop().call_soon(self._on_notified, [])
         return {"flushed": request.flushed}
 
-    def sync(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Flush what a FlushRequest makes due; return a FlushOutcome."""
-        outcome, _ = self._sync(msgspec.convert(request, FlushRequest))
+    def sync(self, request: dict[str, Any]) -> FlushOutcome:
+        """Flush what a FlushRequest makes due."""
+        known = msgspec.convert(request, FlushRequest)
+        core, shared = self._core, self.watermarks
+        core.known_durable(known.flushed)
+        self._step(known.committed, known.appended, known.stored_ms, force=known.force)
         self._note_durable()
-        shared = self.watermarks
         if shared is not None:
-            shared.set(
-                SharedWatermark.FLUSHED, max(outcome.flushed, shared.get(SharedWatermark.FLUSHED))
-            )
+            flushed = max(core.flushed_offset, shared.get(SharedWatermark.FLUSHED))
+            shared.set(SharedWatermark.FLUSHED, flushed)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
-        outcome = msgspec.structs.replace(outcome, noted=self._durable is None)
-        return dict(msgspec.to_builtins(outcome))
+        reach = max(self._reach, core.flushed_offset)
+        return FlushOutcome(core.flushed_offset, core.failure, reach, self._durable is None)
 
     def counters(self) -> dict[str, Any]:
         """Return the core's counters, and how long syncs took."""
-        counters = msgspec.to_builtins(self._core.statistics())
+        counters = msgspec.structs.asdict(self._core.statistics())
         return {**counters, "sync_seconds": self._sync_seconds.statistics()}
 
-    def _sync(self, request: FlushRequest) -> tuple[FlushOutcome, int | None]:
-        core = self._core
-        core.known_durable(request.flushed)
-        if request.committed > self._reach:
+    def _step(
+        self, committed: int, appended: int, stored_ms: int, *, force: bool = False
+    ) -> int | None:
+        """Flush what is due; return when the next step is, None if only news can make it due."""
+        core, begin = self._core, self._core.flushed_offset
+        if committed > self._reach:
             self._adopt_descriptors()
-        reach = max(self._reach, core.flushed_offset)
-        now_ms = steady_ms()
         decision = core.step(
-            committed_offset=max(core.flushed_offset, min(request.committed, reach)),
-            appended_offset=max(core.flushed_offset, request.appended),
-            now_ms=now_ms,
-            force=request.force,
+            committed_offset=max(begin, min(committed, self._reach)),
+            appended_offset=max(begin, appended),
+            now_ms=steady_ms(),
+            force=force,
         )
         if decision.flush_to is not None:
             began_seconds = time.perf_counter()
             try:
-                self._segments.sync(core.flushed_offset, decision.flush_to)
+                self._segments.sync(begin, decision.flush_to)
             except StoreError as error:
                 core.failed(str(error))
-                self._errors.error("flush failed", begin=core.flushed_offset, cause=str(error))
+                self._errors.error("flush failed", begin=begin, cause=str(error))
             else:
                 self._sync_seconds.observe(time.perf_counter() - began_seconds)
                 core.succeeded(decision.flush_to)
                 # Write down only the end of a record whose store time is known.
-                if decision.flush_to >= request.appended and request.stored_ms:
-                    self._durable = (decision.flush_to, request.stored_ms)
-        return FlushOutcome(core.flushed_offset, core.failure, reach), decision.next_step_ms
+                if decision.flush_to >= appended and stored_ms:
+                    self._durable = (decision.flush_to, stored_ms)
+        return decision.next_step_ms
 
     def _adopt_descriptors(self) -> None:
         """Adopt the received descriptors, and find how far they reach without a gap."""
@@ -178,44 +172,20 @@ class FlushService(Service):
         shared = self.watermarks
         if shared is None:
             return  # released, or another Broker is starting and will attach this service
-        next_step_ms = self._flush(shared)
-        self._timer.cancel()
-        if next_step_ms is not None:
-            self._timer.start(max(1, next_step_ms - steady_ms()) / 1000)
-
-    def _flush(self, shared: SharedWatermarks) -> int | None:
-        while True:
-            before = shared.get(SharedWatermark.FLUSHED)
+        is_flushed = True
+        while is_flushed:
             # Read each before the one that it may not pass.
             stored_ms = shared.get(SharedWatermark.STORED_MS)
             committed = shared.get(SharedWatermark.COMMITTED)
             appended = shared.get(SharedWatermark.APPENDED)
-            outcome, next_step_ms = self._sync(
-                FlushRequest(
-                    flushed=0,
-                    committed=committed,
-                    appended=appended,
-                    stored_ms=stored_ms,
-                    force=False,
-                )
-            )
-            if outcome.flushed == before:
-                self._note_durable()
-                return self._next_step_ms(next_step_ms)
-            shared.set(SharedWatermark.FLUSHED, outcome.flushed)
-            self._broker.notify()
+            next_step_ms = self._step(committed, appended, stored_ms)
+            flushed = self._core.flushed_offset
+            is_flushed = flushed > shared.get(SharedWatermark.FLUSHED)
+            if is_flushed:
+                shared.set(SharedWatermark.FLUSHED, flushed)
+                self._broker.notify()
             self._note_durable()
-            if next_step_ms is None and shared.get(SharedWatermark.COMMITTED) == outcome.flushed:
-                return self._next_step_ms(None)  # a notification will report what comes later
-
-    def _next_step_ms(self, next_step_ms: int | None) -> int | None:
-        """Return when the next step is due: the core's, or writing down what is durable."""
-        if self._durable is None:
-            return next_step_ms
-        note_ms = self._checkpoint_ms + CHECKPOINT_MS
-        return note_ms if next_step_ms is None else min(note_ms, next_step_ms)
-
-
-def descriptor_path(runtime_directory: str) -> Path:
-    """Return where Flush receives descriptors."""
-    return Path(runtime_directory, "flush.descriptors")
+        if self._durable is not None:
+            note_ms = self._checkpoint_ms + CHECKPOINT_MS
+            next_step_ms = note_ms if next_step_ms is None else min(note_ms, next_step_ms)
+        self._timer.restart_at(next_step_ms, steady_ms())

@@ -5,7 +5,7 @@ first and shares that with Flush. Only this module syncs through the second. Lin
 write once for each description. So if Flush dies during a sync, and its outcome is unknown, a sync
 here still reports the failure.
 
-A caller waits for Flush only for a time (`stall_seconds`); then the Broker syncs.
+A caller waits for Flush only for a time (`recheck_seconds`); then the Broker syncs.
 
 While Flush is away the log may roll into further segments that the Broker makes durable. Flush then
 knows less than the Broker and lacks descriptors. So every call says how far the log is durable. A
@@ -25,16 +25,11 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.flush import (
-    CHECKPOINT_MS,
-    FlushOutcome,
-    FlushRequest,
-    descriptor_path,
-)
+from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
+from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
-from wakelog.actors.transport.descriptors import send_descriptors
+from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.storage.errors import StoreError
@@ -47,18 +42,12 @@ class OwnSync:
     """Syncs segments through file descriptions that only the Broker has."""
 
     def __init__(self, fs: FileSystem, files: MappedFileQueue) -> None:
-        """Open nothing yet."""
         self._fs = fs
         self._files = files
         self._segments = SegmentSync(fs, files.file_size_bytes)
-        self._held_end = 0
+        self.held_end = 0  # of the last segment that was opened
         self._is_syncing = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="own-sync")
-
-    @property
-    def held_end(self) -> int:
-        """The end of the last segment that was opened."""
-        return self._held_end
 
     def adopt(self, flushed: int) -> list[tuple[int, int]]:
         """Open new segments; return (start, shared descriptor) of all that are not durable.
@@ -67,9 +56,9 @@ class OwnSync:
         """
         undurable = [file for file in self._files.files if file.end_offset > flushed]
         for file in undurable:
-            if file.end_offset > self._held_end:
+            if file.end_offset > self.held_end:
                 self._segments.adopt(file.start_offset, self._fs.open(file.path))
-                self._held_end = file.end_offset
+                self.held_end = file.end_offset
         if not self._is_syncing:
             for start_offset in self._segments.start_offsets:
                 if start_offset + self._files.file_size_bytes <= flushed:
@@ -91,10 +80,12 @@ class OwnSync:
         self._segments.close()
 
 
-class FlushClient(ServiceClient):
+class FlushClient(FollowingClient):
     """Has the log made durable: at once for a caller that waits, else once an interval."""
 
-    stall_seconds: float = 0.5
+    watermark = SharedWatermark.FLUSHED
+
+    recheck_seconds = 0.5
     """How long a request waits for Flush; a sync of a full buffer of a slow disk takes less."""
 
     note_seconds: float = CHECKPOINT_MS / 1000
@@ -106,12 +97,8 @@ class FlushClient(ServiceClient):
         self._events = broker.events
         self._own = OwnSync(broker.fs, broker.store.log.files)
         self._descriptor_path = descriptor_path(broker.plan.runtime_directory)
-        self._watermarks = broker.watermarks
-        self._notifier = broker.notifier_to(name)
-        if broker.watermarks is not None:
-            broker.watermark_readers.append(self.read_flushed)
-        end = broker.store.max_physical_offset
-        self._appended = self._committed = self._flushed = end
+        # `reached` is flushed, and `wanted` is committed.
+        self.reached = self.wanted = self._appended = broker.store.max_physical_offset
         self._stored_ms = 0
         self._sent_end = 0
         self._notified_for = 0
@@ -124,8 +111,6 @@ class FlushClient(ServiceClient):
         store_config = broker.plan.settings.store
         self._interval_seconds = store_config.flush_interval_commit_log_ms / 1000
         self._flush_timer = Timer(self._worker.request)
-        self._recheck_timer = Timer(self._recheck)
-        self._rechecked_at = 0
         self.own_count = 0
 
     def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
@@ -133,41 +118,40 @@ class FlushClient(ServiceClient):
 
         stored_ms: the store time of the last message below `appended`, 0 if unknown.
         """
-        shared = self._watermarks
+        shared = self.watermarks
         if shared is not None:  # in this order, so that flushed <= committed <= appended holds
             shared.set(SharedWatermark.APPENDED, appended)
             shared.set(SharedWatermark.COMMITTED, committed)
             last_ms = shared.get(SharedWatermark.STORED_MS)
             shared.set(SharedWatermark.STORED_MS, max(stored_ms, last_ms))
-        self._appended, self._committed, self._stored_ms = appended, committed, stored_ms
+        self._appended, self.wanted, self._stored_ms = appended, committed, stored_ms
         if committed > self._own.held_end or (committed > self._sent_end and self.is_attached):
             self.send_descriptors()
         if shared is None:
             self._flush_timer.start(self._interval_seconds)
-        elif not self._recheck_timer.is_running:
-            self._recheck_later()
+        else:
+            self.recheck_later()
 
     def request_sync(self) -> None:
         """Flush now what is committed: a caller waits for it."""
-        self._notified_for = self._committed
-        if self._notifier is None or not self.is_attached:
+        self._notified_for = self.wanted
+        if self.notifier is None or not self.is_attached:
             self._call_for_sync()
             return
-        self._notifier.notify()
-        if not self._recheck_timer.is_running:
-            self._recheck_later()
+        self.notifier.notify()
+        self.recheck_later()
 
-    def read_flushed(self) -> None:
-        """Read the shared watermark `flushed`."""
-        if self._watermarks is not None:
-            self.note_flushed(self._watermarks.get(SharedWatermark.FLUSHED))
-
-    def note_flushed(self, flushed: int) -> None:
+    def note_reached(self, position: int) -> None:
         """Note how far the log is durable, and report that to the Broker."""
-        if flushed > self._flushed and not self._has_failed:
-            self._flushed = flushed
-            self._is_wanted = self._is_wanted and flushed < self._committed
-            self._events.flushed(flushed)
+        if position > self.reached and not self._has_failed:
+            self.reached = position
+            self._is_wanted = self._is_wanted and position < self.wanted
+            self._events.flushed(position)
+
+    def request_call(self) -> None:
+        """Call for a sync that a caller waits for; a timed flush is Flush's own task."""
+        if self.reached < self._notified_for:
+            self._call_for_sync()
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Send the descriptors from where Flush begins, and ask for what is waited for."""
@@ -177,10 +161,8 @@ class FlushClient(ServiceClient):
 
     def on_lost(self) -> None:
         """Sync here what callers wait for."""
-        self.read_flushed()
-        if self._is_wanted:
-            self._worker.request()
-        elif self._flushed < self._notified_for:
+        self.read_watermark()
+        if self._is_wanted or self.reached < self._notified_for:
             self._call_for_sync()
 
     def send_descriptors(self, begin: int | None = None) -> None:
@@ -188,7 +170,7 @@ class FlushClient(ServiceClient):
 
         begin: where Flush begins, if it knows less to be durable than the Broker.
         """
-        segments = self._own.adopt(self._flushed if begin is None else min(begin, self._flushed))
+        segments = self._own.adopt(self.reached if begin is None else min(begin, self.reached))
         if self.is_attached and send_descriptors(self._descriptor_path, segments):
             self._sent_end = self._own.held_end
 
@@ -196,7 +178,7 @@ class FlushClient(ServiceClient):
         """Ask for nothing more."""
         await self._worker.stop()
         self._flush_timer.cancel()
-        self._recheck_timer.cancel()
+        self.recheck_timer.cancel()
 
     def close(self) -> None:
         """Close the Broker's own descriptions."""
@@ -211,48 +193,45 @@ class FlushClient(ServiceClient):
         self._worker.request()
 
     async def _step(self) -> bool:
-        if self._has_failed or (self._flushed >= self._committed and self._is_noted):
+        if self._has_failed or (self.reached >= self.wanted and self._is_noted):
             return False
-        wanted = self._is_wanted
+        is_wanted = self._is_wanted
         try:
-            await self._call_sync(force=wanted)
+            await self._call_sync(force=is_wanted)
         except ServiceLost:
-            if wanted and self._flushed < self._committed:
+            if is_wanted and self.reached < self.wanted:
                 await self._sync_here()
-        if self._watermarks is None and not self._has_failed:
+        if self.watermarks is None and not self._has_failed:
             # Also for a few last messages, which are due only after a longer time.
-            if self._flushed < self._committed:
+            if self.reached < self.wanted:
                 self._flush_timer.start(self._interval_seconds)
             elif not self._is_noted:
                 self._flush_timer.start(self.note_seconds)
-        return self._is_wanted and not self._has_failed and self._flushed < self._committed
+        return self._is_wanted and not self._has_failed and self.reached < self.wanted
 
     async def _call_sync(self, *, force: bool) -> None:
         if self._outstanding is not None and not self._outstanding.done():
             raise ServiceLost("flush has not answered the call before")
         request = FlushRequest(
-            flushed=self._flushed,
-            committed=self._committed,
+            flushed=self.reached,
+            committed=self.wanted,
             appended=self._appended,
             stored_ms=self._stored_ms,
             force=force,
         )
-        if not self.is_attached:
-            raise ServiceLost("flush is not attached")
-        parts = msgspec.to_builtins(request)
-        call = self.calls.call("flush", "call", self.broker.epoch, "sync", parts)
+        call = self.begin_call("flush", "sync", msgspec.to_builtins(request))
         self._outstanding = asyncio.ensure_future(call)
-        answer = await self.wait_result(self._outstanding, self.stall_seconds if force else None)
+        answer = await self.wait_result(self._outstanding, self.recheck_seconds if force else None)
         outcome = msgspec.convert(answer, FlushOutcome)
-        self._is_noted = outcome.noted or self._watermarks is not None
-        self.note_flushed(outcome.flushed)
+        self._is_noted = outcome.noted or self.watermarks is not None
+        self.note_reached(outcome.flushed)
         if outcome.failure is not None:
             self._fail(outcome.failure)
         elif outcome.reach < request.committed:
             self.send_descriptors()
 
     async def _sync_here(self) -> None:
-        begin, end = self._flushed, self._committed
+        begin, end = self.reached, self.wanted
         self._own.adopt(begin)
         self.own_count += 1
         try:
@@ -260,22 +239,9 @@ class FlushClient(ServiceClient):
         except StoreError as error:
             self._fail(str(error))
         else:
-            self.note_flushed(end)
+            self.note_reached(end)
 
     def _fail(self, cause: str) -> None:
         if not self._has_failed:
             self._has_failed = True
             self._events.flush_failed(cause)
-
-    def _recheck_later(self) -> None:
-        self._rechecked_at = self._flushed
-        self._recheck_timer.start(self.stall_seconds)
-
-    def _recheck(self) -> None:
-        """Call for a sync that a notification did not bring; a timed flush is Flush's own task."""
-        self.read_flushed()
-        if self._flushed >= self._committed:
-            return
-        if self._flushed == self._rechecked_at and self._flushed < self._notified_for:
-            self._call_for_sync()
-        self._recheck_later()

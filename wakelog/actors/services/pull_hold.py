@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
@@ -43,16 +42,16 @@ class HoldNote(IntEnum):
     HOLD = 0
     FORGET = 1
     ARRIVAL = 2
+    EXPIRE = 3
 
 
 class PullHoldService(Service):
     """The service of `broker.pull_hold.PullHold`."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Hold nothing."""
         super().__init__(plan, name)
         self._core = PullHold()
-        self._timer = Timer(lambda: self._wake(self._core.expire(wall_ms())))
+        self._timer = Timer(lambda: self._on_notified([(HoldNote.EXPIRE,)]))
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Begin without holds."""
@@ -64,77 +63,53 @@ class PullHoldService(Service):
             session.listen(self._on_notified)
         return {}
 
-    def hold(self, notes: Sequence[Sequence[Any]]) -> Woken:
-        """Add holds; return those to wake at once, and the next deadline."""
-        woken = self._core.hold(map(read_hold_note, notes))
-        return woken, self._core.next_deadline_ms()
-
-    def arrived(self, arrivals: Sequence[Sequence[Any]]) -> Woken:
-        """Note that queues have grown; return the holds to wake, and the next deadline."""
-        woken = self._core.arrived(map(Arrival._make, arrivals))
-        return woken, self._core.next_deadline_ms()
-
-    def forget(self, hold_ids: Sequence[int]) -> None:
-        """Remove holds."""
-        self._core.forget(hold_ids)
-
-    def expire(self) -> Woken:
-        """Return the holds whose deadline has come, and the next deadline."""
-        return self._core.expire(wall_ms()), self._core.next_deadline_ms()
+    def take(self, notes: Sequence[Sequence[Any]]) -> Woken:
+        """Follow notes in their order; return the holds to wake, and the next deadline."""
+        core = self._core
+        woken: list[int] = []
+        for kind, *parts in notes:
+            match kind:
+                case HoldNote.HOLD:
+                    woken += core.hold((read_hold_note(parts),))
+                case HoldNote.FORGET:
+                    core.forget(parts)
+                case HoldNote.ARRIVAL:
+                    woken += core.arrived((Arrival._make(parts),))
+                case HoldNote.EXPIRE:
+                    woken += core.expire(wall_ms())
+        return woken, core.next_deadline_ms()
 
     def counters(self) -> dict[str, Any]:
         """Return the core's counters."""
         return self._core.statistics()
 
     def _on_notified(self, notes: Note) -> None:
-        woken: list[int] = []
-        for kind, *parts in notes:
-            if kind == HoldNote.ARRIVAL:
-                woken += self._core.arrived((Arrival._make(parts),))
-            elif kind == HoldNote.HOLD:
-                woken += self._core.hold((read_hold_note(parts),))
-            else:
-                self._core.forget(parts)
-        self._wake(woken)
-
-    def _wake(self, hold_ids: Sequence[int]) -> None:
-        if hold_ids:
-            self._broker.send((hold_id,) for hold_id in hold_ids)
-        self._timer.cancel()
-        deadline_ms = self._core.next_deadline_ms()
-        if deadline_ms is not None:
-            self._timer.start(max(0, deadline_ms - wall_ms()) / 1000)
+        woken, deadline_ms = self.take(notes)
+        if woken:
+            self._broker.send((hold_id,) for hold_id in woken)
+        self._timer.restart_at(deadline_ms, wall_ms())
 
 
 class PullHoldClient(ServiceClient):
     """Sends holds, and reports which pulls are woken."""
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Hold nothing."""
         super().__init__(name, calls, broker)
         self._events = broker.events
         self._notifier = broker.notifier_to(name)
-        self._notes: list[HoldPull] = []
-        self._forgotten: list[int] = []
+        self._notes: Note = []
         self._worker = BatchWorker("hold", self._send_notes)
         # With notifications the service has the timer.
-        self._timer = Timer(lambda: asyncio.get_running_loop().create_task(self._report("expire")))
+        self._timer = Timer(lambda: self.wake([(HoldNote.EXPIRE,)]))
+        self._wakes: set[asyncio.Task[None]] = set()
 
     def hold(self, notes: Iterable[HoldPull]) -> None:
         """Send notes of held pulls; those that PullHold misses run again when it is attached."""
-        if self._notifier is not None:
-            self._notifier.send((int(HoldNote.HOLD), *hold_note(note)) for note in notes)
-        elif self.is_attached:
-            self._notes += notes
-            self._worker.request()
+        self._send((HoldNote.HOLD, *hold_note(note)) for note in notes)
 
     def forget(self, hold_ids: Iterable[int]) -> None:
         """Have PullHold drop the notes of pulls whose connection is closed."""
-        if self._notifier is not None:
-            self._notifier.send((int(HoldNote.FORGET), hold_id) for hold_id in hold_ids)
-        elif self.is_attached:
-            self._forgotten += hold_ids
-            self._worker.request()
+        self._send((HoldNote.FORGET, hold_id) for hold_id in hold_ids)
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Run every pull that waits again; the Broker holds those that find nothing once more.
@@ -142,17 +117,27 @@ class PullHoldClient(ServiceClient):
         A new PullHold knows neither the pulls nor what arrived before it was attached.
         """
         self._notes.clear()
-        self._forgotten.clear()
         self._run_again([note.hold_id for note in self._events.held_notes()])
 
-    async def wake(self, arrivals: Awaitable[object]) -> None:
-        """Pass the arrivals of a step on as a reference, and wake the pulls that wait for them."""
-        await self._report("arrived", arrivals)
+    def wake(self, notes: Note | Awaitable[Note]) -> None:
+        """Wake the pulls that wait for what notes say; `notes` may be a reference to them."""
+        wake = asyncio.get_running_loop().create_task(self._call("wake", notes))
+        self._wakes.add(wake)
+        wake.add_done_callback(self._wakes.discard)
 
     async def stop_work(self) -> None:
         """Send nothing more."""
         self._timer.cancel()
+        for wake in list(self._wakes):
+            wake.cancel()
         await self._worker.stop()
+
+    def _send(self, notes: Iterable[tuple[Any, ...]]) -> None:
+        if self._notifier is not None:
+            self._notifier.send(notes)
+        elif self.is_attached:
+            self._notes += notes
+            self._worker.request()
 
     def _run_again(self, hold_ids: list[int]) -> None:
         self._events.woken(hold_ids[:CHECKS_PER_TURN_MAX])
@@ -161,27 +146,23 @@ class PullHoldClient(ServiceClient):
 
     async def _send_notes(self) -> bool:
         notes, self._notes = self._notes, []
-        forgotten, self._forgotten = self._forgotten, []
-        # In this order: a pull that is held and given up at once must not stay.
-        if notes:
-            await self._report("hold", list(map(hold_note, notes)), kind="hold")
-        if forgotten:
-            with suppress(ServiceLost):
-                await self.call("hold", "forget", forgotten)
-        return bool(self._notes or self._forgotten)
+        await self._call("hold", notes)
+        return bool(self._notes)
 
-    async def _report(self, method: str, *arguments: Any, kind: str = "wake") -> None:
-        """Call a method that returns `Woken`, and report the woken pulls."""
+    async def _call(self, kind: str, notes: Note | Awaitable[Note]) -> None:
         try:
-            woken: Woken = await self.call(kind, method, *arguments)
+            hold_ids, deadline_ms = await self.call(kind, "take", notes)
         except ServiceLost:
             return
-        hold_ids, deadline_ms = woken
-        self._timer.cancel()
-        if deadline_ms is not None and self._notifier is None:
-            self._timer.start(max(0, deadline_ms - wall_ms()) / 1000)
+        if self._notifier is None:
+            self._timer.restart_at(deadline_ms, wall_ms())
         if hold_ids:
             self._events.woken(hold_ids)
+
+
+def arrival_notes(arrivals: Iterable[Arrival]) -> Note:
+    """Return the notes that say which queues have grown."""
+    return [(HoldNote.ARRIVAL, *arrival) for arrival in arrivals]
 
 
 def hold_note(note: HoldPull) -> tuple[Any, ...]:

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
 from wakelog.actors.services.dispatch import Dispatch
-from wakelog.actors.services.pull_hold import HoldNote, PullHoldClient
+from wakelog.actors.services.pull_hold import PullHoldClient, arrival_notes
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, ServiceSession
 from wakelog.actors.transport.batching import BatchWorker
@@ -45,7 +45,6 @@ class ReputService(Service):
     """The service of `dispatchers.reput.Reput`."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Open nothing."""
         super().__init__(plan, name)
         self._retry_timer = Timer(lambda: self._on_notified([]))
         self._flush_timer = Timer(self._flush_in_thread)
@@ -83,14 +82,10 @@ class ReputService(Service):
             asyncio.get_running_loop().call_soon(self._on_notified, [])
         return {"position": position}
 
-    def step(self, readable: int) -> tuple[Progress, list[tuple[Any, ...]]]:
-        """Dispatch some of what is below `readable`; return progress and arrivals."""
-        try:
-            decision = self._step(readable)
-        except StoreError as error:
-            self._errors.error("dispatch failed", cause=str(error))
-            raise
-        arrivals = [tuple(arrival) for arrival in decision.arrivals]
+    def step(self, readable: int) -> tuple[Progress, Note]:
+        """Dispatch some of what is below `readable`; return progress, and notes of arrivals."""
+        decision = self._step(readable)
+        arrivals = arrival_notes(decision.arrivals)
         return (decision.dispatched, len(arrivals), decision.more), arrivals
 
     def trim(self, physical_offset: int) -> int | None:
@@ -136,23 +131,24 @@ class ReputService(Service):
         try:
             if self._step(readable).more:
                 asyncio.get_running_loop().call_soon(self._on_notified, [])
-        except StoreError as error:
-            self._errors.error("dispatch failed", cause=str(error))
+        except StoreError:
             self._retry_timer.start(RETRY_SECONDS)
 
     def _step(self, readable: int) -> DispatchDecision:
         dispatch = self._dispatch
         if dispatch.core.is_broken:
             self._wait_flushed()
-        decision = dispatch.step(readable)
+        try:
+            decision = dispatch.step(readable)
+        except StoreError as error:
+            self._errors.error("dispatch failed", cause=str(error))
+            raise
         shared = self.watermarks
         if shared is not None:
             # In this order: a pull that is woken must find the queues readable.
             dispatched = max(decision.dispatched, shared.get(SharedWatermark.DISPATCHED))
             shared.set(SharedWatermark.DISPATCHED, dispatched)
-            if decision.arrivals:
-                kind = int(HoldNote.ARRIVAL)
-                self._pull_hold.send((kind, *arrival) for arrival in decision.arrivals)
+            self._pull_hold.send(arrival_notes(decision.arrivals))
         if decision.dispatched > dispatch.flushed:
             self._flush_later()
         return decision
@@ -186,7 +182,7 @@ class ReputService(Service):
             os._exit(1)
 
 
-class ReputClient(ServiceClient):
+class ReputClient(FollowingClient):
     """Has the log dispatched, and reports how far the queues reach.
 
     By reference the next step is called when the result of the last one is there. With
@@ -198,103 +194,78 @@ class ReputClient(ServiceClient):
     sleeps 1 ms between two checks.
     """
 
+    watermark = SharedWatermark.DISPATCHED
+
     pace_seconds: float = 0.02
     """A step costs Reput as much as 10 messages. A reader of queues waits for what was acknowledged
     before it asked, and has the notification sent."""
 
-    recheck_seconds: float = 1.0
-    """After so long without progress, with work outstanding, a notification was lost."""
-
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Request nothing yet."""
         super().__init__(name, calls, broker)
-        self._events = broker.events
-        self._watermarks = broker.watermarks
-        self._notifier = broker.notifier_to(name)
-        self._readable = self._dispatched = self._rechecked_at = 0
-        if broker.watermarks is not None:
-            self._dispatched = broker.watermarks.get(SharedWatermark.DISPATCHED)
-            broker.watermark_readers.append(self.read_dispatched)
+        # `reached` is dispatched, and `wanted` is readable.
+        if self.watermarks is not None:
+            self.reached = self.watermarks.get(self.watermark)
         self._worker = BatchWorker("dispatch", self._step)
         self._pace_timer = Timer(self._notify)
-        self._recheck_timer = Timer(self._recheck)
-        self._wakes: set[asyncio.Task[None]] = set()
 
     def request_dispatch(self, physical_offset: int) -> None:
         """Have the log dispatched up to here, soon."""
-        self._readable = physical_offset
-        if self._watermarks is None:
+        self.wanted = physical_offset
+        if self.watermarks is None:
             self._worker.request()
             return
-        self._watermarks.set(SharedWatermark.READABLE, physical_offset)
-        if self._events.is_awaited():
+        self.watermarks.set(SharedWatermark.READABLE, physical_offset)
+        if self.broker.events.is_awaited():
             self._notify()
         elif not self._pace_timer.is_running:
             self._pace_timer.start(self.pace_seconds)
-        if not self._recheck_timer.is_running:
-            self._recheck_later()
+        self.recheck_later()
 
     def dispatch_now(self) -> None:
         """Have the log dispatched now: a request waits for the queues."""
         if self._pace_timer.is_running:
             self._notify()
 
-    def read_dispatched(self) -> None:
-        """Read the shared watermark `dispatched`; by reference progress comes with the results."""
-        if self._watermarks is not None:
-            dispatched = self._watermarks.get(SharedWatermark.DISPATCHED)
-            if dispatched > self._dispatched:
-                self._dispatched = dispatched
-                self._events.dispatched(dispatched)
+    def note_reached(self, position: int) -> None:
+        """Report to the Broker how far the queues reach."""
+        if position > self.reached:
+            self.reached = position
+            self.broker.events.dispatched(position)
+
+    def request_call(self) -> None:
+        """Call for a step."""
+        self._worker.request()
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Continue where Reput begins; with notifications it reads the watermarks by itself."""
-        if self._watermarks is None:
-            self._dispatched = answer["position"]
+        if self.watermarks is None:
+            self.reached = answer["position"]
             self._worker.request()
 
     async def stop_work(self) -> None:
         """Request nothing more."""
         await self._worker.stop()
-        for wake in list(self._wakes):
-            wake.cancel()
         self._pace_timer.cancel()
-        self._recheck_timer.cancel()
+        self.recheck_timer.cancel()
 
     def _notify(self) -> None:
         self._pace_timer.cancel()
-        assert self._notifier is not None
-        self._notifier.notify()
+        assert self.notifier is not None
+        self.notifier.notify()
 
     async def _step(self) -> bool:
-        if not self.is_attached or self._dispatched >= self._readable:
+        if not self.is_attached or self.reached >= self.wanted:
             return False
         step, arrivals = self.calls.call_two(
-            "dispatch", "call", self.broker.epoch, "step", self._readable
+            "dispatch", "call", self.broker.epoch, "step", self.wanted
         )
         try:
             progress: Progress = await self.wait_result(step)
         except ServiceLost:
             return False
-        self._dispatched, arrivals_count, more = progress
-        self._events.dispatched(self._dispatched)
+        self.reached, arrivals_count, more = progress
+        self.broker.events.dispatched(self.reached)
         if arrivals_count:
             # The reference goes on as it is: the arrivals never come to this process.
-            pull_hold = cast(PullHoldClient, self.broker.clients[PULL_HOLD])
-            wake = asyncio.get_running_loop().create_task(pull_hold.wake(arrivals))
-            self._wakes.add(wake)
-            wake.add_done_callback(self._wakes.discard)
-        return more or self._dispatched < self._readable
-
-    def _recheck_later(self) -> None:
-        self._rechecked_at = self._dispatched
-        self._recheck_timer.start(self.recheck_seconds)
-
-    def _recheck(self) -> None:
-        """Call for a step if notifications have brought no progress."""
-        self.read_dispatched()
-        if self._dispatched >= self._readable:
-            return
-        if self._dispatched == self._rechecked_at:
-            self._worker.request()
-        self._recheck_later()
+            cast(PullHoldClient, self.broker.clients[PULL_HOLD]).wake(arrivals)
+        return more or self.reached < self.wanted

@@ -23,7 +23,7 @@ import msgspec
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
+from wakelog.actors.services.session import AttachRequest, ServiceSession
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import SteadyClock, steady_ms, wall_ms
@@ -83,22 +83,10 @@ class SumThread:
         keeper.close()
 
 
-class LeaseRequest(msgspec.Struct, frozen=True):
-    """A reader asks for the log from `begin`, None for its first byte, up to `end`.
-
-    end: durable, and a place where a record ends; `begin` is such a place too.
-    """
-
-    holder: str
-    begin: int | None
-    end: int
-
-
 class RetentionService(Service):
     """The service of `storage.retention`."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Remove nothing."""
         super().__init__(plan, name)
         reserved_ms = self.store.file_reserved_hours * HOUR_MS
         self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
@@ -115,14 +103,13 @@ class RetentionService(Service):
                 "lease file unreadable, all leases dropped", path=self.store.paths.leases
             )
         self._core = Retention(self.store, wall_ms())
-        self._segments = retention_segments(self.fs, self.store)
-        session.on_release(self._segments.close)
+        self._segments = session.closing(retention_segments(self.fs, self.store))
         self._sums = SumThread(self.fs, self.store)
         session.on_release(self._sums.stop)
         return {}
 
-    def run(self, appended: int, dispatched: int) -> dict[str, Any]:
-        """Check the disk, remove what may go, return a RetentionOutcome."""
+    def run(self, appended: int, dispatched: int) -> RetentionOutcome:
+        """Check the disk and remove what may go."""
         core, segments, book = self._core, self._segments, self._book
         try:
             book.expire(self._lease_clock.now_ms())
@@ -146,42 +133,35 @@ class RetentionService(Service):
                     time.sleep(decision.pause_ms / 1000)
         except StoreError as error:
             self._log.error("retention failed", cause=str(error))
-            raise Refused(str(error)) from None
-        return dict(
-            msgspec.to_builtins(
-                RetentionOutcome(
-                    begin=segments.min_offset,
-                    derived_before=decision.derived_before,
-                    disk_full=decision.disk_full,
-                    next_step_ms=decision.next_step_ms,
-                    removed=removed,
-                )
-            )
+            raise
+        return RetentionOutcome(
+            begin=segments.min_offset,
+            derived_before=decision.derived_before,
+            disk_full=decision.disk_full,
+            next_step_ms=decision.next_step_ms,
+            removed=removed,
         )
 
-    def lease(self, request: dict[str, Any]) -> dict[str, Any]:
+    def lease(self, holder: str, wanted_begin: int | None, end: int) -> dict[str, Any]:
         """Keep part of the log for a reader.
+
+        wanted_begin: None for the log's first byte, else a place where a record ends, as `end` is.
+        end: durable.
 
         Return {"snapshot": what is kept} or {"refused": why nothing is}.
         """
         segments = self._segments
-        wanted = msgspec.convert(request, LeaseRequest)
         try:
             segments.refresh()
-            begin = segments.min_offset if wanted.begin is None else wanted.begin
+            begin = segments.min_offset if wanted_begin is None else wanted_begin
             if begin < segments.min_offset:
                 return {"refused": f"the log begins at {segments.min_offset} now, not at {begin}"}
-            if begin > wanted.end:
-                return {"refused": f"the log ends at {wanted.end}, before {begin}"}
+            if begin > end:
+                return {"refused": f"the log ends at {end}, before {begin}"}
             if any(file.is_missing and file.end_offset > begin for file in segments.files):
                 return {"refused": "segments are missing in the middle of the log"}
-            lease = self._book.grant(
-                uuid.uuid4().hex,
-                wanted.holder,
-                begin=begin,
-                end=wanted.end,
-                now_ms=self._lease_clock.now_ms(),
-            )
+            now_ms = self._lease_clock.now_ms()
+            lease = self._book.grant(uuid.uuid4().hex, holder, begin=begin, end=end, now_ms=now_ms)
         except StoreError as error:
             return {"refused": str(error)}
         if lease is None:
@@ -192,13 +172,13 @@ class RetentionService(Service):
             store_id=self._store_id,
             root=self.store.paths.root,
             begin=begin,
-            end=wanted.end,
+            end=end,
             lease_id=lease.lease_id,
             expires_ms=lease.expires_ms,
             segments=tuple(
                 SnapshotSegment(file.path, file.start_offset, file.end_offset)
                 for file in segments.files
-                if file.end_offset > begin and file.start_offset < wanted.end
+                if file.end_offset > begin and file.start_offset < end
             ),
         )
         return {"snapshot": snapshot.to_builtins()}
@@ -271,9 +251,8 @@ class RetentionClient(ServiceClient):
         with suppress(TimeoutError):
             async with asyncio.timeout(self.lease_seconds_max):
                 await self.wait_attached()
-        return dict(
-            await self.call("lease", method, *arguments, seconds_max=self.lease_seconds_max)
-        )
+        found = await self.call("lease", method, *arguments, seconds_max=self.lease_seconds_max)
+        return dict(found)
 
     async def stop_work(self) -> None:
         """Run no more."""

@@ -41,8 +41,8 @@ IDLE_MS = 60_000
 CLOCK_STEP_SECONDS_MIN = 0.02
 """A smaller difference between the wall clock and the loop's is not a clock that was set."""
 
-Due = tuple[list[tuple[int, int, int, int]], int]
-"""(level, queue offset, physical offset, size) of due messages; milliseconds until the next ask."""
+Due = tuple[list[DueMessage], int]
+"""What is due; milliseconds until the next ask."""
 
 
 class DelayQueues:
@@ -115,8 +115,7 @@ class ScheduleService(Service):
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Begin at the Broker's positions."""
-        self._queues = DelayQueues(self.fs, self.store)
-        session.on_release(self._queues.close)
+        self._queues = session.closing(DelayQueues(self.fs, self.store))
         self._core = Schedule(self.store.delays_ms, request.delay_positions)
         self._dispatched = -1
         return {}
@@ -133,24 +132,21 @@ class ScheduleService(Service):
             self._dispatched = dispatched
             for level in range(1, len(self.store.delays_ms) + 1):
                 core.arrived(level, now_ms)
-        due: list[tuple[int, int, int, int]] = []
+        due: list[DueMessage] = []
         for level in core.levels_to_read(now_ms):
             due += self._due_of_level(level, now_ms, log_begin)
         return due, max(0, core.next_read_ms() - now_ms)
 
     def counters(self) -> dict[str, Any]:
         """Return the core's counters."""
-        return dict(msgspec.to_builtins(self._core.statistics(), str_keys=True))
+        return self._core.statistics()
 
-    def _due_of_level(
-        self, level: int, now_ms: int, log_begin: int
-    ) -> list[tuple[int, int, int, int]]:
+    def _due_of_level(self, level: int, now_ms: int, log_begin: int) -> list[DueMessage]:
         core = self._core
         low, high = self._queues.ends(level, log_begin=log_begin, dispatched=self._dispatched)
         core.correct(level, queue_offset_min=low, queue_offset_max=high)
         entries = self._queues.entries(level, core.position(level), high)
-        due = core.take_due(level, entries, now_ms, idle_ms=IDLE_MS)
-        return [(m.level, m.queue_offset, m.physical_offset, m.size_bytes) for m in due]
+        return core.take_due(level, entries, now_ms, idle_ms=IDLE_MS)
 
 
 class ScheduleClient(ServiceClient):
@@ -214,14 +210,11 @@ class ScheduleClient(ServiceClient):
         self._asked_dispatched = self._dispatched
         log_begin = self.broker.store.min_physical_offset
         try:
-            answer: Due = await self.call(
-                "delay", "take_due", log_begin, self._dispatched, positions
-            )
+            answer = await self.call("delay", "take_due", log_begin, self._dispatched, positions)
         except ServiceLost:
             return False  # the next Schedule begins at the Broker's positions
-        listed, wait_ms = answer
-        if listed:
-            due = [DueMessage(*one) for one in listed]
+        due, wait_ms = msgspec.convert(answer, Due)
+        if due:
             try:
                 self._positions = dict(await self.broker.events.deliver(due))
             except StoreError as error:

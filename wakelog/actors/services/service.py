@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
-from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import SharedWatermarks
 from wakelog.storage.errors import StoreError
@@ -24,7 +23,6 @@ class Service:
     """One service; a subclass adds `begin`, `counters` and the methods that clients call."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Open nothing."""
         self.plan = read_plan(plan)
         self.name = name
         self.store = self.plan.settings.store
@@ -44,7 +42,7 @@ class Service:
         raise NotImplementedError
 
     def counters(self) -> dict[str, Any]:
-        """Return the counters of the work, as builtins; called only while attached."""
+        """Return the counters of the work; called only while attached."""
         raise NotImplementedError
 
     async def ping(self) -> int:
@@ -55,15 +53,7 @@ class Service:
         """End the session before and begin one for the Broker of `request`. Raises: Refused."""
         self.release()
         known = msgspec.convert(request, AttachRequest)
-        session = ServiceSession(
-            self.plan,
-            self.name,
-            known.epoch,
-            known.store_id,
-            fs=self.fs,
-            lock_byte=lock_bytes(self.plan).get(self.name),
-        )
-        self.session = session
+        session = self.session = ServiceSession(self.plan, self.name, known, self.fs)
         try:
             answer = self.begin(session, known)
         except BaseException as error:
@@ -80,7 +70,7 @@ class Service:
             session.close()
 
     def call(self, epoch: int, method: str, *arguments: Any) -> Any:
-        """Call a method for the Broker of an epoch.
+        """Call a method for the Broker of an epoch; return its result as builtins.
 
         A call of another epoch comes from a Broker that has died, or is meant for an earlier
         process of this service: it changes nothing.
@@ -92,10 +82,10 @@ class Service:
         if epoch != self.session.epoch:
             raise Refused(f"epoch {epoch} was asked for and {self.session.epoch} is attached")
         try:
-            return getattr(self, method)(*arguments)
+            return msgspec.to_builtins(getattr(self, method)(*arguments))
         except StoreError as error:
             raise Refused(str(error)) from None
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters, nothing while not attached."""
-        return {} if self.session is None else self.counters()
+        return {} if self.session is None else msgspec.to_builtins(self.counters(), str_keys=True)

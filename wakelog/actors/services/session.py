@@ -11,16 +11,16 @@ Invariants:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
@@ -31,6 +31,13 @@ from wakelog.telemetry.logs import configure_logs
 
 BROKER: Final = "broker"
 """The Broker's name among the services, for its socket and its logs."""
+
+
+class _Closeable(Protocol):
+    def close(self) -> object: ...
+
+
+Resource = TypeVar("Resource", bound=_Closeable)
 
 
 class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,33 +69,26 @@ class ServiceSession:
     """What a service holds while it is attached."""
 
     def __init__(
-        self,
-        plan: ServicePlan,
-        service: str,
-        epoch: int,
-        store_id: str,
-        *,
-        fs: FileSystem,
-        lock_byte: int | None,
+        self, plan: ServicePlan, service: str, request: AttachRequest, fs: FileSystem
     ) -> None:
         """Take the lock byte and map the shared watermarks.
 
         Raises: Refused; then nothing is held.
         """
-        self.epoch = epoch
+        self.epoch = request.epoch
         self._plan = plan
         self._service = service
         self._watermarks: SharedWatermarks | None = None
         self._releases = ExitStack()
         if not plan.in_one_process:
-            open_logs(plan, service, epoch)
+            open_logs(plan, service, self.epoch)
         try:
-            if lock_byte is not None:
+            if (lock_byte := lock_bytes(plan).get(service)) is not None:
                 lock = StoreLock(fs, plan.settings.store.paths.lock, lock_byte)
                 self.on_release(lock.release)
             if plan.has_notifications:
-                self._watermarks = SharedWatermarks(plan.watermarks_path, UUID(store_id))
-                self.on_release(self._watermarks.close)
+                mapped = SharedWatermarks(plan.watermarks_path, UUID(request.store_id))
+                self._watermarks = self.closing(mapped)
         except (StoreError, NoSharedWatermarks) as error:
             self.close()
             raise Refused(str(error)) from None
@@ -108,21 +108,21 @@ class ServiceSession:
         """Call `release` when the session ends, before what was registered earlier."""
         self._releases.callback(release)
 
+    def closing(self, resource: Resource) -> Resource:
+        """Close a resource when the session ends, before what was registered earlier."""
+        return self._releases.enter_context(closing(resource))
+
     def listen(self, on_notified: Callable[[Note], None]) -> None:
         """Call `on_notified` on this loop each time notifications come. Raises: Refused."""
-        loop = asyncio.get_running_loop()
         try:
             receiver = NotificationSocket(self._plan.socket_path(self._service))
         except OSError as error:
             raise Refused(str(error)) from None
-        self.on_release(lambda: receiver.close(loop))
-        receiver.listen(loop, on_notified)
+        self.closing(receiver).listen(on_notified)
 
     def notifier_to(self, service: str) -> Notifier:
         """Return a notifier of another service, which ends with the session."""
-        notifier = Notifier(self._plan.socket_path(service), self._plan.faults)
-        self.on_release(notifier.close)
-        return notifier
+        return self.closing(Notifier(self._plan.socket_path(service), self._plan.faults))
 
     def close(self) -> None:
         """Release everything, the lock byte last."""

@@ -15,48 +15,25 @@ from wakelog.storage.config import StoreConfig
 
 _HERE = "wakelog.actors.services."
 
+
+def _row(actor: str, *, client: str = "", **facts: Any) -> ServiceRow:
+    """Return the row of `module:Name`, whose module has a NameService and a NameClient."""
+    return ServiceRow(
+        actor_name=actor.partition(":")[2],
+        service=f"{_HERE}{actor}Service",
+        client=f"{_HERE}{client or actor}Client",
+        **facts,
+    )
+
+
 SERVICES: Final = {
-    "reput": ServiceRow(
-        actor_name="Reput",
-        service=_HERE + "reput:ReputService",
-        client=_HERE + "reput:ReputClient",
-        lock_byte=1,
-    ),
-    "pull_hold": ServiceRow(
-        actor_name="PullHold",
-        service=_HERE + "pull_hold:PullHoldService",
-        client=_HERE + "pull_hold:PullHoldClient",
-    ),
-    "flush": ServiceRow(
-        actor_name="Flush",
-        service=_HERE + "flush:FlushService",
-        client=_HERE + "flush_client:FlushClient",
-        lock_byte=5,
-    ),
-    "allocate_mapped_file": ServiceRow(
-        actor_name="AllocateMappedFile",
-        service=_HERE + "allocate_mapped_file:AllocateMappedFileService",
-        client=_HERE + "allocate_mapped_file:AllocateMappedFileClient",
-        lock_byte=2,
-    ),
-    "commit": ServiceRow(
-        actor_name="Commit",
-        service=_HERE + "commit:CommitService",
-        client=_HERE + "commit:CommitClient",
-        lock_byte=3,
-        needed_when="transient_pool_in_use",
-    ),
-    "schedule": ServiceRow(
-        actor_name="Schedule",
-        service=_HERE + "schedule:ScheduleService",
-        client=_HERE + "schedule:ScheduleClient",
-    ),
-    "retention": ServiceRow(
-        actor_name="Retention",
-        service=_HERE + "retention:RetentionService",
-        client=_HERE + "retention:RetentionClient",
-        lock_byte=4,
-    ),
+    "reput": _row("reput:Reput", lock_byte=1),
+    "pull_hold": _row("pull_hold:PullHold"),
+    "flush": _row("flush:Flush", client="flush_client:Flush", lock_byte=5),
+    "allocate_mapped_file": _row("allocate_mapped_file:AllocateMappedFile", lock_byte=2),
+    "commit": _row("commit:Commit", lock_byte=3, needed_when="transient_pool_in_use"),
+    "schedule": _row("schedule:Schedule"),
+    "retention": _row("retention:Retention", lock_byte=4),
 }
 """By name. In this order a Broker attaches them, and in reverse order they release the store."""
 

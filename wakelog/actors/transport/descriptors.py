@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from wakelog.actors.transport.notifications import bind_datagram_socket, open_datagram_socket
+from wakelog.actors.transport.notifications import DatagramReceiver, open_datagram_socket
 
 BATCH_COUNT_MAX = 16  # segments in one datagram; the kernel takes 253 descriptors
 NOTE_BYTES_MAX = 4096
@@ -26,17 +26,8 @@ NOTE_BYTES_MAX = 4096
 _LOST = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.ENOENT, errno.ENOTCONN})
 
 
-class DescriptorReceiver:
-    """The receiving end, at a path."""
-
-    def __init__(self, path: Path) -> None:
-        """Receive at `path` from now on."""
-        self._path = path
-        self._socket = bind_datagram_socket(path)
-
-    def fileno(self) -> int:
-        """Return the descriptor that a loop may watch."""
-        return self._socket.fileno()
+class DescriptorReceiver(DatagramReceiver):
+    """The receiving end; the kernel closes descriptors that it drops."""
 
     def drain(self) -> list[tuple[int, int]]:
         """Return (start offset of a segment, descriptor) pairs; the caller closes descriptors."""
@@ -55,10 +46,10 @@ class DescriptorReceiver:
                 for descriptor in descriptors:
                     os.close(descriptor)
 
-    def close(self) -> None:
-        """Remove the socket; the kernel closes descriptors that wait in it."""
-        self._socket.close()
-        self._path.unlink(missing_ok=True)
+
+def descriptor_path(runtime_directory: str) -> Path:
+    """Return where Flush receives descriptors."""
+    return Path(runtime_directory, "flush.descriptors")
 
 
 def send_descriptors(path: Path, segments: Iterable[tuple[int, int]]) -> bool:

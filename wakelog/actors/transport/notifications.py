@@ -65,28 +65,35 @@ def open_datagram_socket() -> socket.socket:
     return opened
 
 
-def bind_datagram_socket(path: Path) -> socket.socket:
-    """Return a socket that receives at `path`; the socket of a dead process there is replaced."""
-    path.unlink(missing_ok=True)
-    bound = open_datagram_socket()
-    bound.bind(str(path))
-    return bound
-
-
-class NotificationSocket:
-    """The receiving end, at a path."""
-
-    __slots__ = ("_path", "_socket", "received_count")
+class DatagramReceiver:
+    """The receiving end of datagrams, at a path; the socket of a dead process there is replaced."""
 
     def __init__(self, path: Path) -> None:
         """Receive at `path` from now on."""
+        path.unlink(missing_ok=True)
         self._path = path
-        self._socket = bind_datagram_socket(path)
-        self.received_count = 0
+        self._socket = open_datagram_socket()
+        self._socket.bind(str(path))
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def fileno(self) -> int:
-        """Return the descriptor that a loop may watch."""
-        return self._socket.fileno()
+    def watch(self, on_readable: Callable[[], object]) -> None:
+        """Call `on_readable` on this loop while datagrams wait, until `close`."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, on_readable)
+
+    def close(self) -> None:
+        """Remove the socket; the kernel drops what waits in it."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket)
+            self._loop = None
+        self._socket.close()
+        self._path.unlink(missing_ok=True)
+
+
+class NotificationSocket(DatagramReceiver):
+    """The receiving end of notifications."""
+
+    received_count = 0
 
     def drain(self) -> Note:
         """Read every waiting datagram and return the items of their notes, in order."""
@@ -101,16 +108,9 @@ class NotificationSocket:
                 found += _decode(note)
         return found
 
-    def listen(self, loop: asyncio.AbstractEventLoop, on_notified: Callable[[Note], None]) -> None:
+    def listen(self, on_notified: Callable[[Note], None]) -> None:
         """Call `on_notified` with the items, possibly none, each time notifications come."""
-        loop.add_reader(self._socket, lambda: on_notified(self.drain()))
-
-    def close(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Stop listening on `loop`, and remove the socket."""
-        if loop is not None:
-            loop.remove_reader(self._socket)
-        self._socket.close()
-        self._path.unlink(missing_ok=True)
+        self.watch(lambda: on_notified(self.drain()))
 
 
 class Notifier:

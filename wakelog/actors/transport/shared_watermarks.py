@@ -31,9 +31,10 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 MAGIC = int.from_bytes(b"WAKEWORD", "big")
@@ -67,17 +68,6 @@ assert max(_INDEX.values()) * VALUE_BYTES + LINE_BYTES <= PAGE_BYTES
 assert len(set(_INDEX.values())) == len(SharedWatermark)
 
 
-class InitialWatermarks(NamedTuple):
-    """The values a page begins with."""
-
-    appended: int
-    committed: int
-    flushed: int
-    readable: int
-    dispatched: int
-    stored_ms: int
-
-
 class NoSharedWatermarks(Exception):
     """There is no page of this store at the path: its Broker does not run."""
 
@@ -85,7 +75,7 @@ class NoSharedWatermarks(Exception):
 class SharedWatermarks:
     """One process's view of a page."""
 
-    __slots__ = ("_epoch", "_map", "_values")
+    __slots__ = ("_map", "_values", "epoch")
 
     def __init__(self, path: Path, store_id: UUID) -> None:
         """Map the page at `path`. Raises: NoSharedWatermarks."""
@@ -103,7 +93,7 @@ class SharedWatermarks:
         if self._values[0] != MAGIC or self.store_id != store_id:
             self.close()
             raise NoSharedWatermarks(f"{path} is not a page of store {store_id}")
-        self._epoch = self._values[_INDEX[SharedWatermark.EPOCH]]
+        self.epoch = self.get(SharedWatermark.EPOCH)  # of the Broker that made this page
 
     @property
     def store_id(self) -> UUID:
@@ -112,14 +102,9 @@ class SharedWatermarks:
         return UUID(bytes=bytes(self._map[begin : begin + 16]))
 
     @property
-    def epoch(self) -> int:
-        """The epoch of the Broker that made this page."""
-        return self._epoch
-
-    @property
     def is_replaced(self) -> bool:
         """Whether a later Broker has made another page."""
-        return bool(self._values[_INDEX[SharedWatermark.EPOCH]] != self._epoch)
+        return self.get(SharedWatermark.EPOCH) != self.epoch
 
     def get(self, name: SharedWatermark) -> int:
         """Return a watermark as it is now."""
@@ -133,8 +118,8 @@ class SharedWatermarks:
 
     def replace_by(self, epoch: int) -> None:
         """Mark this page as replaced, for every process that maps it."""
-        assert epoch > self._epoch
-        self._values[_INDEX[SharedWatermark.EPOCH]] = epoch
+        assert epoch > self.epoch
+        self.set(SharedWatermark.EPOCH, epoch)
 
     def validate(self) -> None:
         """Assert the order of the watermarks; for any process, at any time."""
@@ -150,20 +135,22 @@ class SharedWatermarks:
 
 
 def make_shared_watermarks(
-    path: Path, store_id: UUID, *, epoch_min: int, values: InitialWatermarks
+    path: Path, store_id: UUID, *, epoch_min: int, values: Mapping[SharedWatermark, int]
 ) -> SharedWatermarks:
     """Make the page of a new Broker incarnation, mark the page before it, and return it mapped.
 
     epoch_min: the epoch, unless the page before has a later one because a clock was set back.
+    values: what the page begins with; 0 if left out.
     """
-    before = _page_before(path, store_id)
+    before = None
+    with suppress(NoSharedWatermarks):
+        before = SharedWatermarks(path, store_id)
     epoch = epoch_min if before is None else max(epoch_min, before.epoch + 1)
     content = bytearray(PAGE_BYTES)
     stored = memoryview(content).cast("q")
     stored[0] = MAGIC
-    stored[_INDEX[SharedWatermark.EPOCH]] = epoch
-    for name, value in values._asdict().items():
-        stored[_INDEX[SharedWatermark[name.upper()]]] = value
+    for name, value in {**values, SharedWatermark.EPOCH: epoch}.items():
+        stored[_INDEX[name]] = value
     stored.release()
     begin = _STORE_ID_INDEX * VALUE_BYTES
     content[begin : begin + 16] = store_id.bytes
@@ -181,10 +168,3 @@ def make_shared_watermarks(
     page = SharedWatermarks(path, store_id)
     page.validate()
     return page
-
-
-def _page_before(path: Path, store_id: UUID) -> SharedWatermarks | None:
-    try:
-        return SharedWatermarks(path, store_id)
-    except NoSharedWatermarks:
-        return None

@@ -12,7 +12,6 @@ class Timer:
     __slots__ = ("_call", "_handle", "is_running")
 
     def __init__(self, call: Callable[[], object]) -> None:
-        """Start nothing; `call` runs each time the timer ends."""
         self._call = call
         self._handle: asyncio.TimerHandle | None = None
         self.is_running = False  # whether a call is outstanding; read only
@@ -27,6 +26,12 @@ class Timer:
         """Call after `seconds` instead of at the time that was set before."""
         self.cancel()
         self.start(seconds)
+
+    def restart_at(self, due_ms: int | None, now_ms: int) -> None:
+        """Call when the clock that shows `now_ms` shows `due_ms`; do not call if that is None."""
+        self.cancel()
+        if due_ms is not None:
+            self.start(max(0, due_ms - now_ms) / 1000)
 
     def cancel(self) -> None:
         """Do not call."""
