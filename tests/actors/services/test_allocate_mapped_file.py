@@ -18,7 +18,7 @@ from wakelog.actors.services.allocate_mapped_file import (
     AllocateMappedFileService,
     SegmentSource,
 )
-from wakelog.storage.log.allocate import make_segment
+from wakelog.storage.log.allocate import InlineSegments, make_segment
 from wakelog.storage.log.commit_log_reader import commit_log_files
 
 
@@ -62,7 +62,9 @@ class Harness:
         self.fs = MemoryFileSystem()
         self.fs.make_directories(self.config.store_path_root)
         self.files = commit_log_files(self.fs, self.config)
-        self.source = SegmentSource(self.fs, self.config.paths, self.files)
+        self.source = SegmentSource(
+            self.files, InlineSegments(self.fs, self.config.paths, self.files, "test")
+        )
         self.calls = FakeCalls(make=self.make)
         self.refusal: str | None = None
 

@@ -14,11 +14,8 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, ServiceSession
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import Allocate, InlineSegments, clean_unfinished, make_segment
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.paths import StorePaths
-from wakelog.storage.store_parts import BROKER_OWNER
 
 
 class AllocateMappedFileService(Service):
@@ -83,10 +80,10 @@ class SegmentSource:
     log needs it is made in place, by the same core. One loop's thread, except `make_first`.
     """
 
-    def __init__(self, fs: FileSystem, paths: StorePaths, files: MappedFileQueue) -> None:
-        """Make segments here until `prepare_with`."""
+    def __init__(self, files: MappedFileQueue, own: InlineSegments) -> None:
+        """Take the segments of `own` until `prepare_with`."""
         self._files = files
-        self._own = InlineSegments(fs, paths, files, BROKER_OWNER)
+        self._own = own
         self._core = Allocate(files.file_size_bytes)
         self._client: ServiceClient | None = None
         self._prepared: dict[int, asyncio.Task[bool]] = {}

@@ -33,8 +33,10 @@ from wakelog.actors.transport.shared_watermarks import (
 )
 from wakelog.storage.durability.store_lock import holder_pid
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.allocate import InlineSegments
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.store_parts import BROKER_OWNER
 
 RELEASE_SECONDS_MAX = 10.0
 """How long a service may take to make its files durable when the Broker stops."""
@@ -90,7 +92,8 @@ class BrokerServices:
 
     def segment_source(self, files: MappedFileQueue) -> SegmentSource:
         """Return where the log gets its segments."""
-        self._segments = SegmentSource(self._fs, self._plan.settings.store.paths, files)
+        paths = self._plan.settings.store.paths
+        self._segments = SegmentSource(files, InlineSegments(self._fs, paths, files, BROKER_OWNER))
         if self._plan.settings.store.appends:
             self._segments.make_first()
         return self._segments
