@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.fakes import FakeDeployment
-from tests.fakes.records import LogBytes
-from tests.spark.logs import write_segments
 from wakelog.cli import app
 from wakelog.cli.spark import SETTINGS
 from wakelog.cli.stop_signals import StopSignals
@@ -34,12 +32,6 @@ def run(*arguments: str) -> int:
 def test_a_mistake(words: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*words) == 2
     assert cause in capsys.readouterr().err
-
-
-def test_a_setting_of_sparks_is_a_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_segments(tmp_path / "copied", LogBytes(8192))
-    assert run("rebuild", "--store", str(folder), "--into", "/x", "--conf", "fast") == 2
-    assert "--conf 'fast' is no KEY=VALUE" in capsys.readouterr().err
 
 
 def test_spark_finds_its_log_settings() -> None:

@@ -22,7 +22,8 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.hello import greet
-from wakelog.cli.log import Number, Settings, Store, Text, log
+from wakelog.cli.log import log
+from wakelog.cli.options import Number, Settings, Store, Text, option
 from wakelog.cli.program import version
 from wakelog.cli.spark import spark
 from wakelog.cli.stop_signals import SIGNALLED, StopAsked, StopSignals
@@ -32,42 +33,25 @@ VersionFlag = Annotated[bool, typer.Option("--version", help="Show the version a
 
 NameServerPort = Annotated[
     Number,
-    typer.Option(
-        "--namesrv-port",
-        metavar="PORT",
-        help="Port of the name server; 0 starts none.  [default: 9876]",
-    ),
+    option("PORT", "Port of the name server; 0 starts none.  [default: 9876]", "--namesrv-port"),
 ]
 BrokerPort = Annotated[
-    Number,
-    typer.Option(
-        metavar="PORT",
-        help="Port of the first broker; PORT-2 and PORT+1 follow.  [default: 10911]",
-    ),
+    Number, option("PORT", "Port of the first broker; PORT-2 and PORT+1 follow.  [default: 10911]")
 ]
-Bind = Annotated[str, typer.Option(metavar="IP", help="Address to listen on; 0.0.0.0 for all.")]
-Advertise = Annotated[
-    Text, typer.Option(metavar="IP", help="Address that clients get.  [default: --bind]")
-]
-Brokers = Annotated[
-    int, typer.Option(metavar="N", help="How many brokers; ports 20 apart, stores inside DIR.")
-]
-Config = Annotated[
-    Text, typer.Option(metavar="FILE", help="RocketMQ's broker.conf; flags beat it.")
-]
+Bind = Annotated[str, option("IP", "Address to listen on; 0.0.0.0 for all.")]
+Advertise = Annotated[Text, option("IP", "Address that clients get.  [default: --bind]")]
+Brokers = Annotated[int, option("N", "How many brokers; ports 20 apart, stores inside DIR.")]
+Config = Annotated[Text, option("FILE", "RocketMQ's broker.conf; flags beat it.")]
 Progress = Annotated[Transport, typer.Option(help="How progress travels between actors.")]
 Local = Annotated[bool, typer.Option("--local", help="Everything in this process, without Ray.")]
 PlainRay = Annotated[
     bool, typer.Option("--plain-ray", help="Start Ray by ray.init, some seconds slower.")
 ]
 MetricsPort = Annotated[
-    Number,
-    typer.Option(
-        metavar="PORT", help="Port of /metrics; 0 for none.  [default: 5557, or the next free one]"
-    ),
+    Number, option("PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]")
 ]
 NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT")]
-Topic = Annotated[str, typer.Option(metavar="NAME", help="Topic to send to; made if need be.")]
+Topic = Annotated[str, option("NAME", "Topic to send to; made if need be.")]
 
 app = typer.Typer(
     name="wakelog",

@@ -21,29 +21,24 @@ import typer
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.failures import FAILED
+from wakelog.cli.options import (
+    LIMIT_DEFAULT,
+    AsJson,
+    Config,
+    Number,
+    Scratch,
+    Settings,
+    Store,
+    Text,
+    help_without_command,
+    option,
+)
 
 if TYPE_CHECKING:
     from wakelog.cli.log_operator import LogOperator
     from wakelog.dispatchers.log_cursor import BadStretch
 
-Text = str | None
-Number = int | None
-
-Store = Annotated[Text, typer.Option(metavar="DIR", help="Store directory.  [default: ~/store]")]
-Config = Annotated[Text, typer.Option(metavar="FILE", help="RocketMQ's broker.conf.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One setting of broker.conf; repeat."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
-Scratch = Annotated[
-    Text,
-    typer.Option(
-        metavar="DIR", help="Where the folder for the comparison is made.  [default: TMPDIR]"
-    ),
-]
-Into = Annotated[Text, typer.Option(metavar="DIR", help="A new folder, in place of the store.")]
-LIMIT_DEFAULT = 100
+Into = Annotated[Text, option("DIR", "A new folder, in place of the store.")]
 
 log = typer.Typer(
     name="log",
@@ -52,12 +47,7 @@ log = typer.Typer(
 )
 
 
-@log.callback(invoke_without_command=True)
-def help_without_command(context: typer.Context) -> None:
-    """Print the help of a group of commands if none of them is named."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit
+log.callback(invoke_without_command=True)(help_without_command)
 
 
 @log.command(short_help="Prove a store sound, or list its damage.")
@@ -87,25 +77,17 @@ def dump(
     store: Store = None,
     config: Config = None,
     settings: Settings = None,
-    offset: Annotated[
-        Number, typer.Option(metavar="BYTES", help="From this physical offset on.")
-    ] = None,
-    topic: Annotated[Text, typer.Option(metavar="NAME", help="Of this topic.")] = None,
-    queue: Annotated[Number, typer.Option(metavar="N", help="Of queues of this number.")] = None,
-    queue_offset: Annotated[
-        Number, typer.Option(metavar="N", help="At this place of their queue.")
-    ] = None,
-    key: Annotated[Text, typer.Option(metavar="KEY", help="With this key or unique key.")] = None,
+    offset: Annotated[Number, option("BYTES", "From this physical offset on.")] = None,
+    topic: Annotated[Text, option("NAME", "Of this topic.")] = None,
+    queue: Annotated[Number, option("N", "Of queues of this number.")] = None,
+    queue_offset: Annotated[Number, option("N", "At this place of their queue.")] = None,
+    key: Annotated[Text, option("KEY", "With this key or unique key.")] = None,
     since: Annotated[
-        Text, typer.Option(metavar="TIME", help="Stored then or later: milliseconds, or ISO 8601.")
+        Text, option("TIME", "Stored then or later: milliseconds, or ISO 8601.")
     ] = None,
-    until: Annotated[Text, typer.Option(metavar="TIME", help="Stored before that.")] = None,
-    limit: Annotated[
-        Number, typer.Option(metavar="N", help="How many records at most.  [default: 100]")
-    ] = None,
-    body_bytes: Annotated[
-        Number, typer.Option(metavar="N", help="How much of each body.  [default: 1024]")
-    ] = None,
+    until: Annotated[Text, option("TIME", "Stored before that.")] = None,
+    limit: Annotated[Number, option("N", "How many records at most.  [default: 100]")] = None,
+    body_bytes: Annotated[Number, option("N", "How much of each body.  [default: 1024]")] = None,
     hexadecimal: Annotated[bool, typer.Option("--hex", help="Bodies in hexadecimal.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
 ) -> int:

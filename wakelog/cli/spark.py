@@ -9,24 +9,26 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from posixpath import abspath, expanduser
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.failures import FAILED
-from wakelog.cli.log import (
+from wakelog.cli.log import passed_over
+from wakelog.cli.options import (
     LIMIT_DEFAULT,
     AsJson,
     Config,
+    Pair,
     Scratch,
     Settings,
     Text,
     help_without_command,
-    passed_over,
+    option,
+    pairs,
 )
 from wakelog.cli.stop_signals import unbroken
 
@@ -34,48 +36,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Pair(NamedTuple):
-    """An option that was given as KEY=VALUE."""
-
-    key: str
-    value: str
-
-
-def read_pair(option: str, word: str) -> Pair:
-    """Split the text of an option. Raises: PlanRefused."""
-    key, separator, value = word.partition("=")
-    if not separator or not key:
-        raise PlanRefused(f"--{option} {word!r} is no KEY=VALUE", "Give a name and a value.")
-    return Pair(key, value)
-
-
-def pairs(option: str, help_text: str) -> Any:
-    """Return the declaration of an option that is repeated, with KEY=VALUE each."""
-    return typer.Option(
-        f"--{option}", metavar="KEY=VALUE", help=help_text, parser=partial(read_pair, option)
-    )
-
-
-Store = Annotated[
-    str, typer.Option(metavar="DIR", help="A store, or a folder of commit-log files.")
-]
-Stores = Annotated[
-    str,
-    typer.Option("--store", metavar="DIR", help="A store, or several with commas."),
-]
-Into = Annotated[str, typer.Option(metavar="DIR", help="A new folder.")]
-Export = Annotated[str, typer.Option("--into", metavar="DIR", help="New, or of earlier runs.")]
-Master = Annotated[
-    Text, typer.Option(metavar="URL", help="Spark's master.  [default: all cores of this machine]")
-]
+Store = Annotated[str, option("DIR", "A store, or a folder of commit-log files.")]
+Stores = Annotated[str, option("DIR", "A store, or several with commas.", "--store")]
+Into = Annotated[str, option("DIR", "A new folder.")]
+Export = Annotated[str, option("DIR", "New, or of earlier runs.", "--into")]
+Master = Annotated[Text, option("URL", "Spark's master.  [default: all cores of this machine]")]
 Confs = Annotated[list[Pair] | None, pairs("conf", "A setting of Spark's; repeat.")]
 Options = Annotated[list[Pair] | None, pairs("option", "An option of the source; repeat.")]
-Columns = Annotated[
-    Text, typer.Option(metavar="NAMES", help="Columns, with commas.  [default: all]")
-]
-Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of a row, as '10 minutes'.")]
-Group = Annotated[str, typer.Option(metavar="NAME", help="Of this group alone.")]
-Limit = Annotated[int, typer.Option(metavar="N", help="How many rows at most.", min=1)]
+Columns = Annotated[Text, option("NAMES", "Columns, with commas.  [default: all]")]
+Every = Annotated[str, option("INTERVAL", "Of a row, as '10 minutes'.")]
+Group = Annotated[str, option("NAME", "Of this group alone.")]
+Limit = Annotated[int, option("N", "How many rows at most.", min=1)]
 
 FOLDER = Path(__file__).parent
 SETTINGS = {
@@ -240,7 +211,7 @@ def hotkeys(
 @spark.command(short_help="Draw a log into one HTML file that opens offline.")
 def report(
     store: Stores,
-    into: Annotated[str, typer.Option(metavar="FILE", help="The page, which is replaced.")],
+    into: Annotated[str, option("FILE", "The page, which is replaced.")],
     options: Options = None,
     as_json: AsJson = False,
     master: Master = None,
@@ -262,17 +233,13 @@ def report(
 @spark.command(short_help="Count dead letters, or send them again.")
 def deadletters(
     store: Stores,
-    retries: Annotated[
-        int, typer.Option(metavar="N", help="Retries before a message is a dead letter.")
-    ] = 16,
+    retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
     again: Annotated[
         bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
     ] = False,
-    name_server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to send to.")] = "",
+    name_server: Annotated[str, option("HOST:PORT", "Where to send to.")] = "",
     group: Group = "",
-    to: Annotated[
-        str, typer.Option(metavar="WHERE", help="origin: their topic; retry: their group.")
-    ] = "origin",
+    to: Annotated[str, option("WHERE", "origin: their topic; retry: their group.")] = "origin",
     options: Annotated[
         list[Pair] | None,
         pairs("option", "An option of the source, with --resend of the sink; repeat."),
@@ -305,10 +272,8 @@ def deadletters(
 @spark.command(short_help="List messages that only one of two logs has.")
 def compare(
     store: Stores,
-    other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")] = "",
-    name_server: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Or live brokers, found by this.")
-    ] = "",
+    other: Annotated[str, option("DIR", "The other side.", "--with")] = "",
+    name_server: Annotated[str, option("HOST:PORT", "Or live brokers, found by this.")] = "",
     options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
