@@ -145,7 +145,7 @@ TASKS: Final[tuple[Row, ...]] = (
                  NO_REPLICATION),
     Thread(TASK + "registerBrokerAll", "registers with every name server",
            "registerNameServerPeriod, 30 s",
-           "Broker", "broker.route", "rocketmq_registrations_total"),
+           "Broker", "broker.registration", "rocketmq_registrations_total"),
     Thread("brokerOutApi_thread", "registers with several name servers at once", "4 to 10 threads",
            "Broker", "actors.broker.name_servers", "rocketmq_registration_failures_total"),
     Thread("NettyClientSelector, NettyClientWorkerThread, NettyClientPublicExecutor",

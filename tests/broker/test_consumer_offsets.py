@@ -6,7 +6,7 @@ import pytest
 
 from wakelog.broker import consumer_offsets
 from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 
 
 @pytest.fixture

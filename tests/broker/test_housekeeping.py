@@ -15,6 +15,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.membership import CLIENT_EXPIRED_MS
 from wakelog.broker.schedule import DueMessage
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
@@ -128,7 +129,7 @@ def test_silent_clients_are_closed(harness: Harness) -> None:
 
 
 def test_expired_locks_are_dropped(harness: Harness) -> None:
-    harness.broker.state.locks.lock("g", "c", [("T", "b", 0)], NOW_MS - 1)
+    harness.broker.state.locks.lock("g", "c", {MessageQueue("T", "b", 0)}, NOW_MS - 1)
     tick(harness, 60_000)
     assert harness.broker.statistics()["locks"]["lock_count"] == 0
 

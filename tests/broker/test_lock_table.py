@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.lock_table import LOCK_LIVE_MS_MAX, QUEUES_MAX, LockTable
+from wakelog.protocol.body_codec import MessageQueue
 
-Q0, Q1 = ("T", "broker-a", 0), ("T", "broker-a", 1)
+Q0, Q1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 
 
 @pytest.fixture
@@ -18,50 +19,55 @@ def locks() -> Iterator[LockTable]:
 
 
 def test_the_first_client_gets_a_lock_and_others_do_not(locks: LockTable) -> None:
-    assert locks.lock("g", "c1", [Q0], 0) == [Q0]
-    assert locks.lock("g", "c2", [Q0, Q1], 1) == [Q1]
+    assert locks.lock("g", "c1", {Q0}, 0) == {Q0}
+    assert locks.lock("g", "c2", {Q0, Q1}, 1) == {Q1}
 
 
 def test_a_client_renews_its_own_lock(locks: LockTable) -> None:
-    locks.lock("g", "c1", [Q0], 0)
-    assert locks.lock("g", "c1", [Q0], LOCK_LIVE_MS_MAX) == [Q0]
-    assert locks.lock("g", "c2", [Q0], LOCK_LIVE_MS_MAX + 1) == []
+    locks.lock("g", "c1", {Q0}, 0)
+    assert locks.lock("g", "c1", {Q0}, LOCK_LIVE_MS_MAX) == {Q0}
+    assert locks.lock("g", "c2", {Q0}, LOCK_LIVE_MS_MAX + 1) == set()
 
 
 def test_a_lock_goes_to_another_client_60_s_after_the_last_renewal(locks: LockTable) -> None:
-    locks.lock("g", "c1", [Q0], 0)
-    assert locks.lock("g", "c2", [Q0], LOCK_LIVE_MS_MAX) == []
-    assert locks.lock("g", "c2", [Q0], LOCK_LIVE_MS_MAX + 1) == [Q0]
+    locks.lock("g", "c1", {Q0}, 0)
+    assert locks.lock("g", "c2", {Q0}, LOCK_LIVE_MS_MAX) == set()
+    assert locks.lock("g", "c2", {Q0}, LOCK_LIVE_MS_MAX + 1) == {Q0}
 
 
 @pytest.mark.parametrize(
     ("group", "queue"),
-    [("other", Q0), ("g", ("T", "broker-b", 0)), ("g", ("U", "broker-a", 0)), ("g", Q1)],
+    [
+        ("other", Q0),
+        ("g", MessageQueue("T", "broker-b", 0)),
+        ("g", MessageQueue("U", "broker-a", 0)),
+        ("g", Q1),
+    ],
 )
 def test_groups_brokers_topics_and_queues_are_locked_apart(
-    locks: LockTable, group: str, queue: tuple[str, str, int]
+    locks: LockTable, group: str, queue: MessageQueue
 ) -> None:
-    locks.lock("g", "c1", [Q0], 0)
-    assert locks.lock(group, "c2", [queue], 0) == [queue]
+    locks.lock("g", "c1", {Q0}, 0)
+    assert locks.lock(group, "c2", {queue}, 0) == {queue}
 
 
 def test_only_the_holder_can_unlock(locks: LockTable) -> None:
-    locks.lock("g", "c1", [Q0], 0)
-    locks.unlock("g", "c2", [Q0])
-    assert locks.lock("g", "c2", [Q0], 1) == []
-    locks.unlock("g", "c1", [Q0, Q1])
+    locks.lock("g", "c1", {Q0}, 0)
+    locks.unlock("g", "c2", {Q0})
+    assert locks.lock("g", "c2", {Q0}, 1) == set()
+    locks.unlock("g", "c1", {Q0, Q1})
     assert locks.statistics()["group_count"] == 0
-    assert locks.lock("g", "c2", [Q0], 1) == [Q0]
+    assert locks.lock("g", "c2", {Q0}, 1) == {Q0}
 
 
 def test_unlocking_in_an_unknown_group_does_nothing(locks: LockTable) -> None:
-    locks.unlock("g", "c1", [Q0])
+    locks.unlock("g", "c1", {Q0})
     assert locks.statistics()["lock_count"] == 0
 
 
 def test_expired_locks_are_swept_away(locks: LockTable) -> None:
-    locks.lock("g", "c1", [Q0], 0)
-    locks.lock("g", "c1", [Q1], 10)
+    locks.lock("g", "c1", {Q0}, 0)
+    locks.lock("g", "c1", {Q1}, 10)
     locks.expire(LOCK_LIVE_MS_MAX + 1)
     assert locks.statistics()["lock_count"] == 1
     locks.expire(LOCK_LIVE_MS_MAX + 11)
@@ -69,15 +75,15 @@ def test_expired_locks_are_swept_away(locks: LockTable) -> None:
 
 
 def test_locks_above_the_limit_are_refused(locks: LockTable) -> None:
-    many = [("T", "b", queue_id) for queue_id in range(QUEUES_MAX + 1)]
+    many = [MessageQueue("T", "b", queue_id) for queue_id in range(QUEUES_MAX + 1)]
     with pytest.raises(LimitReached):
-        locks.lock("g", "c1", many, 0)
-    assert len(locks.lock("g", "c1", many[:-1], 0)) == QUEUES_MAX
-    assert locks.lock("g", "c1", many[:2], 1) == many[:2]  # a renewal needs no room
+        locks.lock("g", "c1", set(many), 0)
+    assert len(locks.lock("g", "c1", set(many[:-1]), 0)) == QUEUES_MAX
+    assert locks.lock("g", "c1", set(many[:2]), 1) == set(many[:2])  # a renewal needs no room
     with pytest.raises(LimitReached):
-        locks.lock("g", "c2", many[-1:], 1)
+        locks.lock("g", "c2", set(many[-1:]), 1)
 
 
 def test_locking_nothing_leaves_nothing(locks: LockTable) -> None:
-    assert locks.lock("g", "c1", [], 0) == []
+    assert locks.lock("g", "c1", set(), 0) == set()
     assert locks.statistics()["group_count"] == 0

@@ -6,13 +6,13 @@ import pytest
 
 from tests.broker.harness import FakeChannel, subscription
 from wakelog.broker import membership
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import (
     CLIENT_EXPIRED_MS,
     Client,
     Consumers,
     GroupChange,
-    Producers,
+    GroupClients,
 )
 from wakelog.protocol.bodies import MODEL_BROADCASTING, ConsumerData, SubscriptionData
 
@@ -25,8 +25,8 @@ def consumers() -> Iterator[Consumers]:
 
 
 @pytest.fixture
-def producers() -> Iterator[Producers]:
-    table = Producers()
+def producers() -> Iterator[GroupClients]:
+    table = GroupClients()
     yield table
     table.validate()
 
@@ -42,9 +42,7 @@ def data(group: str = "g", *subscriptions: SubscriptionData) -> ConsumerData:
 def test_a_new_connection_notifies_all(consumers: Consumers) -> None:
     assert consumers.register(client(1), data()) == GroupChange("g", (1,))
     assert consumers.register(client(2), data()) == GroupChange("g", (1, 2))
-    group = consumers.get("g")
-    assert group is not None
-    assert group.client_ids() == ["c1", "c2"]
+    assert [client.client_id for client in consumers.clients("g")] == ["c1", "c2"]
 
 
 def test_the_same_heartbeat_again_changes_nothing(consumers: Consumers) -> None:
@@ -126,7 +124,7 @@ def test_a_client_without_heartbeat_for_120_s_is_to_be_closed(consumers: Consume
 
 
 def test_groups_of_a_connection_above_the_limit_are_refused(
-    monkeypatch: pytest.MonkeyPatch, consumers: Consumers, producers: Producers
+    monkeypatch: pytest.MonkeyPatch, consumers: Consumers, producers: GroupClients
 ) -> None:
     monkeypatch.setattr(membership, "GROUPS_PER_CHANNEL_MAX", 1)
     assert consumers.register(client(1), data("g")) is not None
@@ -138,7 +136,7 @@ def test_groups_of_a_connection_above_the_limit_are_refused(
     assert (consumers.get("h"), producers.clients("ph")) == (None, [])
 
 
-def test_producers_come_and_go_by_group(producers: Producers) -> None:
+def test_producers_come_and_go_by_group(producers: GroupClients) -> None:
     producers.add(client(1), "pg")
     producers.add(client(2), "pg")
     producers.add(client(2), "ph")
@@ -152,7 +150,7 @@ def test_producers_come_and_go_by_group(producers: Producers) -> None:
     assert producers.statistics() == {"group_count": 0, "channel_count": 0}
 
 
-def test_a_producer_without_heartbeat_is_to_be_closed(producers: Producers) -> None:
+def test_a_producer_without_heartbeat_is_to_be_closed(producers: GroupClients) -> None:
     producers.add(client(1, now_ms=0), "pg")
     assert producers.expired(CLIENT_EXPIRED_MS) == []
     assert producers.expired(CLIENT_EXPIRED_MS + 1) == [1]

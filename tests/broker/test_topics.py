@@ -45,7 +45,9 @@ SYSTEM = [
 
 
 def test_the_systems_topics_are_upstreams(table: Table) -> None:
-    assert sorted(table.topics.names()) == sorted(name for name, _, _ in SYSTEM)
+    assert sorted(table.topics.wrapper().topic_config_table) == sorted(
+        name for name, _, _ in SYSTEM
+    )
     for name, queue_count, perm in SYSTEM:
         assert table.topics.get(name) == TopicConfig(name, queue_count, queue_count, perm)
         assert table.topics.is_system(name)
@@ -91,8 +93,8 @@ def test_a_default_topic_has_to_exist_and_to_be_inheritable(table: Table, defaul
 
 
 def test_an_existing_topic_is_returned_as_it_is(table: Table) -> None:
-    made = table.topics.create_from_default("T", "TBW102", 4, NOW_MS)
-    assert table.topics.create_from_default("T", "TBW102", 8, NOW_MS) is made
+    made = table.topics.create("%RETRY%g", 4, NOW_MS)
+    assert table.topics.create("%RETRY%g", 8, NOW_MS) is made
     assert table.topics.create("T", 1, NOW_MS) is made
     assert table.topics.data_version.counter == 1
 
@@ -156,7 +158,7 @@ def test_topics_of_light_queues_are_not_listed() -> None:
     table = Table(True)
     assert table.topics.get("%LMQ%q") == TopicConfig("%LMQ%q", 1, 1, 6)
     assert table.topics.get("%LMQ%../q") is None
-    assert "%LMQ%q" not in table.topics.names()
+    assert "%LMQ%q" not in table.topics.wrapper().topic_config_table
     assert Table().topics.get("%LMQ%q") is None
 
 

@@ -4,13 +4,10 @@ The shell (an actor, a test, the in-process runner) owns the clock, the sockets 
 calls the methods below on one thread, acts on what they return, and then takes the instructions.
 After a turn that put messages it calls ``store.write_pending`` before a response leaves.
 
-    at start      load each config file; the first tick comes when the queues reach the log's end
-    each turn     process(...), write_pending(), responses; take_instructions()
-    later         resume(AwaitDispatch) when the queues have grown; see ``read_after_write``
-    by time       tick(now_ms) at next_tick_ms()
+    at start      load each of ``tables``; the first tick comes when the queues reach the log's end
     PullHold      gets every HoldPull, and held.notes() after its restart; returns ids for wake(ids)
     Schedule      starts at delayed.offsets(); read_due (any thread), then deliver_due
-    at the end    write a snapshot of each of ``tables``; route.unregistration(...)
+    at the end    write a snapshot of each of ``tables``; registration.unregistration(...)
 
 The shell may also read what ``state`` has: tables, counts and the instructions.
 
@@ -35,7 +32,7 @@ from wakelog.broker.decision import (
     RegisterBroker,
     RunInPool,
 )
-from wakelog.broker.error_answer import LimitReached, error_answer
+from wakelog.broker.error_response import LimitReached, error_response
 from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.processors.pull import pull_message
@@ -139,14 +136,9 @@ class Broker:
 
     def resume(self, deferred: AwaitDispatch, now_ms: int) -> Outcome:
         """Handle a request that has waited for dispatch."""
-        waited = deferred.request
-        command = waited.command
-        request = Request(command, waited.header, waited.channel, now_ms)
-        try:
-            outcome: Outcome = PROCESSORS[command.code].handle(self.state, request)
-        except (ProtocolError, StoreError) as error:
-            outcome = self._refuse(command, error)
-        return self._settle(command, outcome)
+        command, channel = deferred.request.command, deferred.request.channel
+        request = Request(command, deferred.request.header, channel, now_ms)
+        return self._run(command, PROCESSORS[command.code].handle, self.state, request)
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
         """Remove the clients and the held pulls of a connection."""
@@ -228,27 +220,24 @@ class Broker:
     def _refuse(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         if isinstance(error, LimitReached):
             self.state.log_limit(error, command.code)
-        return error_answer(command, error)
+        return error_response(command, error)
 
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
         """Guard the work that runs later, and drop the response to a one-way request."""
         if isinstance(outcome, RunInPool):
-            return RunInPool(outcome.work, partial(self._finish, command, outcome.finish))
+            return RunInPool(outcome.work, partial(self._run, command, outcome.finish))
         if not command.is_oneway:
             return outcome
         if isinstance(outcome, HoldPull):
             self.state.held.remove(outcome.hold_id)
         return None
 
-    def _finish(
-        self,
-        command: RemotingCommand,
-        finish: Callable[[Any, int], Outcome],
-        result: Any,
-        now_ms: int,
+    def _run(
+        self, command: RemotingCommand, work: Callable[..., Outcome], *arguments: Any
     ) -> Outcome:
+        """Do work that was deferred, and answer what it raises."""
         try:
-            outcome = finish(result, now_ms)
+            outcome = work(*arguments)
         except (ProtocolError, StoreError) as error:
             outcome = self._refuse(command, error)
         return self._settle(command, outcome)

@@ -17,7 +17,7 @@ Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOff
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.names import is_lmq
 from wakelog.protocol.fastjson import dumps, loads, to_long
 

@@ -1,21 +1,9 @@
 """What the broker core hands to its shell: responses that have to wait, and instructions.
 
-``Broker.process`` returns a response, None for no response, or a Deferred. A Deferred says what has
-to happen before a response leaves:
-
-=================  =================================================================================
-AwaitFlush         the response is ready and may leave once ``flushed >= physical_offset_end``
-HoldPull           nothing to read yet; the Broker keeps the request under ``hold_id``, the shell
-                   passes this note to PullHold, and PullHold decides when to call ``Broker.wake``
-RunInPool          ``work()`` would block: run it in a pool thread, then give its result to
-                   ``finish`` on the Broker's own thread
-AwaitRegistration  the response is ready and may leave once the name servers are notified
-AwaitDispatch      the request is not handled yet: call ``Broker.resume`` once the queues reach
-                   ``physical_offset``; see ``read_after_write``
-=================  =================================================================================
-
-Everything else that the core wants done (pushes, files to write, routes to register) it appends to
-``BrokerState.instructions``. The shell takes the instructions after each turn.
+``Broker.process`` returns a response, None for no response, or a Deferred, which says what has to
+happen before a response leaves. Everything else that the core wants done (pushes, files to write,
+routes to register) it appends to ``BrokerState.instructions``. The shell takes these after each
+turn.
 
 Invariants:
     - a Deferred or an Instruction holds no socket. It names a connection by its channel id;
@@ -23,7 +11,7 @@ Invariants:
     - a one-way request has no response, however its work was deferred.
 
 Source: org.apache.rocketmq.broker.longpolling.PullRequest, CompletableFuture<PutMessageResult> and
-    BrokerController.registerBrokerAll (4.9.3), turned into values.
+BrokerController.registerBrokerAll (4.9.3), turned into values.
 """
 
 from collections.abc import Callable
@@ -52,7 +40,7 @@ class Lane(StrEnum):
 
 
 class AwaitFlush(msgspec.Struct):
-    """A successful response that waits for the disk (flushDiskType=SYNC_FLUSH, WAIT not false)."""
+    """A ready response that may leave once ``flushed >= physical_offset_end``."""
 
     response: RemotingCommand
     physical_offset_end: int
@@ -79,7 +67,7 @@ class AwaitFlush(msgspec.Struct):
 
 
 class HoldPull(msgspec.Struct, frozen=True):
-    """A note for PullHold: wake ``hold_id`` when the queue reaches beyond ``queue_offset``.
+    """A note for PullHold: have ``Broker.wake`` run the pull when its queue reaches further.
 
     ``codes`` are the tag hashes that the pull accepts. None accepts all, and stands for a filter by
     properties. The hint saves wakes: the Broker filters again.
@@ -96,9 +84,9 @@ class HoldPull(msgspec.Struct, frozen=True):
 class RunInPool(msgspec.Struct, frozen=True):
     """Work that may block on the disk.
 
-    ``work`` only reads the store and touches no table of the core, so any thread may run it.
+    ``work()`` only reads the store and touches no table of the core, so any thread may run it.
     ``finish(result, now_ms)`` runs on the Broker's thread and returns what ``process`` would have.
-    If ``work`` raises, the shell responds with ``error_answer(request, error)``.
+    If ``work`` raises, the shell responds with ``error_response(request, error)``.
     """
 
     work: Callable[[], Any]
@@ -119,7 +107,7 @@ class AwaitRegistration(msgspec.Struct, frozen=True):
 
 
 class AwaitDispatch(msgspec.Struct, frozen=True):
-    """A request that is handled once the queues reach ``physical_offset``, or at its deadline."""
+    """A request to ``resume`` once the queues reach ``physical_offset``, or at its deadline."""
 
     request: Request[Any]
     physical_offset: int

@@ -1,15 +1,5 @@
 """The periodic tasks of a broker, as a table: period and task.
 
-    period                           task
-    flushConsumerOffsetInterval      have the consumer offsets written, if they moved
-    flushDelayOffsetInterval, at     have the delay offsets written, if they moved
-    most 1 s
-    10 s                             have the filters by expression written, if they changed
-    registerNameServerPeriod         register again, at least every 60 s and at most every 10 s
-    10 s                             close the connections of clients without a heartbeat
-    60 s                             drop expired queue locks
-    1 s                              check held pulls
-
 The last task backs up PullHold. It runs a pull again if its deadline has passed, if the clock was
 set back, or if its queue has grown without a notification. Each run checks a bounded number of
 pulls.
@@ -104,10 +94,8 @@ class Housekeeping:
         if not self._round and not 0 <= now_ms - self._round_began_ms < ROUND_MS_MIN:
             self._round = [note.hold_id for note in held.notes()]
             self._round_began_ms = now_ms
-        checked, self._round = (
-            self._round[:HELD_CHECK_COUNT_MAX],
-            self._round[HELD_CHECK_COUNT_MAX:],
-        )
+        checked = self._round[:HELD_CHECK_COUNT_MAX]
+        del self._round[:HELD_CHECK_COUNT_MAX]
         for hold_id in checked:
             one = held.get(hold_id)
             if one is None:

@@ -14,16 +14,13 @@ Invariants:
 Source: org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager (4.9.3).
 """
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Set
 
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
+from wakelog.protocol.body_codec import MessageQueue
 
 LOCK_LIVE_MS_MAX = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 QUEUES_MAX = 65_536  # for each group; the largest topic that 4.9.3 creates itself has 1,024
-
-LockedQueue: TypeAlias = tuple[str, str, int]
-"""Topic, broker name, queue id: the identity of a MessageQueue."""
 
 
 class LockTable:
@@ -31,46 +28,41 @@ class LockTable:
 
     def __init__(self) -> None:
         """Start without locks."""
-        self._groups: dict[str, dict[LockedQueue, tuple[str, int]]] = {}
+        self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
 
     def lock(
-        self, group: str, client_id: str, queues: Iterable[LockedQueue], now_ms: int
-    ) -> list[LockedQueue]:
+        self, group: str, client_id: str, queues: Set[MessageQueue], now_ms: int
+    ) -> set[MessageQueue]:
         """Lock or renew every queue that is free or the client's; return those it holds now.
 
         Raises: LimitReached if the group would hold more than QUEUES_MAX; nothing changes then.
         """
-        locked: list[LockedQueue] = []
-        queues = list(queues)
+        locked = set()
         entries = self._groups.get(group, {})
-        if len(entries.keys() | set(queues)) > QUEUES_MAX:
+        if len(entries.keys() | queues) > QUEUES_MAX:
             raise LimitReached("locked queues for each group", QUEUES_MAX)
-        entries = self._groups.setdefault(group, entries)
         for queue in queues:
             entry = entries.get(queue)
             if entry is None or entry[0] == client_id or _is_expired(entry, now_ms):
                 entries[queue] = (client_id, now_ms)
-                locked.append(queue)
-        if not entries:
-            del self._groups[group]
+                locked.add(queue)
+        if entries:
+            self._groups[group] = entries
         return locked
 
-    def is_held(self, group: str, client_id: str, queue: LockedQueue) -> bool:
-        """Return whether a client has the lock of a queue, expired or not."""
-        entry = self._groups.get(group, {}).get(queue)
-        return entry is not None and entry[0] == client_id
+    def held(self, group: str, client_id: str, queues: Set[MessageQueue]) -> set[MessageQueue]:
+        """Return those of the queues whose lock a client has, expired or not."""
+        entries = self._groups.get(group, {})
+        return {queue for queue in queues if entries.get(queue, ("", 0))[0] == client_id}
 
-    def unlock(self, group: str, client_id: str, queues: Iterable[LockedQueue]) -> None:
-        """Release the locks of this client; locks of others stay."""
-        entries = self._groups.get(group)
-        if entries is None:
-            return
-        for queue in queues:
-            entry = entries.get(queue)
-            if entry is not None and entry[0] == client_id:
-                del entries[queue]
-        if not entries:
+    def unlock(self, group: str, client_id: str, queues: Set[MessageQueue]) -> set[MessageQueue]:
+        """Release the locks of this client and return them; locks of others stay."""
+        released = self.held(group, client_id, queues)
+        for queue in released:
+            del self._groups[group][queue]
+        if released and not self._groups[group]:
             del self._groups[group]
+        return released
 
     def expire(self, now_ms: int) -> None:
         """Drop the expired locks."""

@@ -1,4 +1,6 @@
-"""Producers and Consumers: the connections of each group, and the subscriptions of consumers.
+"""GroupClients and Consumers: the connections of each group, and the subscriptions of consumers.
+
+Producer groups are GroupClients. Consumers adds the properties that the heartbeats give a group.
 
 A client sends a heartbeat every 30 s. It leaves with code 35, when its connection closes, or after
 120 s without a heartbeat. The subscription of a group is that of its last heartbeat, from any
@@ -21,7 +23,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.network.handler import Channel
 from wakelog.protocol.bodies import (
     CONSUME_PASSIVELY,
@@ -54,10 +56,6 @@ class ConsumerGroup(msgspec.Struct):
     clients: dict[int, Client] = {}
     subscriptions: dict[str, SubscriptionData] = {}
 
-    def client_ids(self) -> list[str]:
-        """Return the client ids of the group, one for each connection."""
-        return [client.client_id for client in self.clients.values()]
-
 
 class GroupChange(msgspec.Struct, frozen=True):
     """A consumer group whose members changed, and the connections to notify."""
@@ -66,8 +64,8 @@ class GroupChange(msgspec.Struct, frozen=True):
     channel_ids: tuple[int, ...]
 
 
-class Producers:
-    """The clients of each producer group."""
+class GroupClients:
+    """The clients of each group."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -83,14 +81,13 @@ class Producers:
 
         Raises: LimitReached if the connection has too many groups.
         """
-        groups = self._groups_of.get(client.channel.id, set())
-        if group not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
+        channel_id = client.channel.id
+        groups = self._groups_of.get(channel_id, set())
+        is_new = group not in groups
+        if is_new and len(groups) >= GROUPS_PER_CHANNEL_MAX:
             raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
-        groups.add(group)
-        self._groups_of[client.channel.id] = groups
-        clients = self._clients.setdefault(group, {})
-        is_new = client.channel.id not in clients
-        clients[client.channel.id] = client
+        self._groups_of.setdefault(channel_id, groups).add(group)
+        self._clients.setdefault(group, {})[channel_id] = client
         return is_new
 
     def remove(self, group: str, channel_id: int) -> None:
@@ -142,8 +139,8 @@ class Producers:
         assert groups_of == self._groups_of
 
 
-class Consumers(Producers):
-    """The clients of each consumer group, with the properties of the group."""
+class Consumers(GroupClients):
+    """The clients of each consumer group, with its properties."""
 
     def __init__(self) -> None:
         """Start empty."""

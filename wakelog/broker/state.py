@@ -12,10 +12,10 @@ from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
 from wakelog.broker.delayed_delivery import DelayedDelivery
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
-from wakelog.broker.membership import Consumers, GroupChange, Producers
+from wakelog.broker.membership import Consumers, GroupChange, GroupClients
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
@@ -56,7 +56,7 @@ class BrokerState:
         self.filters = ConsumerFilters(
             bloom, now_ms, dead_ms_max=self.config.filter_data_clean_time_span
         )
-        self.producers = Producers()
+        self.producers = GroupClients()
         self.locks = LockTable()
         self.held = HeldRequests()
         self.read_ahead_windows = ReadAheadWindows()

@@ -76,10 +76,6 @@ class Topics:
         """Return whether a topic belongs to the system and may not be defined."""
         return topic in self._system or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
-    def names(self) -> list[str]:
-        """Return the names of all topics."""
-        return list(self._table)
-
     def create_from_default(
         self,
         topic: str,
@@ -89,13 +85,10 @@ class Topics:
         *,
         topic_sys_flag: int = 0,
     ) -> TopicConfig | None:
-        """Return a topic, created from ``default_topic`` if need be; None if that is not allowed.
+        """Create a missing topic from ``default_topic``; None if that is not allowed.
 
         The new topic has the client's queue count, but not more than the default topic.
         """
-        found = self.get(topic)
-        if found is not None:
-            return found
         default = self._table.get(default_topic)
         if default is None or not is_inherited(default.perm):
             return None

@@ -16,7 +16,7 @@ from functools import partial
 
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.clocks import wall_ms
-from wakelog.broker import route
+from wakelog.broker import registration
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
 from wakelog.client.options import read_name_servers
@@ -110,7 +110,7 @@ class NameServers:
 
     async def _register(self, broker: Broker, *, oneway: bool) -> None:
         # In a thread: the table may have tens of thousands of topics to encode.
-        encode = route.registration(broker.state)
+        encode = registration.registration(broker.state)
         request = await asyncio.get_running_loop().run_in_executor(None, encode)
         if oneway:
             request.flag |= ONEWAY_FLAG
@@ -125,7 +125,7 @@ class NameServers:
             return
         if response.code == ResponseCode.SUCCESS:
             self._registered_count += 1
-            route.registered(broker.state, response, wall_ms())
+            registration.registered(broker.state, response, wall_ms())
         else:
             self._failed(address, response.remark or f"code {response.code}")
 
@@ -137,7 +137,7 @@ class NameServers:
 
     async def _unregister_at(self, address: str, broker: Broker) -> None:
         try:
-            request = route.unregistration(broker.state)
+            request = registration.unregistration(broker.state)
             await self._client.invoke(address, request, timeout_ms=UNREGISTER_MS_MAX)
         except RemotingError as error:
             self._log.warning("not unregistered", name_server=address, error=str(error))

@@ -52,7 +52,7 @@ from wakelog.broker.decision import (
     RunInPool,
     WriteLine,
 )
-from wakelog.broker.error_answer import error_answer
+from wakelog.broker.error_response import error_response
 from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.server import Server
@@ -221,7 +221,7 @@ class Requests:
         try:
             outcome = self._broker.resume(deferred, wall_ms())
         except Exception as error:
-            outcome = error_answer(request, error)
+            outcome = error_response(request, error)
         self._times.processed(request, began)
         self._settle(request, reply, outcome)
 
@@ -230,7 +230,7 @@ class Requests:
         try:
             self.end_of_turn()
         except NotWriteable as error:
-            outcome = error_answer(request, error)
+            outcome = error_response(request, error)
         if outcome is None or isinstance(outcome, RemotingCommand):
             reply(outcome)
             return

@@ -48,7 +48,7 @@ from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
-from wakelog.broker.error_answer import error_answer
+from wakelog.broker.error_response import error_response
 from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.broker.queue_progress import measure, select
@@ -129,7 +129,7 @@ class BrokerService:
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._pool = WorkPool(error_answer)
+        self._pool = WorkPool(error_response)
         self._requests = Requests(
             self.services, self._pool, self._tables, self._name_servers, set_timer=self._set_timer
         )
@@ -226,7 +226,7 @@ class BrokerService:
             lanes,
             limits=limits,
             on_deferred=requests.on_deferred,
-            answer_error=error_answer,
+            answer_error=error_response,
         )
 
     async def _wait_dispatched(self) -> None:

@@ -33,10 +33,10 @@ class WorkPool:
     """Threads and the requests that wait for them. Called on one loop's thread."""
 
     def __init__(
-        self, error_answer: Callable[[RemotingCommand, Exception], RemotingCommand]
+        self, error_response: Callable[[RemotingCommand, Exception], RemotingCommand]
     ) -> None:
-        """Start no thread yet; `error_answer` makes the response to a request whose work raised."""
-        self._error_answer = error_answer
+        """Start no thread yet; `error_response` answers a request whose work raised."""
+        self._error_response = error_response
         self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
         self._results: deque[Callable[[], None]] = deque()
         self._is_finishing = False
@@ -62,7 +62,7 @@ class WorkPool:
             try:
                 outcome = deferred.finish(result.result(), wall_ms())
             except Exception as error:
-                outcome = self._error_answer(request, error)
+                outcome = self._error_response(request, error)
             done(outcome)
 
         self.submit(deferred.work).add_done_callback(partial(self._keep, finish))

@@ -9,7 +9,7 @@ Source: org.apache.rocketmq.broker.processor.ClientManageProcessor (4.9.3).
 import msgspec
 
 from wakelog.broker.decision import Appender, Outcome, WriteLine
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import Client
 from wakelog.broker.names import check_group, is_topic, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by

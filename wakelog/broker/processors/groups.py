@@ -43,7 +43,9 @@ def get_consumer_list(state: BrokerState, request: Request[ConsumerGroupRequestH
     if group is None:
         remark = f"no consumer for this group, {name}"
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-    body = GetConsumerListByGroupResponseBody(group.client_ids())
+    body = GetConsumerListByGroupResponseBody(
+        [client.client_id for client in group.clients.values()]
+    )
     return request.success(body=encode_body(body))
 
 

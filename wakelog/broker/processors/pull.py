@@ -28,7 +28,7 @@ from functools import partial
 import msgspec
 
 from wakelog.broker.decision import Outcome, ReadAhead, RunInPool
-from wakelog.broker.error_answer import LimitReached
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, OFFSET_MOVED_EVENT
 from wakelog.broker.processors.pull_filter import PullFilter, find_filter

@@ -13,14 +13,14 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 """
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
-from wakelog.broker.delay_level import delay_level, park
+from wakelog.broker.delayed_delivery import delay_level, park
 from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
-from wakelog.broker.processors.send_check import check_send, choose_queue
+from wakelog.broker.processors.send_check import check_send, choose_queue, retry_count_max
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import FILTER_MULTI_TAG, TopicConfig
-from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import SendHeader
@@ -248,9 +248,5 @@ def _sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
 
 def _is_given_up(state: BrokerState, request: Request[SendHeader]) -> bool:
     """Return whether a message sent to %RETRY% was tried often enough to go to %DLQ%."""
-    header = request.header
-    group = header.topic[len(RETRY_PREFIX) :]
-    retry_count_max = state.find_group(group, request.now_ms).retry_max_times
-    if request.command.version >= VERSION_3_4_9 and header.max_reconsume_times is not None:
-        retry_count_max = header.max_reconsume_times
-    return (header.reconsume_times or 0) >= retry_count_max
+    group = state.find_group(request.header.topic[len(RETRY_PREFIX) :], request.now_ms)
+    return (request.header.reconsume_times or 0) >= retry_count_max(group, request)

@@ -13,13 +13,14 @@ Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerS
 from functools import partial
 
 from wakelog.broker.decision import Outcome, RunInPool
-from wakelog.broker.delay_level import park
+from wakelog.broker.delayed_delivery import park
 from wakelog.broker.names import check_any_topic, dlq_topic, retry_topic
 from wakelog.broker.processors.send import DLQ_QUEUE_COUNT
+from wakelog.broker.processors.send_check import retry_count_max
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig
-from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from wakelog.protocol.message_id import create_message_id
@@ -117,9 +118,7 @@ def _delay_level(
     record: MessageRecord,
 ) -> int:
     """Return the delay level of the next attempt, 0 for none."""
-    header, retry_count_max = request.header, group.retry_max_times
-    if request.command.version >= VERSION_3_4_9 and header.max_reconsume_times is not None:
-        retry_count_max = header.max_reconsume_times
-    if record.reconsume_times >= retry_count_max or header.delay_level < 0:
+    asked = request.header.delay_level
+    if asked < 0 or record.reconsume_times >= retry_count_max(group, request):
         return 0
-    return header.delay_level or FIRST_DELAY_LEVEL + record.reconsume_times
+    return asked or FIRST_DELAY_LEVEL + record.reconsume_times

@@ -12,10 +12,10 @@ SendMessageProcessor.preSend (4.9.3).
 from wakelog.broker.names import FAQ_HINT, RETRY_PREFIX, SCHEDULE_TOPIC, check_topic
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
-from wakelog.protocol.bodies import TopicConfig
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers.send import SendHeader
+from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendHeader
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
 
@@ -89,3 +89,14 @@ def describe_topic(config: TopicConfig) -> str:
         f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
         f"order={boolean_text(config.order)}]"
     )
+
+
+def retry_count_max(
+    group: SubscriptionGroupConfig,
+    request: Request[SendHeader] | Request[ConsumerSendMsgBackRequestHeader],
+) -> int:
+    """Return after how many attempts a message of a group goes to %DLQ%."""
+    asked = request.header.max_reconsume_times
+    if asked is not None and request.command.version >= VERSION_3_4_9:
+        return asked
+    return group.retry_max_times

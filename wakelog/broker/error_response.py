@@ -28,7 +28,7 @@ class LimitReached(RemoteProtocolError):
         super().__init__(ResponseCode.SYSTEM_ERROR, f"the broker keeps at most {limit} {what}")
 
 
-def error_answer(request: RemotingCommand, error: Exception) -> RemotingCommand:
+def error_response(request: RemotingCommand, error: Exception) -> RemotingCommand:
     """Make the response to a request whose handler raised."""
     if isinstance(error, RemoteProtocolError):
         return answer(request, error.code, error.remark)

@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
-from wakelog.broker import route
+from wakelog.broker import registration
 from wakelog.broker.decision import Persist
 from wakelog.protocol.bodies import KVTable, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -19,7 +19,7 @@ KEYS = {"brokerIP1": "10.0.0.1", "brokerIP2": "10.0.0.2", "listenPort": "20911"}
 def test_a_broker_registers_with_its_whole_table(compressed: bool) -> None:
     harness = Harness(**KEYS, compressedRegister="true" if compressed else "false")
     harness.send("T")
-    request = route.registration(harness.broker.state)()
+    request = registration.registration(harness.broker.state)()
     assert request.code == RequestCode.REGISTER_BROKER
     assert request.ext_fields == {
         "brokerName": "broker-a",
@@ -40,7 +40,7 @@ def test_a_broker_registers_with_its_whole_table(compressed: bool) -> None:
 
 def test_the_request_shows_the_table_as_it_was_when_it_was_asked_for() -> None:
     harness = Harness()
-    encode = route.registration(harness.broker.state)
+    encode = registration.registration(harness.broker.state)
     harness.send("T")
     body = decode_register_broker(encode().body, compressed=False)
     assert "T" not in body.topic_config_serialize_wrapper.topic_config_table
@@ -49,7 +49,9 @@ def test_the_request_shows_the_table_as_it_was_when_it_was_asked_for() -> None:
 def test_a_broker_that_may_not_be_written_registers_every_topic_so() -> None:
     harness = Harness(brokerPermission="4")
     harness.send("T")
-    body = decode_register_broker(route.registration(harness.broker.state)().body, compressed=False)
+    body = decode_register_broker(
+        registration.registration(harness.broker.state)().body, compressed=False
+    )
     table = body.topic_config_serialize_wrapper.topic_config_table
     assert {topic.perm for topic in table.values()} == {4}
     own = harness.broker.state.topics.get("T")
@@ -58,7 +60,7 @@ def test_a_broker_that_may_not_be_written_registers_every_topic_so() -> None:
 
 
 def test_a_broker_leaves_by_name_and_address() -> None:
-    request = route.unregistration(Harness(**KEYS).broker.state)
+    request = registration.unregistration(Harness(**KEYS).broker.state)
     assert request.code == RequestCode.UNREGISTER_BROKER
     assert request.ext_fields == {
         "brokerName": "broker-a",
@@ -78,7 +80,7 @@ def test_the_answer_says_which_topics_are_ordered(harness: Harness) -> None:
     harness.send("T")
     harness.instructions()
     body = encode_body(KVTable({"T": "broker-a:4"}))
-    route.registered(harness.broker.state, answered(ResponseCode.SUCCESS, body), NOW_MS)
+    registration.registered(harness.broker.state, answered(ResponseCode.SUCCESS, body), NOW_MS)
     topic = harness.broker.state.topics.get("T")
     assert topic is not None
     assert topic.order
@@ -91,5 +93,5 @@ def test_an_answer_without_a_table_changes_nothing(
 ) -> None:
     harness.send("T")
     harness.instructions()
-    route.registered(harness.broker.state, answered(code, body), NOW_MS)
+    registration.registered(harness.broker.state, answered(code, body), NOW_MS)
     assert harness.instructions() == []

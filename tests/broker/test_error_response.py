@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from wakelog.broker.error_answer import REMARK_CHARACTERS_MAX, error_answer
+from wakelog.broker.error_response import REMARK_CHARACTERS_MAX, error_response
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -32,11 +32,11 @@ ROWS = [
 
 @pytest.mark.parametrize(("error", "code", "remark"), ROWS, ids=[type(r[0]).__name__ for r in ROWS])
 def test_an_error_becomes_an_answer(error: Exception, code: int, remark: str) -> None:
-    response = error_answer(make_request(310, opaque=8), error)
+    response = error_response(make_request(310, opaque=8), error)
     assert (response.code, response.opaque, response.is_response) == (code, 8, True)
     assert remark in (response.remark or "")
 
 
 def test_a_remark_is_not_as_long_as_what_a_peer_sends() -> None:
-    response = error_answer(make_request(310, opaque=8), ValueError("x" * 100_000))
+    response = error_response(make_request(310, opaque=8), ValueError("x" * 100_000))
     assert len(response.remark or "") == REMARK_CHARACTERS_MAX
