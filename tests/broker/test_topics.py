@@ -95,7 +95,6 @@ def test_a_default_topic_has_to_exist_and_to_be_inheritable(table: Table, defaul
 def test_an_existing_topic_is_returned_as_it_is(table: Table) -> None:
     made = table.topics.create("%RETRY%g", 4, NOW_MS)
     assert table.topics.create("%RETRY%g", 8, NOW_MS) is made
-    assert table.topics.create("T", 1, NOW_MS) is made
     assert table.topics.data_version.counter == 1
 
 
