@@ -8,12 +8,13 @@ import pytest
 from tests.fakes.records import LogBytes, properties
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds
+from wakelog.spark.records.record_walk import Scanned
 from wakelog.spark.records.walk_kernel import walk_records, wanted_records
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.integers import Array
 from wakelog.storage.kernels.layout import (
     GROUP,
     NUMBER_FIELDS,
+    PARTS_COUNT,
     QUEUE_OFFSET,
     REFINE,
     TAGS_CODE,
@@ -21,12 +22,6 @@ from wakelog.storage.kernels.layout import (
 from wakelog.storage.kernels.loader import compile_kernels
 
 NOT_FILLED = [TAGS_CODE, REFINE]
-
-
-def columns(records_max: int) -> tuple[Array, Array, Array]:
-    numbers = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-    table = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
-    return numbers, table, np.zeros(records_max + 1, dtype=np.int32)
 
 
 def many_queues() -> LogBytes:
@@ -47,20 +42,21 @@ def test_columns_are_those_of_the_scan(records_max: int) -> None:
     log = many_queues()
     buffer = np.frombuffer(bytearray(log.data) + bytes(100), dtype=np.uint8)
     begin = log.offsets[3]
-    numbers, table, firsts = columns(records_max)
-    count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts, True)
+    found = Scanned(0, records_max)
+    columns = found.numbers, found.table, found.group_firsts, np.zeros(PARTS_COUNT, dtype=np.int64)
+    count, stop = walk_records(buffer, begin, len(buffer), begin, *columns, True)
     scanned = Columns(compile_kernels(), buffer_bytes=len(buffer), records_max=records_max)
     scanned.buffer[:] = buffer.tobytes()
     end = len(buffer)
     scan = scanned.scan(begin=begin, end=end, physical_offset=begin, segment_end=end)
     assert (count, stop) == (scanned.count, scan.next_position)
     scanned.numbers[:, NOT_FILLED] = 0
-    assert (numbers == scanned.numbers).all()
-    assert firsts[-1] == len(scanned.groups())
+    assert (found.numbers == scanned.numbers).all()
+    assert found.group_count == len(scanned.groups())
 
 
 def test_what_is_wanted_lies_within_every_bound() -> None:
-    numbers, _, _ = columns(6)
+    numbers = np.zeros((6, NUMBER_FIELDS), dtype=np.int64)
     numbers[:, QUEUE_OFFSET] = [0, 1, 2, LONG_MAX, 4, 5]
     numbers[:, GROUP] = [0, 0, 0, 0, 1, -1]
 

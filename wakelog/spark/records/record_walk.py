@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from wakelog.protocol.record import HEAD_BYTES_MAX
-from wakelog.storage.kernels.layout import NUMBER_FIELDS, PHYSICAL_OFFSET, SIZE
+from wakelog.storage.kernels.layout import NUMBER_FIELDS, PARTS_COUNT, PHYSICAL_OFFSET, SIZE
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound
 
@@ -142,6 +142,7 @@ class RecordWalk(Scanned):
 
         super().__init__(buffer_bytes, records_max)
         self._walk_records = walk_records
+        self._parts = np.zeros(PARTS_COUNT, dtype=np.int64)
         self._takes_groups = takes_groups
         self.shift = 0
 
@@ -186,6 +187,7 @@ class RecordWalk(Scanned):
             self.numbers,
             self.table,
             self.group_firsts,
+            self._parts,
             self._takes_groups,
         )
         return int(stop)

@@ -89,12 +89,8 @@ def read_fields(
         fields[i, BODY_END] = numbers[row, TOPIC_BEGIN] - 1
         begin = numbers[row, PROPERTIES_BEGIN]
         find_properties(buffer, begin, begin + numbers[row, PROPERTIES_BYTES], found)
-        fields[i, KEYS_BEGIN] = found[0]
-        fields[i, KEYS_END] = found[1]
-        fields[i, TAGS_BEGIN] = found[2]
-        fields[i, TAGS_END] = found[3]
-        fields[i, UNIQ_BEGIN] = found[4]
-        fields[i, UNIQ_END] = found[5]
+        for k in range(FIELDS - KEYS_BEGIN):
+            fields[i, KEYS_BEGIN + k] = found[k]
 
 
 @kernel

@@ -35,45 +35,13 @@ from wakelog.protocol.sys_flag import (
 from wakelog.spark.bounds import Selection
 from wakelog.spark.records import row_kernel
 from wakelog.spark.records.record_walk import Array, Damage, RowOptions, Scanned
-from wakelog.spark.records.row_kernel import (
-    BODY_BEGIN,
-    BODY_CRC,
-    BODY_END,
-    BORN_HOST,
-    BORN_TIMESTAMP,
-    FIELDS,
-    FLAG,
-    HOST_TEXT_MAX,
-    KEYS_BEGIN,
-    KEYS_END,
-    PAIR_BYTES_MIN,
-    RECONSUME_TIMES,
-    RECORD,
-    STORE_HOST,
-    TAGS_BEGIN,
-    TAGS_END,
-    UNIQ_BEGIN,
-    UNIQ_END,
-)
 from wakelog.spark.records.wanted import Wanted
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.crc_kernel import check_bodies
-from wakelog.storage.kernels.layout import (
-    PHYSICAL_OFFSET,
-    PREPARED_OFFSET,
-    PROPERTIES_BEGIN,
-    PROPERTIES_BYTES,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    SIZE,
-    STORE_TIMESTAMP,
-    SYS_FLAG,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
-)
 
 INFLATED_BYTES_MAX: Final = 64 << 20
 """Of one body: sixteen times what a client sends. More means an attack or damage."""
-LOG_APPEND_TIME: Final = 1
+LOG_APPEND_TIME: Final = pa.scalar(1, pa.int32())
 """Kafka's timestampType for the broker's time."""
 
 _TIME_MS_MAX: Final = LONG_MAX // 1000
@@ -107,7 +75,7 @@ class Rows:
         self._tags = [tag.encode() for tag in selection.tags]
         self._passes = _matcher(selection.sql)
         self._damage: list[Damage] = []
-        self._fields_room: Array = np.zeros((0, FIELDS), dtype=np.int64)
+        self._fields_room: Array = np.zeros((0, row_kernel.FIELDS), dtype=np.int64)
         # The pairs of the current slice, which the map and the headers share.
         self._pairs: tuple[Array, Array] | None = None
         wants = {field.name for field in schema}
@@ -120,17 +88,16 @@ class Rows:
         rows = self._wanted.rows(self._walk)
         for begin in range(0, len(rows), self._options.batch_rows):
             part = rows[begin : begin + self._options.batch_rows]
-            fields = self._fields(part)
-            part, fields = self._kept(part, fields)
-            yield from self._cut(part, fields)
+            part, fields = self._kept(part, self._fields(part))
+            yield from self._cut(_taken(self._walk.numbers, part), fields)
 
     def _fields(self, rows: Array) -> Array:
         """Return the fields of these records; they are read only if a column needs them."""
         if not self._needs_fields:
-            return np.broadcast_to(np.int64(0), (len(rows), FIELDS))
+            return np.broadcast_to(np.int64(0), (len(rows), row_kernel.FIELDS))
         # All slices share one array, because each becomes a batch before the next one.
         if len(self._fields_room) < len(rows):
-            self._fields_room = np.zeros((len(rows), FIELDS), dtype=np.int64)
+            self._fields_room = np.zeros((len(rows), row_kernel.FIELDS), dtype=np.int64)
         fields = self._fields_room[: len(rows)]
         walk = self._walk
         row_kernel.read_fields(walk.bytes, walk.numbers, rows, fields, walk.has_bodies)
@@ -156,75 +123,68 @@ class Rows:
             damaged: Array = np.empty(len(rows), dtype=np.int32)
             numbers = _taken(self._walk.numbers, rows)
             sound[damaged[: check_bodies(buffer, numbers, 0, len(rows), damaged)]] = False
-            for row in rows[keep & ~sound].tolist():
+            for row in numbers[keep & ~sound]:
                 self._note(row, "the body's CRC differs")
             keep &= sound
         return (rows, fields) if keep.all() else (rows[keep], fields[keep])
 
     def _properties(self, row: int) -> dict[str, str]:
-        begin = int(self._walk.numbers[row, PROPERTIES_BEGIN])
-        end = begin + int(self._walk.numbers[row, PROPERTIES_BYTES])
+        begin = int(self._walk.numbers[row, layout.PROPERTIES_BEGIN])
+        end = begin + int(self._walk.numbers[row, layout.PROPERTIES_BYTES])
         return decode_properties(self._walk.buffer[begin:end].decode("utf-8", "replace"))
 
-    def _note(self, row: int, reason: str) -> None:
-        begin = int(self._walk.numbers[row, PHYSICAL_OFFSET])
-        self._damage.append(Damage(begin, begin + int(self._walk.numbers[row, SIZE]), reason))
+    def _note(self, numbers: Array, reason: str) -> None:
+        begin = int(numbers[layout.PHYSICAL_OFFSET])
+        self._damage.append(Damage(begin, begin + int(numbers[layout.SIZE]), reason))
 
-    def _cut(self, rows: Array, fields: Array) -> Iterator[pa.RecordBatch]:
+    def _cut(self, numbers: Array, fields: Array) -> Iterator[pa.RecordBatch]:
         """Yield batches of these records, none much larger than `batch_bytes`."""
-        numbers = _taken(self._walk.numbers, rows)
-        sizes = self._sizes(numbers)
-        bodies: dict[int, bytes] = {}
-        begin, total = 0, 0
-        compressed = numbers[:, SYS_FLAG] & MESSAGE_COMPRESSED != 0
-        keep = np.ones(len(rows), dtype=np.bool_)
-        for i in np.flatnonzero(compressed).tolist() if self._inflates else ():
-            body = _inflated(self._walk.buffer, fields[i])
-            if body is None:
-                self._note(rows[i], "the compressed body does not inflate")
-                keep[i] = False
-                continue
-            total += len(body)
-            if total > self._options.batch_bytes and bodies:
-                yield from self._sized(numbers, fields, sizes, keep, bodies, begin, i)
-                begin, total, bodies = i, len(body), {}
-            bodies[i] = body
-        yield from self._sized(numbers, fields, sizes, keep, bodies, begin, len(rows))
+        ends = np.cumsum(self._sizes(numbers))
+        begin = 0
+        while begin < len(numbers):
+            before = ends[begin - 1] if begin else 0
+            fitting = int(np.searchsorted(ends, before + self._options.batch_bytes, "right"))
+            end = max(fitting, begin + 1)
+            yield from self._inflated(numbers[begin:end], fields[begin:end])
+            begin = end
 
     def _sizes(self, numbers: Array) -> Array:
         """Return for each record how many bytes it may add to a batch."""
         if self._walk.has_bodies:
-            return numbers[:, SIZE].copy()
-        texts: Array = numbers[:, TOPIC_BYTES] + numbers[:, PROPERTIES_BYTES]
+            return numbers[:, layout.SIZE]
+        texts: Array = numbers[:, layout.TOPIC_BYTES] + numbers[:, layout.PROPERTIES_BYTES]
         return texts + HEAD_BYTES_MAX
 
-    def _sized(
-        self,
-        numbers: Array,
-        fields: Array,
-        sizes: Array,
-        keep: Array,
-        bodies: dict[int, bytes],
-        begin: int,
-        end: int,
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of the kept records of [begin, end), cut by the records' sizes."""
-        places = begin + np.flatnonzero(keep[begin:end])
-        ends = np.cumsum(sizes[places])
-        first = 0
-        while first < len(places):
-            before = ends[first - 1] if first else 0
-            last = int(np.searchsorted(ends, before + self._options.batch_bytes, "right"))
-            part = places[first : max(last, first + 1)]
-            places_of = enumerate(part.tolist()) if bodies else ()
-            own = {k: bodies[i] for k, i in places_of if i in bodies}
-            yield self._batch(_Slice(_taken(numbers, part), _taken(fields, part), own))
-            first += len(part)
+    def _inflated(self, numbers: Array, fields: Array) -> Iterator[pa.RecordBatch]:
+        """Yield one batch of these records, or more if their inflated bodies fill more."""
+        compressed = numbers[:, layout.SYS_FLAG] & MESSAGE_COMPRESSED
+        bodies: dict[int, bytes | None] = {}
+        begin, total_bytes = 0, 0
+        for i in np.flatnonzero(compressed).tolist() if self._inflates else ():
+            body = _inflate(self._walk.buffer, fields[i])
+            total_bytes += len(body or b"")
+            if total_bytes > self._options.batch_bytes and bodies:
+                yield from self._batch(numbers[begin:i], fields[begin:i], bodies)
+                begin, total_bytes, bodies = i, len(body or b""), {}
+            bodies[i - begin] = body
+        yield from self._batch(numbers[begin:], fields[begin:], bodies)
 
-    def _batch(self, part: _Slice) -> pa.RecordBatch:
-        self._pairs = None
-        arrays = [make(part) for make in self._makers]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+    def _batch(
+        self, numbers: Array, fields: Array, bodies: dict[int, bytes | None]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the batch of these records without those whose body is None, if any is left."""
+        inflated = {i: body for i, body in bodies.items() if body is not None}
+        if len(inflated) < len(bodies):
+            for i in bodies.keys() - inflated.keys():
+                self._note(numbers[i], "the compressed body does not inflate")
+            kept = [i for i in range(len(numbers)) if i in inflated or i not in bodies]
+            numbers, fields = numbers[kept], fields[kept]
+            inflated = {k: inflated[i] for k, i in enumerate(kept) if i in inflated}
+        if len(numbers):
+            self._pairs = None
+            part = _Slice(numbers, fields, inflated)
+            arrays = [make(part) for make in self._makers]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _maker(self, field: pa.Field) -> Callable[[_Slice], pa.Array]:
         """Return the function that makes a column's array."""
@@ -236,15 +196,17 @@ class Rows:
             return lambda part: pa.array(part.fields[:, place].astype(np.int32))
         makers: dict[str, Callable[[_Slice], pa.Array]] = {
             "topic": lambda part: self._text(
-                part.numbers[:, TOPIC_BEGIN],
-                part.numbers[:, TOPIC_BEGIN] + part.numbers[:, TOPIC_BYTES],
+                part.numbers[:, layout.TOPIC_BEGIN],
+                part.numbers[:, layout.TOPIC_BEGIN] + part.numbers[:, layout.TOPIC_BYTES],
             ),
-            "brokerName": lambda part: _repeated(self._options.broker, len(part.numbers)),
+            "brokerName": lambda part: pa.repeat(self._options.broker, len(part.numbers)),
             "msgId": lambda part: self._ids(part, use_uniq=True),
             "offsetMsgId": lambda part: self._ids(part, use_uniq=False),
-            "tags": lambda part: self._property(part, TAGS_BEGIN, TAGS_END),
-            "keys": lambda part: self._property(part, KEYS_BEGIN, KEYS_END),
-            "key": lambda part: self._property(part, KEYS_BEGIN, KEYS_END, pa.binary()),
+            "tags": lambda part: self._property(part, row_kernel.TAGS_BEGIN, row_kernel.TAGS_END),
+            "keys": lambda part: self._property(part, row_kernel.KEYS_BEGIN, row_kernel.KEYS_END),
+            "key": lambda part: self._property(
+                part, row_kernel.KEYS_BEGIN, row_kernel.KEYS_END, pa.binary()
+            ),
             "body": self._bodies,
             "value": self._bodies,
             "properties": (
@@ -253,14 +215,14 @@ class Rows:
                 else lambda part: self._map(part, field)
             ),
             "headers": lambda part: self._headers(part, field),
-            "bornTimestamp": lambda part: _times(part.fields[:, BORN_TIMESTAMP]),
-            "storeTimestamp": lambda part: _times(part.numbers[:, STORE_TIMESTAMP]),
-            "timestamp": lambda part: _times(part.numbers[:, STORE_TIMESTAMP]),
-            "timestampType": lambda part: pa.array(
-                np.full(len(part.numbers), LOG_APPEND_TIME, dtype=np.int32)
+            "bornTimestamp": lambda part: _times(part.fields[:, row_kernel.BORN_TIMESTAMP]),
+            "storeTimestamp": lambda part: _times(part.numbers[:, layout.STORE_TIMESTAMP]),
+            "timestamp": lambda part: _times(part.numbers[:, layout.STORE_TIMESTAMP]),
+            "timestampType": lambda part: pa.repeat(LOG_APPEND_TIME, len(part.numbers)),
+            "bornHost": lambda part: self._hosts(part, row_kernel.BORN_HOST, MESSAGE_BORN_HOST_V6),
+            "storeHost": lambda part: self._hosts(
+                part, row_kernel.STORE_HOST, MESSAGE_STORE_HOST_V6
             ),
-            "bornHost": lambda part: self._hosts(part, BORN_HOST, MESSAGE_BORN_HOST_V6),
-            "storeHost": lambda part: self._hosts(part, STORE_HOST, MESSAGE_STORE_HOST_V6),
         }
         return makers[field.name]
 
@@ -287,7 +249,7 @@ class Rows:
         return self._spans(begins, ends, kind, ends > begins)[0]
 
     def _bodies(self, part: _Slice) -> pa.Array:
-        begins, ends = part.fields[:, BODY_BEGIN], part.fields[:, BODY_END]
+        begins, ends = part.fields[:, row_kernel.BODY_BEGIN], part.fields[:, row_kernel.BODY_END]
         if not part.bodies:
             return self._spans(begins, ends, pa.binary())[0]
         view = memoryview(self._walk.buffer)
@@ -300,8 +262,8 @@ class Rows:
     def _hosts(self, part: _Slice, place: int, flag: int) -> pa.Array:
         count = len(part.fields)
         offsets = np.empty(count + 1, dtype=np.int32)
-        out = np.empty(count * HOST_TEXT_MAX, dtype=np.uint8)
-        v6 = part.numbers[:, SYS_FLAG] & flag != 0
+        out = np.empty(count * row_kernel.HOST_TEXT_MAX, dtype=np.uint8)
+        v6 = part.numbers[:, layout.SYS_FLAG] & flag != 0
         row_kernel.format_hosts(self._walk.bytes, part.fields[:, place], v6, offsets, out)
         return _array(pa.string(), offsets, out[: offsets[-1]])
 
@@ -309,9 +271,11 @@ class Rows:
         offsets = np.empty(len(part.fields) + 1, dtype=np.int32)
         room = 56 * len(part.fields)
         if use_uniq:
-            room += int((part.fields[:, UNIQ_END] - part.fields[:, UNIQ_BEGIN]).sum())
+            room += int(
+                (part.fields[:, row_kernel.UNIQ_END] - part.fields[:, row_kernel.UNIQ_BEGIN]).sum()
+            )
         out = np.empty(room, dtype=np.uint8)
-        v6 = part.numbers[:, SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
+        v6 = part.numbers[:, layout.SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
         seen = row_kernel.format_ids(self._walk.bytes, part.fields, v6, use_uniq, offsets, out)
         array = _array(pa.string(), offsets, out[: offsets[-1]])
         return _readable(array) if seen & 0x80 else array
@@ -320,7 +284,9 @@ class Rows:
         """Return where each record's properties begin among all, and the places of all."""
         if self._pairs is None:
             numbers = part.numbers
-            pairs_max = int((numbers[:, PROPERTIES_BYTES] // PAIR_BYTES_MIN + 1).sum())
+            pairs_max = int(
+                (numbers[:, layout.PROPERTIES_BYTES] // row_kernel.PAIR_BYTES_MIN + 1).sum()
+            )
             ends = np.empty(len(numbers) + 1, dtype=np.int32)
             pairs = np.empty((pairs_max, 4), dtype=np.int64)
             rows = np.arange(len(numbers))
@@ -364,22 +330,24 @@ class Rows:
 
 _OF_BODIES: Final = frozenset(("body", "value"))
 _NUMBERS: Final[dict[str, tuple[int, Any]]] = {
-    "queueId": (QUEUE_ID, np.int32),
-    "partition": (QUEUE_ID, np.int32),
-    "queueOffset": (QUEUE_OFFSET, np.int64),
-    "offset": (QUEUE_OFFSET, np.int64),
-    "commitLogOffset": (PHYSICAL_OFFSET, np.int64),
-    "storeSize": (SIZE, np.int32),
-    "sysFlag": (SYS_FLAG, np.int32),
-    "preparedTransactionOffset": (PREPARED_OFFSET, np.int64),
+    "queueId": (layout.QUEUE_ID, np.int32),
+    "partition": (layout.QUEUE_ID, np.int32),
+    "queueOffset": (layout.QUEUE_OFFSET, np.int64),
+    "offset": (layout.QUEUE_OFFSET, np.int64),
+    "commitLogOffset": (layout.PHYSICAL_OFFSET, np.int64),
+    "storeSize": (layout.SIZE, np.int32),
+    "sysFlag": (layout.SYS_FLAG, np.int32),
+    "preparedTransactionOffset": (layout.PREPARED_OFFSET, np.int64),
 }
-_FIELDS: Final = {"flag": FLAG, "bodyCRC": BODY_CRC, "reconsumeTimes": RECONSUME_TIMES}
+_FIELDS: Final = {
+    "flag": row_kernel.FLAG,
+    "bodyCRC": row_kernel.BODY_CRC,
+    "reconsumeTimes": row_kernel.RECONSUME_TIMES,
+}
 _OF_NUMBERS: Final = frozenset(
     (*_NUMBERS, "topic", "brokerName", "storeTimestamp", "timestamp", "timestampType")
 )
 """Columns that the walk's numbers are enough for: `read_fields` is left out then."""
-
-assert RECORD == 0
 
 
 def _matcher(sql: str) -> Callable[[dict[str, str]], bool] | None:
@@ -391,15 +359,15 @@ def _matcher(sql: str) -> Callable[[dict[str, str]], bool] | None:
     return compile_filter(sql).matches
 
 
-def _inflated(buffer: bytearray, fields: Array) -> bytes | None:
+def _inflate(buffer: bytearray, fields: Array) -> bytes | None:
     """Return a compressed body as its producer sent it, None if it is none, or too much."""
-    inflate = zlib.decompressobj()
-    begin, end = int(fields[BODY_BEGIN]), int(fields[BODY_END])
+    stream = zlib.decompressobj()
+    begin, end = int(fields[row_kernel.BODY_BEGIN]), int(fields[row_kernel.BODY_END])
     try:
-        body = inflate.decompress(memoryview(buffer)[begin:end], INFLATED_BYTES_MAX)
+        body = stream.decompress(memoryview(buffer)[begin:end], INFLATED_BYTES_MAX)
     except zlib.error:
         return None
-    return body if inflate.eof else None
+    return body if stream.eof else None
 
 
 def _taken(columns: Array, rows: Array) -> Array:
@@ -427,11 +395,6 @@ def _readable(array: pa.Array) -> pa.Array:
             [None if x is None else x.decode("utf-8", "replace") for x in texts], pa.string()
         )
     return array
-
-
-def _repeated(text: str, count: int) -> pa.Array:
-    data = np.frombuffer(text.encode() * count, dtype=np.uint8)
-    return _array(pa.string(), np.arange(count + 1, dtype=np.int32) * len(text.encode()), data)
 
 
 def _times(values_ms: Array) -> pa.Array:

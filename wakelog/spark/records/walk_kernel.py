@@ -12,28 +12,14 @@ Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize (4.9.3).
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.record import HEAD_BYTES_V4
-from wakelog.storage.kernels.compilation import inlined, kernel, making
+from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
+from wakelog.storage.kernels import layout
+from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.integers import Array, Int
-from wakelog.storage.kernels.layout import (
-    GROUP,
-    NO_GROUP,
-    NUMBER_FIELDS,
-    PARTS_COUNT,
-    PHYSICAL_OFFSET,
-    PROPERTIES_BEGIN,
-    PROPERTIES_BYTES,
-    QUEUE_OFFSET,
-    SIZE,
-    SYS_FLAG,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
-)
 from wakelog.storage.kernels.record_kernel import (
     copy_numbers,
     group_of,
@@ -42,32 +28,9 @@ from wakelog.storage.kernels.record_kernel import (
 )
 from wakelog.storage.kernels.text_kernel import java_hash
 
-_TRANSACTION: Final = 12  # mask of sys_flag; consumers see 0, none, and 8, committed
 
-
-@making
+@kernel
 def walk_records(
-    buffer: Array,
-    begin: Int,
-    end: Int,
-    physical_offset: Int,
-    numbers: Array,
-    table: Array,
-    firsts: Array,
-    takes_groups: bool,
-) -> tuple[Int, Int]:
-    """Walk sound records; return how many, and where the walk stopped.
-
-    numbers: int64[records_max, NUMBER_FIELDS]; TAGS_CODE and REFINE are not filled.
-    table, firsts: see `record_kernel.group_of`.
-    takes_groups: fill in the records' queues.
-    """
-    parts = np.zeros(PARTS_COUNT, dtype=np.int64)
-    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, takes_groups)
-
-
-@inlined
-def _walk(
     buffer: Array,
     begin: Int,
     end: Int,
@@ -78,6 +41,13 @@ def _walk(
     parts: Array,
     takes_groups: bool,
 ) -> tuple[Int, Int]:
+    """Walk sound records; return how many, and where the walk stopped.
+
+    numbers: int64[records_max, NUMBER_FIELDS]; TAGS_CODE and REFINE are not filled.
+    table, firsts: see `record_kernel.group_of`.
+    parts: int64[PARTS_COUNT], room for the walk itself.
+    takes_groups: fill in the records' queues.
+    """
     row = 0
     at = begin
     while at < end and row < numbers.shape[0]:
@@ -112,10 +82,10 @@ def keep_records(
     Returns: the first record without room, and the new ends of `kept` and `numbers`.
     """
     for number in range(begin, end):
-        head_bytes = HEAD_BYTES_V4 + hosts_extra_bytes(found[number, SYS_FLAG])
-        tail_begin = found[number, TOPIC_BEGIN] - 1
-        record_end = found[number, PROPERTIES_BEGIN] + found[number, PROPERTIES_BYTES]
-        record_begin = record_end - found[number, SIZE]
+        head_bytes = HEAD_BYTES_V4 + hosts_extra_bytes(found[number, layout.SYS_FLAG])
+        tail_begin = found[number, layout.TOPIC_BEGIN] - 1
+        record_end = found[number, layout.PROPERTIES_BEGIN] + found[number, layout.PROPERTIES_BYTES]
+        record_begin = record_end - found[number, layout.SIZE]
         tail_bytes = record_end - tail_begin
         if row == numbers.shape[0] or kept_end + head_bytes + tail_bytes > len(kept):
             return number, kept_end, row
@@ -124,10 +94,10 @@ def keep_records(
         kept_end += head_bytes
         for at in range(tail_bytes):
             kept[np.uintp(kept_end + at)] = window[np.uintp(tail_begin + at)]
-        for field in range(NUMBER_FIELDS):
+        for field in range(layout.NUMBER_FIELDS):
             numbers[row, field] = found[number, field]
-        numbers[row, TOPIC_BEGIN] += kept_end - tail_begin
-        numbers[row, PROPERTIES_BEGIN] += kept_end - tail_begin
+        numbers[row, layout.TOPIC_BEGIN] += kept_end - tail_begin
+        numbers[row, layout.PROPERTIES_BEGIN] += kept_end - tail_begin
         kept_end += tail_bytes
         _take_group(kept, numbers, row, table, firsts)
         row += 1
@@ -137,13 +107,12 @@ def keep_records(
 @inlined
 def _take_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> None:
     """Fill in the queue of a record that consumers see."""
-    transaction = numbers[row, SYS_FLAG] & _TRANSACTION
-    numbers[row, GROUP] = NO_GROUP
-    if transaction == 0 or transaction == 8:
-        begin = numbers[row, TOPIC_BEGIN]
-        value, _ = java_hash(buffer, begin, begin + numbers[row, TOPIC_BYTES], 0)
+    numbers[row, layout.GROUP] = layout.NO_GROUP
+    if not numbers[row, layout.SYS_FLAG] & TRANSACTION_PREPARED:  # nor rolled back
+        begin = numbers[row, layout.TOPIC_BEGIN]
+        value, _ = java_hash(buffer, begin, begin + numbers[row, layout.TOPIC_BYTES], 0)
         group, _ = group_of(buffer, numbers, row, value, table, firsts, buffer, firsts, -1)
-        numbers[row, GROUP] = group
+        numbers[row, layout.GROUP] = group
 
 
 @kernel
@@ -154,10 +123,10 @@ def wanted_records(numbers: Array, count: Int, limits: Array, rows: Array) -> In
     """
     kept = 0
     for row in range(count):
-        group = numbers[row, GROUP]
+        group = numbers[row, layout.GROUP]
         if group < 0:
             continue
-        offset, place = numbers[row, QUEUE_OFFSET], numbers[row, PHYSICAL_OFFSET]
+        offset, place = numbers[row, layout.QUEUE_OFFSET], numbers[row, layout.PHYSICAL_OFFSET]
         if offset < limits[group, 0] or place < limits[group, 2] or place >= limits[group, 3]:
             continue
         if offset >= limits[group, 1] and limits[group, 1] != LONG_MAX:

@@ -10,11 +10,10 @@ Source: org.apache.rocketmq.common.message.MessageDecoder#decodes (4.9.3).
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from wakelog.protocol.record import PHYSICAL_OFFSET_OFFSET
+from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 from wakelog.storage.kernels.compilation import making
 from wakelog.storage.kernels.integers import Array, Int, i64_at, same_bytes
 from wakelog.storage.kernels.layout import (
@@ -27,8 +26,6 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BYTES,
 )
 from wakelog.storage.kernels.record_kernel import copy_numbers, sound_size
-
-_TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
 
 
 @making
@@ -48,9 +45,8 @@ def scan_pulled(buffer: Array, topic: Array, queue_id: Int, numbers: Array) -> t
             break
         copy_numbers(buffer, at, size, parts, numbers, row)
         numbers[row, GROUP] = NO_GROUP
-        transaction = numbers[row, SYS_FLAG] & _TRANSACTION
         same = numbers[row, QUEUE_ID] == queue_id and numbers[row, TOPIC_BYTES] == len(topic)
-        same = same and (transaction == 0 or transaction == 8)
+        same = same and not numbers[row, SYS_FLAG] & TRANSACTION_PREPARED  # nor rolled back
         if same and same_bytes(topic, 0, buffer, numbers[row, TOPIC_BEGIN], len(topic)):
             numbers[row, GROUP] = 0
         row += 1
