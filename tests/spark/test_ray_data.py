@@ -21,7 +21,6 @@ from wakelog.spark.errors import DataLost, OptionError
 from wakelog.spark.ray_data import (
     LogReads,
     RayDataMissing,
-    prepare_read,
     read_tables,
     read_wakelog,
 )
@@ -80,34 +79,34 @@ RANGES: dict[str, tuple[dict[str, Any], list[int]]] = {
 @pytest.mark.parametrize("name", RANGES)
 def test_what_is_read(name: str, folder: str) -> None:
     arguments, expected = RANGES[name]
-    assert bodies(prepare_read("T", store_path=folder, **arguments)) == expected
+    assert bodies(LogReads("T", store_path=folder, **arguments)) == expected
 
 
 def test_a_path_may_be_one_of_pathlib(folder: str) -> None:
-    assert bodies(prepare_read("T", store_path=Path(folder))) == ALL
+    assert bodies(LogReads("T", store_path=Path(folder))) == ALL
 
 
 def test_tasks_are_as_many_as_ray_asks_for_and_give_each_message_once(folder: str) -> None:
-    reads = prepare_read(["T"], store_path=folder)
+    reads = LogReads(["T"], store_path=folder)
     assert len(reads.plan(6)) >= 6
     assert bodies(reads, 6) == ALL
 
 
 def test_a_log_that_grows_is_one_table_for_all_calls(log: LogBytes, tmp_path: Path) -> None:
     folder = str(write_segments(tmp_path / "log", log))
-    reads = prepare_read("T", store_path=folder)
+    reads = LogReads("T", store_path=folder)
     reads.plan()
     log.add(body=b"99")
     write_segments(tmp_path / "log", log)
     assert bodies(reads, 3) == ALL
     assert bodies(pickle.loads(pickle.dumps(reads))) == ALL
-    assert bodies(prepare_read("T", store_path=folder)) == [*ALL, 99]
+    assert bodies(LogReads("T", store_path=folder)) == [*ALL, 99]
 
 
 def test_snapshots_of_brokers_are_read_to_the_byte(log: LogBytes, tmp_path: Path) -> None:
     root = write_store(tmp_path / "store", log)
     snapshot = snapshot_of(root, log.offsets[3], log.offsets[5])
-    reads = prepare_read("T", snapshots=[snapshot])
+    reads = LogReads("T", snapshots=[snapshot])
     assert bodies(reads) == [3, 4]
     [planned] = reads.plan()
     Path(snapshot["segments"][0]["path"]).unlink()
@@ -116,11 +115,11 @@ def test_snapshots_of_brokers_are_read_to_the_byte(log: LogBytes, tmp_path: Path
 
 
 def test_columns_are_those_of_the_spark_table(folder: str) -> None:
-    assert prepare_read("T", store_path=folder).schema() == MESSAGES
-    kafka = prepare_read("T", store_path=folder, options={"schemaMode": "kafka"})
+    assert LogReads("T", store_path=folder).schema() == MESSAGES
+    kafka = LogReads("T", store_path=folder, options={"schemaMode": "kafka"})
     assert kafka.schema() == KAFKA
     assert kafka.schema([]).names == ["partition"]
-    chosen = prepare_read("T", store_path=folder, options={"columns": "body,topic"})
+    chosen = LogReads("T", store_path=folder, options={"columns": "body,topic"})
     assert chosen.schema().names == ["body", "topic"]
     assert chosen.schema(["topic"]).names == ["topic"]
 
@@ -159,7 +158,7 @@ def test_what_cannot_be_read(name: str, folder: str) -> None:
     arguments, message = WRONG[name]
     store_path = None if name in ("no place", "over the wire") else folder
     with pytest.raises((OptionError, ValueError), match=message):
-        prepare_read("T", store_path=store_path, **arguments)
+        LogReads("T", store_path=store_path, **arguments)
 
 
 def test_a_dataset_is_read_once(folder: str) -> None:
@@ -176,5 +175,5 @@ def test_without_ray_data_the_error_says_what_to_install(
 
 
 def test_the_size_of_a_task_is_what_it_reads(log: LogBytes, folder: str) -> None:
-    tasks = prepare_read("T", store_path=folder).plan(2)
+    tasks = LogReads("T", store_path=folder).plan(2)
     assert sum(map(ray_data._size_bytes, tasks)) == log.end

@@ -76,7 +76,7 @@ def read_wakelog(
         raise RayDataMissing(
             f"Ray Data cannot be imported ({error}): pip install 'wakelog[ray-data]'"
         ) from error
-    reads = prepare_read(
+    reads = LogReads(
         topics,
         store_path=store_path,
         snapshots=snapshots,
@@ -90,58 +90,49 @@ def read_wakelog(
     return dataset
 
 
-def prepare_read(
-    topics: str | Sequence[str],
-    *,
-    store_path: str | os.PathLike[str] | None = None,
-    snapshots: Sequence[Any] = (),
-    start_offset: int | datetime | str | QueueOffsets = "earliest",
-    end_offset: int | datetime | str | QueueOffsets = "latest",
-    options: Mapping[str, str] | None = None,
-) -> LogReads:
-    """Check the arguments of `read_wakelog`, and return the read.
-
-    Raises: SourceError, ValueError.
-    """
-    for name, offset, word in (
-        ("start_offset", start_offset, LATEST),
-        ("end_offset", end_offset, EARLIEST),
-    ):
-        _check_offsets(name, offset)
-        if offset == word:
-            raise ValueError(f"{name} cannot be {word!r}: nothing would be read")
-    given: dict[str, str] = dict(options or {})
-    of_topics = [word for word in given if word.lower() in _TOPIC_OPTIONS]
-    if of_topics:
-        raise OptionError(f"option {of_topics[0]} is for Spark: topics are the first argument")
-    given["topic"] = topics if isinstance(topics, str) else ",".join(topics)
-    if snapshots:
-        given["snapshot"] = snapshot_text(*snapshots)
-    if store_path is not None:
-        given["storePath"] = os.fspath(store_path)
-    read = read_options(given)
-    check_use(given, stream=False)
-    if isinstance(start_offset, datetime):
-        # A time later than all messages reads nothing.
-        read = read._replace(by_timestamp_strategy=LATEST)
-    if (begin := _position(start_offset)) is not None:
-        read = read._replace(begin=begin)
-    if (end := _position(end_offset)) is not None:
-        read = read._replace(end=end)
-    return LogReads(read, _bounds(start_offset, end_offset))
-
-
 class LogReads:
     """One read: its options and its tasks. It does not use Ray, and can be pickled."""
 
-    def __init__(self, options: ReadOptions, bounds: Bounds = EVERYTHING) -> None:
-        """Keep the options. bounds: of every queue. Raises: OptionError."""
-        if options.table != "messages":
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        *,
+        store_path: str | os.PathLike[str] | None = None,
+        snapshots: Sequence[Any] = (),
+        start_offset: int | datetime | str | QueueOffsets = EARLIEST,
+        end_offset: int | datetime | str | QueueOffsets = LATEST,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Check the arguments of `read_wakelog`. Raises: SourceError, ValueError."""
+        for name, offset, word in (
+            ("start_offset", start_offset, LATEST),
+            ("end_offset", end_offset, EARLIEST),
+        ):
+            _check_offsets(name, offset)
+            if offset == word:
+                raise ValueError(f"{name} cannot be {word!r}: nothing would be read")
+        given: dict[str, str] = dict(options or {})
+        of_topics = [word for word in given if word.lower() in _TOPIC_OPTIONS]
+        if of_topics:
+            raise OptionError(f"option {of_topics[0]} is for Spark: topics are the first argument")
+        given["topic"] = topics if isinstance(topics, str) else ",".join(topics)
+        if snapshots:
+            given["snapshot"] = snapshot_text(*snapshots)
+        if store_path is not None:
+            given["storePath"] = os.fspath(store_path)
+        read = read_options(given)
+        check_use(given, stream=False)
+        if read.table != "messages":
             raise OptionError("option table is for Spark: a Dataset has messages")
-        if options.remote is not None:
+        if read.remote is not None:
             raise OptionError("a Dataset is read from files: give store_path or snapshots")
-        self.options = options
-        self._bounds = bounds
+        if isinstance(start_offset, datetime):
+            # A time later than all messages reads nothing.
+            read = read._replace(by_timestamp_strategy=LATEST)
+        self.options = read._replace(
+            begin=_position(start_offset) or read.begin, end=_position(end_offset) or read.end
+        )
+        self._bounds = _bounds(start_offset, end_offset)
         self._scope: tuple[Selection, dict[str, tuple[int, int]]] | None = None
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

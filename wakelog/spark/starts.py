@@ -16,7 +16,7 @@ Invariants: the same stores and options give the same bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from wakelog.spark.bounds import EVERYTHING, Bounds, QueueKey, Selection
 from wakelog.spark.columns import nearest
@@ -27,13 +27,14 @@ from wakelog.spark.store_view import QueueRange, StoreView
 
 Views = Mapping[str, StoreView]
 """By broker name."""
+Key = TypeVar("Key")
 
 
 class _Resolved(NamedTuple):
     """Bounds of brokers and of single queues."""
 
-    brokers: Mapping[str, Bounds]
-    queues: Mapping[QueueKey, Bounds]
+    brokers: Mapping[str, Bounds] = {}
+    queues: Mapping[QueueKey, Bounds] = {}
 
 
 def select(options: ReadOptions, views: Sequence[StoreView], *, stream: bool = False) -> Selection:
@@ -41,16 +42,16 @@ def select(options: ReadOptions, views: Sequence[StoreView], *, stream: bool = F
     by_name = {view.store.broker: view for view in views}
     _check_topics(options, views)
     begins = _begins(options, by_name, default=LATEST if stream else EARLIEST)
-    ends = _Resolved({}, {}) if stream else _ends(options, by_name)
-    brokers = {
-        name: begins.brokers.get(name, EVERYTHING).within(ends.brokers.get(name, EVERYTHING))
-        for name in by_name
-    }
-    queues = {
-        key: begins.queues.get(key, EVERYTHING).within(ends.queues.get(key, EVERYTHING))
-        for key in {**begins.queues, **ends.queues}
-    }
+    ends = _Resolved() if stream else _ends(options, by_name)
+    brokers = _common(begins.brokers, ends.brokers)
+    queues = _common(begins.queues, ends.queues)
     return Selection(options.topics, brokers, queues, tags=options.tags, sql=options.sql)
+
+
+def _common(one: Mapping[Key, Bounds], other: Mapping[Key, Bounds]) -> dict[Key, Bounds]:
+    return {
+        key: one.get(key, EVERYTHING).within(other.get(key, EVERYTHING)) for key in {**one, **other}
+    }
 
 
 def read_bounds(selection: Selection, view: StoreView) -> tuple[int, int]:
@@ -112,10 +113,10 @@ def _begins(options: ReadOptions, views: Views, *, default: str) -> _Resolved:
     if position.time_ms is not None or position.times_ms:
         return _time_bounds(options, views, position, "physical_begin")
     if position.offsets:
-        return _Resolved({}, _offset_begins(options, views))
+        return _Resolved(queues=_offset_begins(options, views))
     if (position.word or default) == EARLIEST:
-        return _Resolved({}, {})
-    return _Resolved({name: Bounds(physical_begin=view.end) for name, view in views.items()}, {})
+        return _Resolved()
+    return _Resolved({name: Bounds(physical_begin=view.end) for name, view in views.items()})
 
 
 def _ends(options: ReadOptions, views: Views) -> _Resolved:
@@ -127,7 +128,7 @@ def _ends(options: ReadOptions, views: Views) -> _Resolved:
         if offset != LATEST_OFFSET:
             _check_there(options, views, key, offset, ending=True)
             queues[key] = Bounds(queue_end=offset)
-    return _Resolved({}, queues)
+    return _Resolved(queues=queues)
 
 
 def _time_bounds(options: ReadOptions, views: Views, position: Position, field: str) -> _Resolved:
@@ -146,9 +147,9 @@ def _time_bounds(options: ReadOptions, views: Views, position: Position, field: 
 
     if position.time_ms is not None:
         time_ms = position.time_ms
-        return _Resolved({name: bounds(name, time_ms) for name in views}, {})
+        return _Resolved({name: bounds(name, time_ms) for name in views})
     named = each_queue(position.times_ms, options.topics, views, "store")
-    return _Resolved({}, {key: bounds(key[0], time_ms) for key, time_ms in named})
+    return _Resolved(queues={key: bounds(key[0], time_ms) for key, time_ms in named})
 
 
 def _offset_begins(options: ReadOptions, views: Views) -> dict[QueueKey, Bounds]:
@@ -173,7 +174,7 @@ def _group_begins(options: ReadOptions, views: Views) -> _Resolved:
                 queues[key] = Bounds(queue_begin=offset)
     if not queues:
         raise OptionError(f"group {group!r} has committed no offset of these topics")
-    return _Resolved({}, queues)
+    return _Resolved(queues=queues)
 
 
 def _check_there(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
@@ -31,6 +31,7 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.log_end import has_tail, tail_of
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import Query
+from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.records.wanted import Wanted
 from wakelog.spark.starts import read_bounds
 from wakelog.spark.store_view import StoreView
@@ -141,11 +142,13 @@ class LogStreamReader(TriggeredStream):
             )
 
     def _limited(self, backlog: _Backlog, ends: Places) -> Places:
-        if self._options.offsets_per_trigger_max is not None:
-            ends = backlog.ends_after_rows(self._options.offsets_per_trigger_max)
-        if self._options.bytes_per_trigger_max is not None:
-            by_bytes = backlog.ends_after_bytes(self._options.bytes_per_trigger_max)
-            ends = {name: min(end, by_bytes[name]) for name, end in ends.items()}
+        for total, end_after in (
+            (self._options.offsets_per_trigger_max, backlog.end_after_rows),
+            (self._options.bytes_per_trigger_max, backlog.end_after_bytes),
+        ):
+            if total is not None:
+                limits = {view.store.broker: end_after(view, total) for view in backlog.views}
+                ends = {name: min(end, limits[name]) for name, end in ends.items()}
         return ends
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
@@ -165,72 +168,59 @@ class LogStreamReader(TriggeredStream):
         return read_messages(self._options, self._schema, partition.value)
 
 
-class _Backlog:
+class _Backlog(NamedTuple):
     """The records that wait in each log, between two places."""
 
-    def __init__(
-        self, views: Sequence[StoreView], selection: Selection, begins: Places, ends: Places
-    ) -> None:
-        self._views = views
-        self._selection = selection
-        self._begins = begins
-        self._ends = ends
-        self._bytes = {name: end - begins[name] for name, end in ends.items()}
+    views: Sequence[StoreView]
+    selection: Selection
+    begins: Places
+    ends: Places
 
     def has_messages(self, rows_min: int) -> bool:
         """Return whether at least so many wanted records wait."""
         count = 0
-        for view in self._views:
-            name = view.store.broker
-            wanted = Wanted(self._selection, name)
-            for walk in view.walk_records(self._begins[name], self._ends[name]):
+        for view in self.views:
+            wanted = Wanted(self.selection, view.store.broker)
+            for walk in self._walk(view):
                 count += len(wanted.rows(walk))
                 if count >= rows_min:
                     return True
         return False
 
-    def ends_after_rows(self, rows_max: int) -> Places:
-        """Return the end of each log's share of so many wanted records."""
-        return {
-            view.store.broker: self._end_after_rows(view, self._share(view, rows_max))
-            for view in self._views
-        }
-
-    def ends_after_bytes(self, bytes_max: int) -> Places:
-        """Return the end of each log's share of so many bytes: at least one record."""
-        return {
-            view.store.broker: self._end_after_bytes(view, self._share(view, bytes_max))
-            for view in self._views
-        }
-
-    def _share(self, view: StoreView, total: int) -> int:
-        waiting = sum(self._bytes.values())
-        return max(1, total * self._bytes[view.store.broker] // max(waiting, 1))
-
-    def _end_after_rows(self, view: StoreView, rows_max: int) -> int:
-        name = view.store.broker
-        wanted, left = Wanted(self._selection, name), rows_max
-        for walk in view.walk_records(self._begins[name], self._ends[name]):
+    def end_after_rows(self, view: StoreView, total: int) -> int:
+        """Return the end of a log's share of so many wanted records."""
+        left = self._share(view, total)
+        wanted = Wanted(self.selection, view.store.broker)
+        for walk in self._walk(view):
             rows = wanted.rows(walk)
             if len(rows) > left:
                 return int(walk.numbers[rows[left], PHYSICAL_OFFSET])
             left -= len(rows)
-        return self._ends[name]
+        return self.ends[view.store.broker]
 
-    def _end_after_bytes(self, view: StoreView, bytes_max: int) -> int:
-        name = view.store.broker
-        begin, end = self._begins[name], self._ends[name]
-        if end - begin <= bytes_max:
+    def end_after_bytes(self, view: StoreView, total: int) -> int:
+        """Return the end of a log's share of so many bytes: at least one record."""
+        share = self._share(view, total)
+        begin, end = self.begins[view.store.broker], self.ends[view.store.broker]
+        if end - begin <= share:
             return end
-        for walk in view.walk_records(begin, end):
+        for walk in self._walk(view):
             numbers = walk.numbers[: walk.count]
             ends = numbers[:, PHYSICAL_OFFSET] + numbers[:, SIZE]
-            over = ends > begin + bytes_max
+            over = ends > begin + share
             if over.any():
                 first = int(over.argmax())
                 place = int(numbers[first, PHYSICAL_OFFSET])
                 return place if place > begin else int(ends[first])
         return end
+
+    def _walk(self, view: StoreView) -> Iterator[RecordWalk]:
+        name = view.store.broker
+        return view.walk_records(self.begins[name], self.ends[name])
+
+    def _share(self, view: StoreView, total: int) -> int:
+        waiting = {name: end - self.begins[name] for name, end in self.ends.items()}
+        return max(1, total * waiting[view.store.broker] // max(sum(waiting.values()), 1))
 
 
 _BEGINS: Final = {"offsets": "queue_begin", "places": "physical_begin"}
