@@ -9,7 +9,7 @@ import pytest
 from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
-from wakelog.audit.body_check import DAMAGED_BODIES_KEPT_MAX, BodyCheck, DamagedBody
+from wakelog.audit.body_check import DAMAGED_BODIES_KEPT_MAX, BodyCheck
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
@@ -41,7 +41,9 @@ def test_a_changed_body(hosts: dict[str, Any], kernels: Kernels | None) -> None:
     assert checked(log, kernels).damaged == []
     log.damage(log.data.index(b"changed"), b"C")
     check = checked(log, kernels)
-    assert check.damaged == [DamagedBody(at, "T", 3, 7, log.end - at)]
+    [found] = check.damaged
+    assert (found.physical_offset, found.physical_offset_end) == (at, log.end)
+    assert (found.topic, found.queue_id, found.queue_offset) == ("T", 3, 7)
     assert check.statistics() == {"damaged_count": 1}
 
 

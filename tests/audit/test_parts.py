@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.audit.logs import derived_files, random_log
-from tests.dispatchers.stores import NOW_MS, dispatch_config
+from tests.dispatchers.stores import dispatch_config
 from tests.dispatchers.workers import InTurn
 from tests.fakes.records import LogBytes, properties
 from wakelog.audit.parts import ScanJob, part_loader, scan_segment
-from wakelog.audit.rebuild import LogReport, Rebuild
+from wakelog.audit.rebuild import LogReport, Rebuild, run_rebuild
 from wakelog.audit.stretches import FillStretch
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -46,11 +46,7 @@ def rebuilt(
     made = Rebuild(
         FileSystem(), config, str(target), kernels=lambda: kernels, worker=worker, load=load
     )
-    while made.step(NOW_MS):
-        pass
-    report = made.finish()
-    made.close()
-    return report, derived_files(target)
+    return run_rebuild(made), derived_files(target)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -6,16 +6,13 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.audit.queue_compare import (
-    Extensions,
-    QueueDifference,
-    Span,
-    compare_queue,
-)
+from wakelog.audit.findings import Finding, Severity
+from wakelog.audit.queue_compare import Extensions, Span, compare_queue
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.entries import ENTRY, PADDING_ENTRY
 
+KEY = ("T", 3)
 FILE_BYTES = 5 * ENTRY.size
 LOG = Span(100, 1000)
 NONE = bytes(ENTRY.size)
@@ -28,7 +25,14 @@ def entry(physical_offset: int, size: int = 10, tags_code: int = 7) -> bytes:
 A, B, C = entry(100), entry(200), entry(300)
 
 
-def differences(found: list[bytes], expected: list[bytes]) -> list[QueueDifference]:
+def difference(queue_offset: int, count: int, physical_offset: int, reason: str) -> Finding:
+    place = "consumequeue/T/3"
+    return Finding(
+        Severity.DAMAGE, "queue", place, reason, physical_offset, "T", 3, queue_offset, count
+    )
+
+
+def differences(found: list[bytes], expected: list[bytes]) -> list[Finding]:
     fs = MemoryFileSystem()
     for directory, entries in (("/found", found), ("/expected", expected)):
         fs.make_directories(directory)
@@ -36,8 +40,7 @@ def differences(found: list[bytes], expected: list[bytes]) -> list[QueueDifferen
         for start in range(0, len(data), FILE_BYTES):
             piece = data[start : start + FILE_BYTES].ljust(FILE_BYTES, b"\0")
             write_file(fs, f"{directory}/{start:020d}", piece)
-    results = compare_queue(fs, "/found", "/expected", FILE_BYTES, LOG)
-    return [result for result in results if not isinstance(result, int)]
+    return compare_queue(fs, KEY, "/found", "/expected", FILE_BYTES, LOG).findings
 
 
 class Trimmed(MemoryFileSystem):
@@ -56,41 +59,29 @@ def test_a_file_that_is_removed_meanwhile_has_no_entries() -> None:
     for directory in ("/found", "/expected"):
         fs.make_directories(directory)
         write_file(fs, f"{directory}/{0:020d}", (A + B).ljust(FILE_BYTES, b"\0"))
-    results = list(compare_queue(fs, "/found", "/expected", FILE_BYTES, LOG))
-    assert results == [0, QueueDifference(0, 2, 100, "no entry")]
+    result = compare_queue(fs, KEY, "/found", "/expected", FILE_BYTES, LOG)
+    assert result == (0, [difference(0, 2, 100, "no entry")])
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "difference"),
+    ("found", "expected", "wanted"),
     [
-        ([A, NONE, NONE], [A, B, C], QueueDifference(1, 2, 200, "no entry")),
-        ([], [A], QueueDifference(0, 1, 100, "no entry")),
-        ([A, B], [A], QueueDifference(1, 1, 200, "entries of no record")),
-        (
-            [A, entry(1000)],
-            [A],
-            QueueDifference(1, 1, 1000, "entries of records after the log's end"),
-        ),
-        ([A, B], [A, C], QueueDifference(1, 1, 300, "another entry than the record's")),
-        (
-            [entry(100, tags_code=8)],
-            [A],
-            QueueDifference(0, 1, 100, "another entry than the record's"),
-        ),
-        (
-            [entry(100, size=11)],
-            [A],
-            QueueDifference(0, 1, 100, "another entry than the record's"),
-        ),
+        ([A, NONE, NONE], [A, B, C], (1, 2, 200, "no entry")),
+        ([], [A], (0, 1, 100, "no entry")),
+        ([A, B], [A], (1, 1, 200, "entries of no record")),
+        ([A, entry(1000)], [A], (1, 1, 1000, "entries of records after the log's end")),
+        ([A, B], [A, C], (1, 1, 300, "another entry than the record's")),
+        ([entry(100, tags_code=8)], [A], (0, 1, 100, "another entry than the record's")),
+        ([entry(100, size=11)], [A], (0, 1, 100, "another entry than the record's")),
         # A place where the log has a record is no place of one that it has no more.
-        ([entry(10)], [A], QueueDifference(0, 1, 100, "another entry than the record's")),
-        ([A] * 6, [A] * 5, QueueDifference(5, 1, 100, "entries of no record")),
+        ([entry(10)], [A], (0, 1, 100, "another entry than the record's")),
+        ([A] * 6, [A] * 5, (5, 1, 100, "entries of no record")),
     ],
 )
 def test_a_difference(
-    found: list[bytes], expected: list[bytes], difference: QueueDifference
+    found: list[bytes], expected: list[bytes], wanted: tuple[int, int, int, str]
 ) -> None:
-    assert differences(found, expected) == [difference]
+    assert differences(found, expected) == [difference(*wanted)]
 
 
 @pytest.mark.parametrize(
@@ -155,14 +146,13 @@ def test_what_an_entry_points_to(
         data = entry(100, tags_code=tags_code) + entry(50, tags_code=tags_code)
         write_file(fs, f"/{side}/{0:020d}", data.ljust(FILE_BYTES, b"\0"))
         sides.append(writer)
-    results = compare_queue(fs, "/found", "/expected", FILE_BYTES, LOG, Extensions(*sides))
-    differences = [result for result in results if not isinstance(result, int)]
-    assert differences == ([] if reason is None else [QueueDifference(0, 1, 100, reason)])
+    units = Extensions(*sides)
+    result = compare_queue(fs, KEY, "/found", "/expected", FILE_BYTES, LOG, units)
+    assert result.findings == ([] if reason is None else [difference(0, 1, 100, reason)])
 
 
 def test_entries_are_counted_by_file() -> None:
     fs = MemoryFileSystem()
     fs.make_directories("/found")
     write_file(fs, "/found/" + "0" * 20, (A + B).ljust(FILE_BYTES, b"\0"))
-    results = compare_queue(fs, "/found", "/found", FILE_BYTES, LOG)
-    assert list(results) == [2]
+    assert compare_queue(fs, KEY, "/found", "/found", FILE_BYTES, LOG) == (2, [])

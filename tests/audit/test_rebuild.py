@@ -6,12 +6,12 @@ from zlib import crc32
 
 import pytest
 
-from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
+from tests.dispatchers.stores import dispatch_config, queue_entries
 from tests.dispatchers.workers import InTurn
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
-from wakelog.audit.rebuild import LogReport, Rebuild
+from wakelog.audit.rebuild import LogReport, Rebuild, run_rebuild
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.paths import offset_name
 
@@ -29,10 +29,7 @@ def rebuilt(
     made = Rebuild(
         fs, CONFIG, "/new", kernels=lambda: workers, worker=InTurn() if workers else None
     )
-    while made.step(NOW_MS):
-        pass
-    report = made.finish()
-    made.close()
+    report = run_rebuild(made)
     assert fs.descriptor_count == 0
     return fs, report, made
 
@@ -61,8 +58,8 @@ def test_workers_make_the_same_queues_and_index(compiled: Kernels) -> None:
     fs, report, by_workers = rebuilt(log, workers=compiled)
     assert report == expected
     assert queue_entries(fs, made.config, "T") == queue_entries(alone, made.config, "T")
-    [index] = fs.list_directory("/new/index")
-    assert read_file(fs, f"/new/index/{index}") == read_file(alone, f"/new/index/{index}")
+    [index], [other] = fs.list_directory("/new/index"), alone.list_directory("/new/index")
+    assert read_file(fs, f"/new/index/{index}") == read_file(alone, f"/new/index/{other}")
     assert by_workers.crc(b"any bytes") == made.crc(b"any bytes") == crc32(b"any bytes")
 
 
@@ -98,7 +95,9 @@ def test_a_damaged_body_is_named() -> None:
     log.damage(log.offsets[2] + 100, b"y")
     _, report, _ = rebuilt(log)
     assert report.damaged_bodies_count == 1
-    assert report.damaged_bodies == ((log.offsets[2], "T", 0, 2, log.end - log.offsets[2]),)
+    [body] = report.damaged_bodies
+    assert (body.physical_offset, body.physical_offset_end) == (log.offsets[2], log.end)
+    assert (body.topic, body.queue_id, body.queue_offset) == ("T", 0, 2)
 
 
 @pytest.mark.parametrize("in_bulk", [False, True])
@@ -126,10 +125,7 @@ def test_missing_segments_are_passed_over_at_once_and_reported_apart(
         return listing(path)
 
     fs.list_directory = count_listings  # type: ignore[method-assign]
-    while made.step(NOW_MS):
-        pass
-    report = made.finish()
-    made.close()
+    report = run_rebuild(made)
     missing = ((2 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), (5 * SEGMENT_BYTES, 6 * SEGMENT_BYTES))
     assert report.missing == missing and refreshes_count <= 2
     assert [stretch.begin for stretch in report.bad_stretches] == [log.offsets[1]]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.golden_stores import open_golden
-from wakelog.audit.rebuild import LogReport, Rebuild
+from wakelog.audit.rebuild import Rebuild
 from wakelog.audit.verify import VerifyReport, verify_store
 from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
@@ -48,12 +48,6 @@ CRASHED = (
 )
 
 
-def run(made: Rebuild) -> LogReport:
-    while made.step(NOW_MS):
-        pass
-    return made.finish()
-
-
 def verified(name: str, archive: str, tmp_path: Path, *, is_live: bool = False) -> VerifyReport:
     store, _ = open_golden(name, tmp_path, archive=archive)
     return verify_golden(name, store, tmp_path, is_live=is_live)
@@ -74,9 +68,7 @@ def verify_golden(
     target = tmp_path / "rebuilt"
     target.mkdir(parents=True)
     before = contents(store)
-    report = verify_store(
-        fs, config, lambda: Rebuild(fs, config, str(target)), run, is_live=is_live
-    )
+    report = verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), is_live=is_live)
     assert contents(store) == before
     return report
 

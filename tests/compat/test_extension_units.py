@@ -16,7 +16,7 @@ from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.store_reading import AGELESS
 from tests.filter.bits import bitmap_of
 from tests.golden_stores import open_golden
-from wakelog.audit.rebuild import Rebuild
+from wakelog.audit.rebuild import Rebuild, run_rebuild
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.filter_table import stored_filters
 from wakelog.storage.config import StoreConfig
@@ -179,11 +179,8 @@ def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     config = read_settings(StoreConfig, {**SETTINGS, "storePathRootDir": str(store)})
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
     assert table is not None and len(table) == 3
-    rebuild = Rebuild(FileSystem(), config, str(tmp_path / "ours"), filters=lambda: table)
-    while rebuild.step(0):
-        pass
-    rebuild.finish()
-    rebuild.close()
+    target = str(tmp_path / "ours")
+    run_rebuild(Rebuild(FileSystem(), config, target, filters=lambda: table))
     with owned(OWNERS["real"], tmp_path / "real", store) as (cluster, driver):
         end = {"topic": "FilterTopic", "queueId": 3, "broker": cluster.broker_name}
         wait_until(lambda: driver("maxOffset", **end) == 90, what="dispatched")

@@ -22,7 +22,7 @@ from tests.actors.client import Client
 from tests.actors.load import QUEUES_COUNT, doubled_count, pull_all
 from tests.compat.clusters import Wakelog
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
-from wakelog.audit.rebuild import Rebuild
+from wakelog.audit.rebuild import Rebuild, run_rebuild
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.config import StoreConfig
@@ -122,11 +122,7 @@ class Owned:
         A real broker leaves entries of what it cut behind a queue's end.
         """
         root, target = Path(self.config.paths.root), self.folder / "rebuilt"
-        rebuild = Rebuild(FileSystem(), self.config, str(target))
-        while rebuild.step(0):
-            pass
-        rebuild.finish()
-        rebuild.close()
+        run_rebuild(Rebuild(FileSystem(), self.config, str(target)))
         queues = {queue_id: bodies for queue_id, bodies in self.served.items() if bodies}
         for queue_id, bodies in queues.items():
             place = Path("consumequeue") / TOPIC / str(queue_id)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.test_verify import run
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
@@ -209,7 +208,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 def verification(config: StoreConfig, folder: Path) -> VerifyReport:
     fs, target = FileSystem(), folder / "rebuilt"
     target.mkdir()
-    return verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), run)
+    return verify_store(fs, config, lambda: Rebuild(fs, config, str(target)))
 
 
 def victim(store: Path, which: str) -> Path:

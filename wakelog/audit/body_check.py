@@ -6,7 +6,7 @@ Columns check a body while they hold its bytes, so that no byte is read twice.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FilelessDispatcher
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -17,16 +17,6 @@ from wakelog.storage.log.record_check import CheckKind, check_record
 DAMAGED_BODIES_KEPT_MAX: Final = 1_000
 
 
-class DamagedBody(NamedTuple):
-    """A record whose body differs from what its producer sent."""
-
-    physical_offset: int
-    topic: str
-    queue_id: int
-    queue_offset: int
-    size_bytes: int
-
-
 class BodyCheck(FilelessDispatcher):
     """See the module. Reads the log again for records that are not in columns."""
 
@@ -35,7 +25,7 @@ class BodyCheck(FilelessDispatcher):
     def __init__(self, log: CommitLogReader) -> None:
         """Check nothing yet."""
         self._log = log
-        self.damaged: list[DamagedBody] = []
+        self.damaged: list[DispatchRequest] = []
         self.damaged_count = 0
 
     def dispatch(self, batch: DispatchBatch) -> None:
@@ -66,12 +56,4 @@ class BodyCheck(FilelessDispatcher):
     def _note(self, request: DispatchRequest) -> None:
         self.damaged_count += 1
         if len(self.damaged) < DAMAGED_BODIES_KEPT_MAX:
-            self.damaged.append(
-                DamagedBody(
-                    request.physical_offset,
-                    request.topic,
-                    request.queue_id,
-                    request.queue_offset,
-                    request.size_bytes,
-                )
-            )
+            self.damaged.append(request)

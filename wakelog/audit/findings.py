@@ -39,6 +39,13 @@ class Finding(NamedTuple):
     affected_count: int | None = None
 
 
+class Compared(NamedTuple):
+    """The result for a queue or the index, and how many entries or keys it has."""
+
+    places_count: int
+    findings: list[Finding]
+
+
 class Findings:
     """A bounded list of findings that counts all of them."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from posixpath import join
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from wakelog.audit.findings import Compared, Finding, Severity
 from wakelog.audit.queue_compare import Span
 from wakelog.audit.same_bytes import same_bytes
-from wakelog.storage.file_system import FileSystem, naming, size_of
+from wakelog.storage.file_system import FileSystem, reading, size_of
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER_BYTES,
@@ -33,74 +34,72 @@ Array = np.ndarray[Any, Any]
 _BEYOND_ALL = 1 << 62
 
 
-class IndexDifference(NamedTuple):
-    """`affected_count` keys of file `name`; `physical_offset` is that of the first."""
-
-    name: str
-    affected_count: int
-    physical_offset: int | None
-    reason: str
-
-
 def compare_index(
     fs: FileSystem, found: str, expected: str, shape: IndexShape, log: Span
-) -> Iterator[IndexDifference | int]:
-    """Yield the differences of index folder `found`, and the number of keys of each file."""
+) -> Compared:
+    """Return the number of keys in index folder `found`, and what differs in it."""
     names, made = _whole_files(fs, found, shape), _whole_files(fs, expected, shape)
-    counts = _same_counts(
+    count = _same_count(
         fs, [join(found, name) for name in names], [join(expected, name) for name in made], shape
     )
-    if counts is not None:
-        yield from counts
-        return
-    theirs: list[Array] = [np.zeros(0, dtype=ENTRY_DTYPE)]
+    if count is not None:
+        return Compared(count, [])
+    differences: list[Finding] = []
+    theirs = []
     for name in names:
-        entries, slots = _read(fs, join(found, name), shape)
+        header, entries, slots = _read(fs, join(found, name), shape)
         sound_count = sound_entries_count(entries, shape.slot_count, _BEYOND_ALL)
-        used_count = len(entries) - ENTRY_FIRST
         if sound_count < len(entries):
             at = int(entries["physical_offset"][sound_count])
-            yield IndexDifference(name, len(entries) - sound_count, at, "entries out of order")
+            left_out = len(entries) - sound_count
+            differences.append(_difference(name, "entries out of order", left_out, at))
         wrong = int((slots != newest_by_slot(entries, shape.slot_count)).sum())
         if wrong:
-            yield IndexDifference(name, wrong, None, "slots that do not lead to the newest entry")
-        yield used_count
-        theirs.append(entries[ENTRY_FIRST:])
-    ours = [np.zeros(0, dtype=ENTRY_DTYPE)]
+            reason = "slots that do not lead to the newest entry"
+            differences.append(_difference(name, reason, wrong))
+        theirs.append((header, entries[ENTRY_FIRST:]))
+    ours = []
     for name in made:
-        ours.append(_read(fs, join(expected, name), shape)[0][ENTRY_FIRST:])
-    for name, other, has, wants in zip(names, made, theirs[1:], ours[1:], strict=False):
-        if not _same(has, wants, "physical_offset"):
-            continue
-        header, wanted = _header(fs, join(found, name)), _header(fs, join(expected, other))
-        if _hides(header, wanted, same_seconds=_same(has, wants, "seconds")):
-            yield IndexDifference(name, len(has), None, "a header that is not of its keys")
-    yield from _pair_differences(np.concatenate(theirs), np.concatenate(ours), log)
+        header, entries, _ = _read(fs, join(expected, name), shape)
+        ours.append((header, entries[ENTRY_FIRST:]))
+    for name, (header, has), (wanted, wants) in zip(names, theirs, ours, strict=False):
+        if _same(has, wants, "physical_offset") and _hides(
+            header, wanted, same_seconds=_same(has, wants, "seconds")
+        ):
+            differences.append(_difference(name, "a header that is not of its keys", len(has)))
+    keys, wanted_keys = (
+        np.concatenate([np.zeros(0, dtype=ENTRY_DTYPE), *(entries for _, entries in side)])
+        for side in (theirs, ours)
+    )
+    differences += _pair_differences(keys, wanted_keys, log)
+    return Compared(len(keys), differences)
 
 
-def _same_counts(
+def _difference(
+    name: str, reason: str, affected_count: int, physical_offset: int | None = None
+) -> Finding:
+    """Return the finding of `affected_count` keys of a file; `physical_offset` is of the first."""
+    place = join("index", name) if name else "index"
+    return Finding(
+        Severity.DAMAGE, "index", place, reason, physical_offset, affected_count=affected_count
+    )
+
+
+def _same_count(
     fs: FileSystem, found: list[str], expected: list[str], shape: IndexShape
-) -> list[int] | None:
-    """Return the number of keys of each file if both sides are equal byte for byte, else None."""
+) -> int | None:
+    """Return the number of keys if both sides are equal byte for byte, else None."""
     if len(found) != len(expected):
         return None
-    counts = []
+    count = 0
     for one, other in zip(found, expected, strict=True):
-        header = _header(fs, one)  # a wrong header makes the first bytes differ
+        with reading(fs, one) as fd:  # a wrong header makes the first bytes differ
+            header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
         end = min(header.entry_next, shape.entry_count)
         if not same_bytes(fs, one, other, shape.entries_position + ENTRY_BYTES * end):
             return None
-        counts.append(end - ENTRY_FIRST)
-    return counts
-
-
-def _header(fs: FileSystem, path: str) -> IndexHeader:
-    fd = fs.open(path, read_only=True)
-    try:
-        with naming(path):
-            return decode_header(fs.pread(fd, HEADER_BYTES, 0))
-    finally:
-        fs.close(fd)
+        count += end - ENTRY_FIRST
+    return count
 
 
 def _same(has: Array, wants: Array, field: str) -> bool:
@@ -130,20 +129,16 @@ def _whole_files(fs: FileSystem, directory: str, shape: IndexShape) -> list[str]
     return names
 
 
-def _read(fs: FileSystem, path: str, shape: IndexShape) -> tuple[Array, Array]:
-    fd = fs.open(path, read_only=True)
-    try:
-        with naming(path):
-            header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-            count = min(header.entry_next, shape.entry_count)
-            entries = fs.pread(fd, ENTRY_BYTES * count, shape.entries_position)
-            slots = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
-    finally:
-        fs.close(fd)
-    return np.frombuffer(entries, dtype=ENTRY_DTYPE), np.frombuffer(slots, dtype=">i4")
+def _read(fs: FileSystem, path: str, shape: IndexShape) -> tuple[IndexHeader, Array, Array]:
+    with reading(fs, path) as fd:
+        header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        count = min(header.entry_next, shape.entry_count)
+        entries = fs.pread(fd, ENTRY_BYTES * count, shape.entries_position)
+        slots = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
+    return header, np.frombuffer(entries, dtype=ENTRY_DTYPE), np.frombuffer(slots, dtype=">i4")
 
 
-def _pair_differences(theirs: Array, ours: Array, log: Span) -> Iterator[IndexDifference]:
+def _pair_differences(theirs: Array, ours: Array, log: Span) -> Iterator[Finding]:
     theirs = theirs[theirs["physical_offset"] >= log.begin]
     if len(theirs) == len(ours) and all(
         np.array_equal(theirs[field], ours[field]) for field in ("hash", "physical_offset")
@@ -155,7 +150,7 @@ def _pair_differences(theirs: Array, ours: Array, log: Span) -> Iterator[IndexDi
         ("keys of no record", np.setdiff1d(has, wanted)),
     ):
         if len(pairs):
-            yield IndexDifference("", len(pairs), int(pairs["physical_offset"][0]), reason)
+            yield _difference("", reason, len(pairs), int(pairs["physical_offset"][0]))
 
 
 def _pairs(entries: Array) -> Array:

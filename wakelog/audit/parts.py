@@ -1,6 +1,6 @@
 """Stretches that tasks scan elsewhere, kept in files until the rebuild dispatches them.
 
-    <folder>/<20 digits>   a pickled `_Part`: the stretch with this nominal begin
+    <folder>/<20 digits>   the stretch with this nominal begin: a pickled `Filled`, columns packed
 
 Tasks run in any order, one for each segment. The rebuild then loads the stretches in order. It
 scans a stretch itself if there is no file for it, so a task that fails or is left out costs time
@@ -24,9 +24,8 @@ from wakelog.audit.stretches import FillStretch, Lane, fill_stretch, next_nomina
 from wakelog.dispatchers.read_ahead import Filled
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.columns import ColumnScan
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.window_columns import PackedColumns, WindowColumns
+from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
 
@@ -37,13 +36,6 @@ class ScanJob(NamedTuple):
     config: StoreConfig
     folder: str
     check_bodies: bool
-
-
-class _Part(NamedTuple):
-    begin: int
-    length: int
-    scan: ColumnScan
-    columns: PackedColumns
 
 
 @cache
@@ -63,14 +55,14 @@ def scan_segment(job: ScanJob, begin: int) -> None:
         while begin < end:
             filled = fill_stretch(lane, begin, end)
             if filled is not None and filled.scan is not None:
-                part = _Part(filled.begin, filled.length, filled.scan, lane.columns.pack())
+                part = lane.columns.pack(), *filled[1:]
                 _write(join(job.folder, offset_name(begin)), part)
             begin = next_nominal(begin)
     finally:
         log.close()
 
 
-def _write(path: str, part: _Part) -> None:
+def _write(path: str, part: tuple[object, ...]) -> None:
     # Another attempt of the task may run at the same time.
     attempt = f"{path}.{uuid.uuid4().hex}"
     with open(attempt, "wb") as file:
@@ -84,10 +76,10 @@ def part_loader(folder: str) -> FillStretch:
     def load(lane: Lane, begin: int, end: int) -> Filled | None:
         try:
             with open(join(folder, offset_name(begin)), "rb") as file:
-                part: _Part = pickle.load(file)
+                packed, *rest = pickle.load(file)
         except FileNotFoundError:
             return None
-        lane.columns.unpack(part.columns)
-        return Filled(lane.columns, part.begin, part.length, part.scan)
+        lane.columns.unpack(packed)
+        return Filled(lane.columns, *rest)
 
     return load

@@ -23,9 +23,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from wakelog.audit.findings import Compared, Finding, Severity
 from wakelog.audit.same_bytes import same_bytes
-from wakelog.storage.file_system import FileSystem, naming
+from wakelog.storage.file_system import FileSystem, reading
 from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import parse_offset_name
 from wakelog.storage.queue.consume_queue_ext import (
     EXTENSION_ADDRESS_MAX,
@@ -50,15 +52,6 @@ class Span(NamedTuple):
     end: int
 
 
-class QueueDifference(NamedTuple):
-    """`affected_count` places from `queue_offset` on; `physical_offset` is of the first."""
-
-    queue_offset: int
-    affected_count: int
-    physical_offset: int
-    reason: str
-
-
 class Extensions(NamedTuple):
     """The units of both sides of one queue."""
 
@@ -68,25 +61,32 @@ class Extensions(NamedTuple):
 
 def compare_queue(
     fs: FileSystem,
+    key: QueueKey,
     found: str,
     expected: str,
     file_bytes: int,
     log: Span,
     extensions: Extensions | None = None,
-) -> Iterator[QueueDifference | int]:
-    """Yield the differences of two queue folders, and the number of entries of each file."""
+) -> Compared:
+    """Return the number of entries in folder `found` of a queue, and what differs in it."""
     found_files, expected_files = _files(fs, found), _files(fs, expected)
+    entries_count, differences = 0, list[Finding]()
     for start in sorted(found_files | expected_files):
         paths = [join(directory, f"{start:020d}") for directory in (found, expected)]
         if extensions is None and start in found_files & expected_files:
             count = _same_entries(fs, paths[0], paths[1], file_bytes)
             if count is not None:
-                yield count
+                entries_count += count
                 continue
         theirs = _entries(fs, paths[0], file_bytes, start in found_files)
         ours = _entries(fs, paths[1], file_bytes, start in expected_files)
-        yield int((theirs["size"] > 0).sum())
-        yield from _differences(theirs, ours, start // ENTRY_BYTES, log, extensions)
+        entries_count += _entries_count(theirs)
+        differences += _differences(key, theirs, ours, start // ENTRY_BYTES, log, extensions)
+    return Compared(entries_count, differences)
+
+
+def _entries_count(entries: Array) -> int:
+    return int((entries["size"] > 0).sum())
 
 
 def _same_entries(fs: FileSystem, found: str, expected: str, file_bytes: int) -> int | None:
@@ -95,7 +95,7 @@ def _same_entries(fs: FileSystem, found: str, expected: str, file_bytes: int) ->
 
     def count_entries(piece: bytearray) -> None:
         nonlocal count
-        count += int((np.frombuffer(piece, dtype=ENTRY_DTYPE)["size"] > 0).sum())
+        count += _entries_count(np.frombuffer(piece, dtype=ENTRY_DTYPE))
 
     try:
         return count if same_bytes(fs, found, expected, file_bytes, count_entries) else None
@@ -115,19 +115,20 @@ def _files(fs: FileSystem, directory: str) -> set[int]:
 def _entries(fs: FileSystem, path: str, file_bytes: int, exists: bool) -> Array:
     data = b""
     if exists:
-        with contextlib.suppress(FileNotFoundError):  # a broker that runs has removed it since
-            fd = fs.open(path, read_only=True)
-            try:
-                with naming(path):
-                    data = fs.pread(fd, file_bytes, 0)
-            finally:
-                fs.close(fd)
+        # A broker that runs may have removed it since.
+        with contextlib.suppress(FileNotFoundError), reading(fs, path) as fd:
+            data = fs.pread(fd, file_bytes, 0)
     return np.frombuffer(data.ljust(file_bytes, b"\0"), dtype=ENTRY_DTYPE)
 
 
 def _differences(
-    theirs: Array, ours: Array, queue_offset: int, log: Span, extensions: Extensions | None
-) -> Iterator[QueueDifference]:
+    key: QueueKey,
+    theirs: Array,
+    ours: Array,
+    queue_offset: int,
+    log: Span,
+    extensions: Extensions | None,
+) -> Iterator[Finding]:
     has, wanted = theirs["size"] > 0, ours["size"] > 0
     ours_padded = (ours["size"] == PADDING_SIZE) & (ours["physical_offset"] == 0)
     old = has & (theirs["physical_offset"] < log.begin)
@@ -154,10 +155,13 @@ def _differences(
         ("no extension unit where the entry points to", lost, ours),
         ("another extension unit than the record's", wrong, ours),
     )
+    topic, queue_id = key
+    folder = join("consumequeue", topic, str(queue_id))
     for reason, places, source in reasons:
         for begin, end in _runs(places):
-            yield QueueDifference(
-                queue_offset + begin, end - begin, int(source["physical_offset"][begin]), reason
+            at, place = int(source["physical_offset"][begin]), queue_offset + begin
+            yield Finding(
+                Severity.DAMAGE, "queue", folder, reason, at, topic, queue_id, place, end - begin
             )
 
 

@@ -21,6 +21,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import cache
 from os.path import abspath, dirname, expanduser
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -28,7 +29,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from wakelog.audit.body_check import BodyCheck, DamagedBody
+from wakelog.audit.body_check import BodyCheck
 from wakelog.audit.operator import SILENT, AuditRefused, Operator
 from wakelog.audit.scratch_files import UnfinishedFileSystem
 from wakelog.audit.stretches import FillStretch, Lane, Stretches
@@ -50,6 +51,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.dispatch_request import DispatchRequest
 
 STEP_BYTES_MAX: Final = 64 << 20
 BULK_LOG_BYTES_MIN: Final = 64 << 20
@@ -76,7 +78,7 @@ class LogReport(NamedTuple):
     bad_stretches: tuple[BadStretch, ...]
     size_mismatches_count: int
     damaged_bodies_count: int
-    damaged_bodies: tuple[DamagedBody, ...]
+    damaged_bodies: tuple[DispatchRequest, ...]
     missing: tuple[tuple[int, int], ...] = ()
     queues_count: int = 0
     keys_count: int = 0
@@ -234,18 +236,17 @@ def open_rebuild(
     operator: Operator = SILENT,
 ) -> Rebuild:
     """Open a rebuild with `WORKERS_COUNT` workers; it loads compiled code only for a large log."""
-    loaded: list[Kernels] = []
 
+    @cache
     def kernels() -> Kernels | None:
         from wakelog.storage.kernels.loader import compile_kernels
 
         if made.total_bytes < BULK_LOG_BYTES_MIN:
             return None
-        if not loaded:
-            with operator.uninterrupted():  # an interrupted numba fails with errors of its own
-                loaded.append(compile_kernels())
-            gc.freeze()  # each collection would go through all objects of numba
-        return loaded[0]
+        with operator.uninterrupted():  # an interrupted numba fails with errors of its own
+            loaded = compile_kernels()
+        gc.freeze()  # each collection would go through all objects of numba
+        return loaded
 
     made = Rebuild(
         fs,
@@ -261,12 +262,15 @@ def open_rebuild(
     return made
 
 
-def run_rebuild(made: Rebuild, title: str, operator: Operator) -> LogReport:
-    """Step a rebuild to its end. Raises: StoreError."""
-    with operator.progress(title, made.total_bytes) as show_done:
-        while made.step(now_ms()):
-            show_done(made.done_bytes)
-        return made.finish()
+def run_rebuild(made: Rebuild, title: str = "rebuild", operator: Operator = SILENT) -> LogReport:
+    """Step a rebuild to its end and close it. Raises: StoreError."""
+    try:
+        with operator.progress(title, made.total_bytes) as show_done:
+            while made.step(now_ms()):
+                show_done(made.done_bytes)
+            return made.finish()
+    finally:
+        made.close()
 
 
 def make_files(
@@ -288,10 +292,7 @@ def make_files(
             load=load,
             operator=operator,
         )
-        try:
-            return run_rebuild(made, "rebuild", operator)
-        finally:
-            made.close()
+        return run_rebuild(made, operator=operator)
 
 
 def rebuild_into(

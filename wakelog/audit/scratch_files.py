@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import join
 from typing import Final
 
-from wakelog.storage.file_system import Buffer, FileSystem, naming
+from wakelog.storage.file_system import Buffer, FileSystem, naming, reading
 from wakelog.storage.index.index_service import index_names
 from wakelog.storage.paths import StorePaths
 
@@ -111,7 +111,7 @@ class ScratchFileSystem(UnfinishedFileSystem):
     __slots__ = ("_by_fd", "_by_path", "_room", "_twin_of")
 
     def __init__(self, twin_of: Callable[[str], str | None] = lambda _: None) -> None:
-        """`twin_of` returns the twin of a path; called once for each path opened for writing."""
+        """`twin_of` returns the twin of a path; called once for each path reading for writing."""
         super().__init__()
         self._twin_of = twin_of
         self._by_path: dict[str, _Twin | None] = {}
@@ -205,15 +205,11 @@ class ScratchFileSystem(UnfinishedFileSystem):
         twin = self._by_path.get(path)
         if twin is None or twin.path != twin_path:
             return False
-        fds = [_FILES.open(one, read_only=True) for one in (path, twin_path)]
-        try:
-            with naming(twin_path):
-                return min(map(self.size, fds)) >= length and all(
-                    self._is_same(fds, begin, end) for begin, end in twin.same.gaps(length)
-                )
-        finally:
-            for fd in fds:
-                _FILES.close(fd)
+        with reading(_FILES, path) as own, reading(_FILES, twin_path) as other:
+            fds = own, other
+            return min(map(self.size, fds)) >= length and all(
+                self._is_same(fds, begin, end) for begin, end in twin.same.gaps(length)
+            )
 
     def _is_same(self, fds: Sequence[int], begin: int, end: int) -> bool:
         for at in range(begin, end, PIECE_BYTES):
@@ -227,29 +223,21 @@ class ScratchFileSystem(UnfinishedFileSystem):
         return True
 
     def _has(self, twin: _Twin, data: memoryview, position: int) -> bool:
+        room = memoryview(self._room)[: len(data)]
         try:
-            fd = _FILES.open(twin.path, read_only=True)
-        except OSError:
-            return False
-        try:
-            room = memoryview(self._room)[: len(data)]
-            count = _FILES.pread_into(fd, room, position)
-            return count == len(data) and self._room.startswith(data)
+            with reading(_FILES, twin.path) as fd:
+                count = _FILES.pread_into(fd, room, position)
         except OSError:  # the comparison of the files reports it
             return False
-        finally:
-            _FILES.close(fd)
+        return count == len(data) and self._room.startswith(data)
 
     def _forget_twin(self, path: str) -> None:
         """Copy the twin's spans into a file, which has no twin from then on."""
         twin = self._by_path.pop(path, None)
         if twin is not None:
-            fd = self.open(path, read_only=True)
-            try:
+            with reading(self, path) as fd:
                 self._by_fd[fd] = twin
                 self._fetch(fd)
-            finally:
-                self.close(fd)
 
     def _fetch(self, fd: int) -> None:
         """Copy the spans that refer to the twin into the file."""
@@ -259,20 +247,16 @@ class ScratchFileSystem(UnfinishedFileSystem):
         spans, twin.same = list(twin.same), Spans()
         if not spans:
             return
-        source = _FILES.open(twin.path, read_only=True)
-        try:
+        with reading(_FILES, twin.path) as source:
             target = _FILES.open(twin.own_path)
             try:
                 for begin, end in spans:
                     for at in range(begin, end, PIECE_BYTES):
-                        with naming(twin.path):
-                            piece = _FILES.pread(source, min(PIECE_BYTES, end - at), at)
+                        piece = _FILES.pread(source, min(PIECE_BYTES, end - at), at)
                         with naming(twin.own_path):
                             _FILES.pwrite(target, piece, at)
             finally:
                 _FILES.close(target)
-        finally:
-            _FILES.close(source)
 
 
 def store_twins(fs: FileSystem, made: StorePaths, store: StorePaths) -> Callable[[str], str | None]:

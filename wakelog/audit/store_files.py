@@ -30,7 +30,7 @@ from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES
 from wakelog.storage.durability.start_guard import GUARDED
 from wakelog.storage.durability.store_links import leads_out
 from wakelog.storage.errors import DamagedStore
-from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.file_system import FileSystem, reading, size_of
 from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
 
@@ -137,16 +137,14 @@ class StoreFiles:
                     self._damage(path, "no JSON, and no .bak that is")
 
     def _is_json(self, path: str) -> bool:
-        fd = self._fs.open(path, read_only=True)
-        try:
+        with reading(self._fs, path) as fd:
             size = self._fs.size(fd)
             if size > CONFIGURATION_BYTES_MAX:
                 return False
-            loads(self._fs.pread(fd, size, 0))
-        except ValueError:
-            return False
-        finally:
-            self._fs.close(fd)
+            try:
+                loads(self._fs.pread(fd, size, 0))
+            except ValueError:
+                return False
         return True
 
     def _folders(self, root: str, fits: Callable[[str], bool] = lambda name: True) -> list[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from posixpath import abspath, expanduser, relpath
 from typing import NamedTuple
 
@@ -32,7 +33,6 @@ from wakelog.dispatchers.read_ahead import Worker
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
-from wakelog.storage.durability.sum_keeper import ChangedBlock
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -78,20 +78,12 @@ def verify(
     ):
         twins = () if is_live else (store_twins(fs, StorePaths(folder), config.paths),)
         fs = ScratchFileSystem(*twins)
+        rebuild = partial(open_rebuild, fs, config, folder, worker, check_bodies=True)
         return verify_store(
             fs,
             config,
-            lambda: open_rebuild(
-                fs,
-                config,
-                folder,
-                worker,
-                check_bodies=True,
-                filters=filters,
-                load=load,
-                operator=operator,
-            ),
-            lambda made: run_rebuild(made, "verify", operator),
+            partial(rebuild, filters=filters, load=load, operator=operator),
+            operator=operator,
             is_live=is_live,
             worker=worker,
             compares_queues=compares_queues,
@@ -109,15 +101,14 @@ def verify_store(
     fs: FileSystem,
     config: StoreConfig,
     rebuild: Callable[[], Rebuild],
-    run: Callable[[Rebuild], LogReport],
     *,
+    operator: Operator = SILENT,
     is_live: bool = False,
-    worker: Worker | None = None,
+    worker: Worker = AT_ONCE,
     compares_queues: bool = True,
 ) -> VerifyReport:
     """Verify a store with the given rebuild into an empty folder.
 
-    run: steps a rebuild to its end.
     worker: compares queues, index and sums.
     Raises: StoreError, OSError; an I/O error of a queue or the index is damage instead.
     """
@@ -125,62 +116,37 @@ def verify_store(
     if not may_read:
         return VerifyReport(findings, is_live)
     try:
-        return _verify_contents(
-            fs,
-            config,
+        watermark = _watermark(fs, config, findings, is_live=is_live)
+        made = rebuild()
+        log = run_rebuild(made, "verify", operator)
+        for finding in _log_findings(log, watermark, is_live=is_live):
+            findings.add(finding)
+        changed = worker.submit(lambda: list(changed_blocks(fs, config, made.crc)))
+        span, paths = Span(log.begin, log.end), made.config.paths
+        comparison = Comparison(fs, config, paths, findings, span, worker, is_live)
+        compares_index = compares_queues and config.message_index_enable
+        index = comparison.begin_index() if compares_index else None
+        if compares_queues:
+            comparison.compare_queues()
+        for block in changed.result():
+            reason = f"in {block.end - block.begin} bytes {CHANGED}"
+            findings.add(Finding(Severity.DAMAGE, "block", "commitlog", reason, block.begin))
+        if index is not None:
+            comparison.finish_index(index)
+        return VerifyReport(
             findings,
-            rebuild,
-            run,
-            is_live=is_live,
-            worker=worker or AT_ONCE,
-            compares_queues=compares_queues,
+            is_live,
+            log,
+            comparison.queues_count,
+            comparison.entries_count,
+            comparison.keys_count,
         )
     except DamagedStore as error:
-        # The files cannot be opened without guessing: the reading ends here, not the list.
+        # The files cannot be reading without guessing: the reading ends here, not the list.
         place = relpath(error.path, config.paths.root)
         if not any(finding.place == place for finding in findings.kept):
             findings.add(Finding(Severity.DAMAGE, "file", place, error.reason))
         return VerifyReport(findings, is_live)
-
-
-def _verify_contents(
-    fs: FileSystem,
-    config: StoreConfig,
-    findings: Findings,
-    rebuild: Callable[[], Rebuild],
-    run: Callable[[Rebuild], LogReport],
-    *,
-    is_live: bool,
-    worker: Worker,
-    compares_queues: bool,
-) -> VerifyReport:
-    watermark = _watermark(fs, config, findings, is_live=is_live)
-    made = rebuild()
-    try:
-        log = run(made)
-    finally:
-        made.close()
-    for finding in _log_findings(log, watermark, is_live=is_live):
-        findings.add(finding)
-    changed = worker.submit(lambda: list(changed_blocks(fs, config, made.crc)))
-    span, paths = Span(log.begin, log.end), made.config.paths
-    comparison = Comparison(fs, config, paths, findings, span, worker, is_live=is_live)
-    compares_index = compares_queues and config.message_index_enable
-    index = comparison.begin_index() if compares_index else None
-    if compares_queues:
-        comparison.compare_queues()
-    for block in changed.result():
-        findings.add(_changed(block))
-    if index is not None:
-        comparison.finish_index(index)
-    return VerifyReport(
-        findings,
-        is_live,
-        log,
-        comparison.queues_count,
-        comparison.entries_count,
-        comparison.keys_count,
-    )
 
 
 def _watermark(fs: FileSystem, config: StoreConfig, findings: Findings, *, is_live: bool) -> int:
@@ -211,17 +177,11 @@ def _log_findings(log: LogReport, watermark: int, *, is_live: bool) -> Iterator[
     if more > 0:
         yield Finding(damage, "record", "commitlog", f"{more} more places hold no record")
     for body in log.damaged_bodies:
-        offset, topic, queue_id, queue_offset, _ = body
-        reason = "the body's CRC differs"
-        yield Finding(damage, "body", "commitlog", reason, offset, topic, queue_id, queue_offset, 1)
+        place = body.physical_offset, body.topic, body.queue_id, body.queue_offset
+        yield Finding(damage, "body", "commitlog", "the body's CRC differs", *place, 1)
     if log.end < watermark:
         reason = f"{watermark - log.end} bytes that were durable hold no record"
         yield Finding(damage, "record", "commitlog", reason, log.end)
     if log.end + log.tail_bytes > max(log.end, watermark) and not is_live:
         reason = f"{log.tail_bytes} bytes are written after the last sound record"
         yield Finding(damage, "tail", "commitlog", reason, log.end)
-
-
-def _changed(block: ChangedBlock) -> Finding:
-    reason = f"in {block.end - block.begin} bytes {CHANGED}"
-    return Finding(Severity.DAMAGE, "block", "commitlog", reason, block.begin)

@@ -418,8 +418,15 @@ def names_in(fs: FileSystem, directory: str) -> list[str]:
 
 def size_of(fs: FileSystem, path: str) -> int:
     """Return the length of a file by its name. Raises: OSError."""
-    with naming(path), opened(fs, path, read_only=True) as fd:
+    with reading(fs, path) as fd:
         return fs.size(fd)
+
+
+@contextlib.contextmanager
+def reading(fs: FileSystem, path: str) -> Iterator[int]:
+    """Open a file for the block, to read it; an OSError of the block has its path."""
+    with naming(path), opened(fs, path, read_only=True) as fd:
+        yield fd
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from tests.golden_stores import open_golden, read_manifest
 from tests.spark.jobs.runners import LocalRunner
 from tests.spark.logs import write_segments
 from wakelog.audit import rebuild as rebuilds
-from wakelog.audit.rebuild import UNFINISHED, LogReport, Rebuild
+from wakelog.audit.rebuild import UNFINISHED, LogReport, Rebuild, run_rebuild
 from wakelog.protocol.record import encode_blank
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.rebuild import PARTS, rebuild, rebuild_by
@@ -107,10 +107,7 @@ def test_a_log_of_some_size_gives_what_reput_makes(
     kernels = compile_kernels()
     (tmp_path / "ordered").mkdir()
     ordered = Rebuild(FileSystem(), config, str(tmp_path / "ordered"), kernels=lambda: kernels)
-    while ordered.step(NOW_MS):
-        pass
-    expected = ordered.finish()
-    ordered.close()
+    expected = run_rebuild(ordered)
     report = rebuild(spark, config, str(tmp_path / "new"))
     assert (report.begin, report.end) == (expected.begin, expected.end)
     assert report.records_count == expected.records_count > 250_000
