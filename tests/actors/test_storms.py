@@ -20,7 +20,6 @@ from tests.actors.load import Load, doubled_count, pull_all
 from tests.actors.storm import WHOLE_SECONDS_MAX, Strikers, followers
 from tests.actors.strikes import read_back
 from tests.actors.supervised_brokers import STORM_KINDS, SupervisedBroker
-from wakelog.audit.rebuild import Rebuild
 from wakelog.audit.verify import verify_store
 from wakelog.storage.file_system import FileSystem
 
@@ -136,7 +135,7 @@ def check_verified(supervised: SupervisedBroker, folder: Path) -> None:
     """Assert that a verification of the store, whose broker runs, finds no damage."""
     fs, config = FileSystem(), supervised.plan.brokers[0].settings.store
     folder.mkdir()
-    report = verify_store(fs, config, lambda: Rebuild(fs, config, str(folder)), is_live=True)
+    report = verify_store(fs, config, str(folder), is_live=True)
     assert report.log is not None and report.entries_count
     assert report.findings.is_sound, report.findings.kept
 

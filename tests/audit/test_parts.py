@@ -10,12 +10,12 @@ from tests.audit.logs import derived_files, random_log
 from tests.dispatchers.stores import dispatch_config
 from tests.dispatchers.workers import InTurn
 from tests.fakes.records import LogBytes, properties
+from wakelog.audit import rebuild
 from wakelog.audit.parts import ScanJob, part_loader, scan_segment
 from wakelog.audit.rebuild import LogReport, Rebuild, run_rebuild
 from wakelog.audit.stretches import FillStretch
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
 
 SEGMENT_BYTES = 128 << 10
 
@@ -38,19 +38,18 @@ def store_of(log: LogBytes, root: Path, *, index_entry_count: int = 400) -> Stor
 def rebuilt(
     config: StoreConfig,
     target: Path,
-    kernels: Kernels | None = None,
+    worker: InTurn | None = None,
     load: FillStretch = lambda lane, begin, end: None,
 ) -> tuple[LogReport, tuple[dict[str, bytes], list[bytes]]]:
     target.mkdir()
-    worker = InTurn() if kernels else None
-    made = Rebuild(
-        FileSystem(), config, str(target), kernels=lambda: kernels, worker=worker, load=load
-    )
+    made = Rebuild(FileSystem(), config, str(target), worker, load=load)
     return run_rebuild(made), derived_files(target)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_log_gives_the_same_files(seed: int, compiled: Kernels, tmp_path: Path) -> None:
+def test_any_log_gives_the_same_files(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = random_log(seed, segment_bytes=SEGMENT_BYTES, count=1500)
     assert log.end - log.begin > 3 * SEGMENT_BYTES
     config = store_of(log, tmp_path)
@@ -70,7 +69,8 @@ def test_any_log_gives_the_same_files(seed: int, compiled: Kernels, tmp_path: Pa
         loaded.extend([begin] if filled else [])
         return filled
 
-    report, files = rebuilt(config, tmp_path / "made", compiled, count)  # type: ignore[arg-type]
+    monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0)
+    report, files = rebuilt(config, tmp_path / "made", InTurn(), count)  # type: ignore[arg-type]
     assert files == ordered and len(files[0]) > 20 and len(files[1]) > 3
     assert report == expected
     assert len(loaded) >= 3

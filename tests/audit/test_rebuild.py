@@ -11,8 +11,8 @@ from tests.dispatchers.workers import InTurn
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
+from wakelog.audit import rebuild
 from wakelog.audit.rebuild import LogReport, Rebuild, run_rebuild
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.paths import offset_name
 
 SEGMENT_BYTES = 4096
@@ -20,15 +20,13 @@ CONFIG = dispatch_config(commit_log_file_bytes=SEGMENT_BYTES)
 
 
 def rebuilt(
-    log: LogBytes, tail: bytes = b"", *, workers: Kernels | None = None
+    log: LogBytes, tail: bytes = b"", *, worker: InTurn | None = None
 ) -> tuple[MemoryFileSystem, LogReport, Rebuild]:
     fs = MemoryFileSystem()
     log.data += tail
     log.write(fs, CONFIG)
     fs.make_directories("/new")
-    made = Rebuild(
-        fs, CONFIG, "/new", kernels=lambda: workers, worker=InTurn() if workers else None
-    )
+    made = Rebuild(fs, CONFIG, "/new", worker)
     report = run_rebuild(made)
     assert fs.descriptor_count == 0
     return fs, report, made
@@ -52,10 +50,11 @@ def test_queues_and_index_lie_in_the_target_alone() -> None:
     assert made.done_bytes == made.total_bytes
 
 
-def test_workers_make_the_same_queues_and_index(compiled: Kernels) -> None:
+def test_workers_make_the_same_queues_and_index(monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of(30)
     alone, expected, made = rebuilt(log)
-    fs, report, by_workers = rebuilt(log, workers=compiled)
+    monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0)
+    fs, report, by_workers = rebuilt(log, worker=InTurn())
     assert report == expected
     assert queue_entries(fs, made.config, "T") == queue_entries(alone, made.config, "T")
     [index], [other] = fs.list_directory("/new/index"), alone.list_directory("/new/index")
@@ -102,8 +101,9 @@ def test_a_damaged_body_is_named() -> None:
 
 @pytest.mark.parametrize("in_bulk", [False, True])
 def test_missing_segments_are_passed_over_at_once_and_reported_apart(
-    compiled: Kernels, in_bulk: bool
+    in_bulk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0 if in_bulk else 1 << 62)
     log = log_of(200)
     log.damage(log.offsets[1] + 4, b"\0")
     fs = MemoryFileSystem()
@@ -112,10 +112,7 @@ def test_missing_segments_are_passed_over_at_once_and_reported_apart(
     for number in (2, 3, 5):
         fs.unlink(f"{directory}/{offset_name(number * SEGMENT_BYTES)}")
     fs.make_directories("/new")
-    kernels = compiled if in_bulk else None
-    made = Rebuild(
-        fs, CONFIG, "/new", kernels=lambda: kernels, worker=InTurn() if in_bulk else None
-    )
+    made = Rebuild(fs, CONFIG, "/new", InTurn() if in_bulk else None)
     refreshes_count = 0
     listing = fs.list_directory
 

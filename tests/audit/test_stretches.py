@@ -11,7 +11,7 @@ import pytest
 from tests.dispatchers.workers import LaterWorker, SlowWorker
 from tests.fakes.records import LogBytes, record
 from wakelog.audit.stretches import (
-    _SEARCH_BYTES,
+    _PIECE_BYTES,
     SEARCH_BYTES_MAX,
     Lane,
     Stretches,
@@ -193,7 +193,7 @@ def test_nothing_is_there(compiled: Kernels) -> None:
 
 
 def test_a_record_is_found_wherever_what_is_read_at_once_ends() -> None:
-    for place in range(_SEARCH_BYTES - 60, _SEARCH_BYTES + 4):
+    for place in range(_PIECE_BYTES - 60, _PIECE_BYTES + 4):
         data = bytes(place) + record(place)
         assert first_record(Log(data), 0, len(data)) == place
 

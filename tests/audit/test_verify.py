@@ -12,7 +12,6 @@ import pytest
 
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.golden_stores import open_golden
-from wakelog.audit.rebuild import Rebuild
 from wakelog.audit.verify import VerifyReport, verify_store
 from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
@@ -68,7 +67,7 @@ def verify_golden(
     target = tmp_path / "rebuilt"
     target.mkdir(parents=True)
     before = contents(store)
-    report = verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), is_live=is_live)
+    report = verify_store(fs, config, str(target), is_live=is_live)
     assert contents(store) == before
     return report
 

@@ -180,7 +180,7 @@ def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
     assert table is not None and len(table) == 3
     target = str(tmp_path / "ours")
-    run_rebuild(Rebuild(FileSystem(), config, target, filters=lambda: table))
+    run_rebuild(Rebuild(FileSystem(), config, target, filters=table))
     with owned(OWNERS["real"], tmp_path / "real", store) as (cluster, driver):
         end = {"topic": "FilterTopic", "queueId": 3, "broker": cluster.broker_name}
         wait_until(lambda: driver("maxOffset", **end) == 90, what="dispatched")

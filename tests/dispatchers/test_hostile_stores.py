@@ -19,7 +19,6 @@ import pytest
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
-from wakelog.audit.rebuild import Rebuild
 from wakelog.audit.verify import VerifyReport, verify, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
@@ -208,7 +207,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 def verification(config: StoreConfig, folder: Path) -> VerifyReport:
     fs, target = FileSystem(), folder / "rebuilt"
     target.mkdir()
-    return verify_store(fs, config, lambda: Rebuild(fs, config, str(target)))
+    return verify_store(fs, config, str(target))
 
 
 def victim(store: Path, which: str) -> Path:

@@ -10,9 +10,9 @@ from posixpath import basename, dirname, join
 from zlib import crc32
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.sum_file import SECTOR_SUMS, blocks_of, read_sectors
-from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_segment, compare_sums
+from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.paths import StorePaths
 
 
@@ -34,29 +34,13 @@ def changed_in_range(
     A file outside of a store has no sums, and nothing has changed in it. Raises: StoreFailed,
     OSError.
     """
-    root = dirname(dirname(path))
-    sums_path = join(StorePaths(root).sums_directory, basename(path))
-    return _joined(_changed_in(fs, path, sums_path, segment_begin, begin, end))
-
-
-def _changed_in(
-    fs: FileSystem, path: str, sums_path: str, segment_begin: int, begin: int, end: int
-) -> Iterator[ChangedBlock]:
-    fd = fs.open(path, read_only=True)
-    try:
-        size_bytes = fs.size(fd)
-        block_bytes, _, sectors_count = blocks_of(size_bytes)
-        for number, sums in enumerate(read_sectors(fs, sums_path, sectors_count)):
-            for index, expected in enumerate(sums):
-                position = (number * SECTOR_SUMS + index) * block_bytes
-                at, length = segment_begin + position, min(block_bytes, size_bytes - position)
-                if begin <= at < end and length > 0:
-                    data = fs.pread(fd, length, position)
-                    # A shorter file was removed meanwhile, and cut to free its space.
-                    if len(data) == length and crc32(data) != expected:
-                        yield ChangedBlock(at, at + length)
-    finally:
-        fs.close(fd)
+    sums_path = join(StorePaths(dirname(dirname(path))).sums_directory, basename(path))
+    size_bytes = size_of(fs, path)
+    if size_bytes:
+        segment = MappedFile(
+            fs, path, start_offset=segment_begin, size_bytes=size_bytes, read_only=True
+        )
+        yield from _joined(compare_segment(fs, segment, sums_path, crc32, begin, end))
 
 
 def _joined(compared: Iterable[ChangedBlock | int]) -> Iterator[ChangedBlock]:

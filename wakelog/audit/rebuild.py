@@ -20,8 +20,6 @@ import gc
 import os
 import shutil
 import time
-from collections.abc import Callable
-from functools import cache
 from os.path import abspath, dirname, expanduser
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -36,7 +34,6 @@ from wakelog.audit.stretches import FillStretch, Lane, Stretches
 from wakelog.audit.workers import AT_ONCE, WORKERS_COUNT, threads
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
-from wakelog.dispatchers.filter_bitmap import FilterSource
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
@@ -93,58 +90,69 @@ class Rebuild:
         fs: FileSystem,
         config: StoreConfig,
         target: str,
-        *,
-        kernels: Callable[[], Kernels | None] = lambda: None,
         worker: Worker | None = None,
-        workers_count: int = 1,
-        filters: FilterSource | None = None,
+        *,
         check_bodies: bool = True,
+        filters: FilterTable | None = None,
         load: FillStretch = lambda lane, begin, end: None,
+        operator: Operator = SILENT,
     ) -> None:
         """Open the log; `target` is the folder for consumequeue/ and index/.
 
-        worker: reads and scans `workers_count` stretches at once.
-        filters: the source of the bitmaps of extension units, if the store has units.
+        worker: reads and scans `WORKERS_COUNT` stretches of a large log at once.
         check_bodies: report the bodies whose CRC differs; queues and index do not depend on it.
+        filters: give the bitmaps of extension units, if the store has units.
         load: returns a stretch that a task has scanned, see `parts.py`.
+        operator: must not interrupt the compiler.
         """
         self.config = msgspec.structs.replace(
             config,
             store_path_root=target,
             store_path_commit_log=",".join(config.paths.commit_log_directories),
         )
-        self._kernels = kernels
         self._worker = worker or AT_ONCE
+        self._operator = operator
+        self._kernels: Kernels | None = None
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
-        self._dispatchers += core_dispatchers(fs, self.config, self._log, filters=filters)
+        self._dispatchers += core_dispatchers(
+            fs, self.config, self._log, filters=None if filters is None else lambda: filters
+        )
         self._lanes: list[CommitLogReader] = []
 
-        def stretches(loaded: Kernels) -> Stretches:
-            assert worker is not None
-            delays_ms = config.delays_ms
+        def stretches(kernels: Kernels) -> Stretches:
             # One is dispatched, one is spare, two are filled by the dispatching thread. Each
             # worker fills one and has the next one queued.
-            lanes_count = 2 * workers_count + _LANES_BESIDE
+            lanes_count = 2 * WORKERS_COUNT + _LANES_BESIDE
             self._lanes += [CommitLogReader(fs, self.config) for _ in range(lanes_count)]
-            columns = [
-                WindowColumns(loaded, delays_ms, check_bodies=check_bodies) for _ in self._lanes
+            lanes = [
+                Lane(log, WindowColumns(kernels, config.delays_ms, check_bodies=check_bodies))
+                for log in self._lanes
             ]
-            lanes = list(map(Lane, self._lanes, columns))
-            return Stretches(lanes, worker, workers_count=workers_count, load=load)
+            return Stretches(lanes, self._worker, workers_count=WORKERS_COUNT, load=load)
 
         self._reput = Reput(
             fs,
             self._log,
             self._dispatchers,
             self.config,
-            kernels=kernels,
+            kernels=self._compiled,
             worker=worker,
             ahead=None if worker is None or needs_values(config) else stretches,
         )
         self.total_bytes = self._log.max_file_end - self._log.min_offset
         self._reput.start(self._log.max_file_end, clean_exit=True)
+
+    def _compiled(self) -> Kernels | None:
+        """Return compiled code, for a large log only."""
+        if self._kernels is None and self.total_bytes >= BULK_LOG_BYTES_MIN:
+            from wakelog.storage.kernels.loader import compile_kernels
+
+            with self._operator.uninterrupted():  # an interrupted numba fails with its own errors
+                self._kernels = compile_kernels()
+            gc.freeze()  # each collection would go through all objects of numba
+        return self._kernels
 
     @property
     def done_bytes(self) -> int:
@@ -153,10 +161,9 @@ class Rebuild:
 
     def crc(self, data: bytes) -> int:
         """Return the CRC-32 of bytes, by the kernels if they are loaded; from any thread."""
-        kernels = self._kernels()
-        if kernels is None:
+        if self._kernels is None:
             return crc32(data)
-        return kernels.crc_of_all(np.frombuffer(data, dtype=np.uint8))
+        return self._kernels.crc_of_all(np.frombuffer(data, dtype=np.uint8))
 
     def step(self, now_ms: int) -> bool:
         """Dispatch some more of the log; False when all of it is done. Raises: StoreError."""
@@ -224,44 +231,6 @@ def needs_values(config: StoreConfig) -> bool:
     return config.enable_consume_queue_extension or config.enable_multi_dispatch
 
 
-def open_rebuild(
-    fs: FileSystem,
-    config: StoreConfig,
-    target: str,
-    worker: Worker,
-    *,
-    check_bodies: bool,
-    filters: FilterTable | None = None,
-    load: FillStretch = lambda lane, begin, end: None,
-    operator: Operator = SILENT,
-) -> Rebuild:
-    """Open a rebuild with `WORKERS_COUNT` workers; it loads compiled code only for a large log."""
-
-    @cache
-    def kernels() -> Kernels | None:
-        from wakelog.storage.kernels.loader import compile_kernels
-
-        if made.total_bytes < BULK_LOG_BYTES_MIN:
-            return None
-        with operator.uninterrupted():  # an interrupted numba fails with errors of its own
-            loaded = compile_kernels()
-        gc.freeze()  # each collection would go through all objects of numba
-        return loaded
-
-    made = Rebuild(
-        fs,
-        config,
-        target,
-        kernels=kernels,
-        worker=worker,
-        workers_count=WORKERS_COUNT,
-        filters=None if filters is None else lambda: filters,
-        check_bodies=check_bodies,
-        load=load,
-    )
-    return made
-
-
 def run_rebuild(made: Rebuild, title: str = "rebuild", operator: Operator = SILENT) -> LogReport:
     """Step a rebuild to its end and close it. Raises: StoreError."""
     try:
@@ -282,7 +251,7 @@ def make_files(
 ) -> LogReport:
     """Make queues and index below an empty `target`, without a sync. Raises: StoreError."""
     with threads() as worker:
-        made = open_rebuild(
+        made = Rebuild(
             UnfinishedFileSystem(),
             config,
             target,

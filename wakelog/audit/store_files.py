@@ -18,9 +18,9 @@ does not notice a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from posixpath import join, relpath
+from posixpath import basename, join, relpath
 from typing import Final
 
 from wakelog.audit.findings import Finding, Findings, Severity
@@ -54,18 +54,18 @@ class StoreFiles:
         paths = self._paths
         logs = *paths.commit_log_directories, *self._config.read_only_directories
         self._check_sequence(logs, self._config.commit_log_file_bytes)
-        for topic in self._folders(paths.consume_queue_root):
-            for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
-                self._check_sequence([queue], self._config.consume_queue_bytes)
-        for topic in self._folders(paths.consume_queue_extension_root):
-            for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
-                self._check_sequence([queue], self._config.consume_queue_extension_file_bytes)
+        for root, file_bytes in (
+            (paths.consume_queue_root, self._config.consume_queue_bytes),
+            (paths.consume_queue_extension_root, self._config.consume_queue_extension_file_bytes),
+        ):
+            for topic in self._folders(root):
+                for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
+                    self._check_sequence([queue], file_bytes)
         self._check_index()
         self._check_checkpoint()
         self._check_configuration()
         for path in (paths.abort, paths.lock, paths.watermark, paths.dispatched):
-            if self._is_plain(path) and self._fs.exists(path):
-                self._is_file(path)
+            self._is_file(path)
         self._is_plain(paths.sums_directory)
 
     def _check_sequence(self, directories: Sequence[str], file_bytes: int) -> None:
@@ -81,43 +81,30 @@ class StoreFiles:
 
     def _check_lengths(self, directory: str, file_bytes: int) -> list[tuple[int, str]]:
         """Return the begins of a directory's files, with their paths."""
-        starts = []
-        for name in self._names(directory):
-            start = parse_offset_name(name)
-            path = join(directory, name)
-            if start is None:
-                self._is_plain(path)
-                self._note(path, "unknown name")
-            elif self._is_plain(path) and self._is_file(path):
-                starts.append((start, path))
-        for index, (start, path) in enumerate(starts):
+        paths = list(self._files(directory, lambda name: parse_offset_name(name) is not None))
+        starts = [(int(basename(path)), path) for path in paths]
+        for start, path in starts:
             size = self._size(path)
             if size is None:
                 continue
             if start % file_bytes:
                 self._damage(path, f"its name is no multiple of {file_bytes}")
-            if size < file_bytes and index == len(starts) - 1:
+            if size < file_bytes and path == paths[-1]:
                 self._damage(path, f"{size} of {file_bytes} bytes; a start of the broker mends it")
             elif size != file_bytes:
                 self._damage(path, f"{size} bytes, configured are {file_bytes}")
         return starts
 
     def _check_index(self) -> None:
-        directory = self._paths.index_directory
         file_bytes = index_shape(self._config).file_bytes
-        for name in self._names(directory):
-            path = join(directory, name)
-            if not is_index_name(name):
-                self._is_plain(path)
-                self._note(path, "unknown name")
-            elif self._is_plain(path) and self._is_file(path):
-                size = self._size(path)
-                if size not in (None, file_bytes):
-                    self._damage(path, f"{size} bytes, configured are {file_bytes}")
+        for path in self._files(self._paths.index_directory, is_index_name):
+            size = self._size(path)
+            if size not in (None, file_bytes):
+                self._damage(path, f"{size} bytes, configured are {file_bytes}")
 
     def _check_checkpoint(self) -> None:
         path = self._paths.checkpoint
-        if self._is_plain(path) and self._fs.exists(path) and self._is_file(path):
+        if self._is_file(path):
             size = size_of(self._fs, path)
             if size != CHECKPOINT_BYTES:
                 self._note(path, f"{size} of {CHECKPOINT_BYTES} bytes; recovery begins early")
@@ -128,9 +115,7 @@ class StoreFiles:
             path = join(directory, name)
             if name.removesuffix(".bak") == GUARDED and self._fs.read_link(path) is not None:
                 continue  # of a wakelog broker that runs or was killed; it is never followed
-            if not self._is_plain(path) or not self._is_file(path) or not name.endswith(".json"):
-                continue
-            if not self._is_json(path):
+            if self._is_file(path) and name.endswith(".json") and not self._is_json(path):
                 if self._fs.is_file(path + ".bak") and self._is_json(path + ".bak"):
                     self._note(path, "no JSON; its .bak holds")
                 else:
@@ -161,6 +146,16 @@ class StoreFiles:
                 found.append(path)
         return found
 
+    def _files(self, directory: str, fits: Callable[[str], bool]) -> Iterator[str]:
+        for name in self._names(directory):
+            path = join(directory, name)
+            if fits(name):
+                if self._is_file(path):
+                    yield path
+            else:
+                self._is_plain(path)
+                self._note(path, "unknown name")
+
     def _names(self, directory: str) -> list[str]:
         if not self._is_plain(directory):
             return []
@@ -185,11 +180,13 @@ class StoreFiles:
         return False
 
     def _is_file(self, path: str) -> bool:
-        if self._fs.is_file(path):
-            return True
-        if self._fs.exists(path):
+        """Return whether a path may be read as a file; add a finding for what else is there."""
+        if not self._is_plain(path):
+            return False
+        is_file = self._fs.is_file(path)
+        if not is_file and self._fs.exists(path):
             self._damage(path, "no regular file")
-        return False
+        return is_file
 
     def _size(self, path: str) -> int | None:
         """Return a file's length, None if a running broker removed it since the listing."""

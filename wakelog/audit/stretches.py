@@ -1,11 +1,10 @@
 """Reads and scans the log in parallel, in stretches, ahead of the dispatch in order.
 
 Only the record before says where a record begins. The log is therefore cut into stretches of one
-length. A stretch begins at the first place after its nominal begin that looks like a record. Such a
-place has a magic, and after it states its own offset. Workers read and scan stretches
-independently. The dispatch consumes them in order, and accepts one only if it begins where the last
-one ended. If a place looked like a record and was none, that stretch is read again from its true
-begin.
+length. A stretch begins at the first sound record after its nominal begin. Workers read and scan
+stretches independently. The dispatch consumes them in order, and accepts one only if it begins
+where the last one ended. Bytes of a body may look like a record: then that stretch is read again
+from its true begin.
 
     nominal      |0        |16 MiB       |32 MiB
     records      [    ][      ][    ][      ][    ]
@@ -26,7 +25,6 @@ Source: none upstream.
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -34,19 +32,16 @@ from typing import Final, NamedTuple
 from wakelog.audit.workers import AT_ONCE
 from wakelog.dispatchers.log_cursor import LogReader
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
-from wakelog.protocol.record import MAGIC_BYTES, MAGIC_OFFSET, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES
 from wakelog.storage.kernels.window_columns import WindowColumns
+from wakelog.storage.log.record_walk import next_sound
 
 # Some milliseconds of work: the Python cost of a stretch is small beside it.
 STRETCH_BYTES: Final = 16 << 20
 # The search for a record's begin ends here: only a longer record can begin further on. Then the
 # stretch is read in turn.
 SEARCH_BYTES_MAX: Final = 256 << 10
-_SEARCH_BYTES: Final = 16 << 10
-
-_OFFSET: Final = struct.Struct(">q")
-_HEAD_BYTES: Final = PHYSICAL_OFFSET_OFFSET + _OFFSET.size
+_PIECE_BYTES: Final = 16 << 10
 
 
 class Lane(NamedTuple):
@@ -210,20 +205,17 @@ class Stretches:
 
 
 def first_record(log: LogReader, begin: int, end: int) -> int | None:
-    """Return the first place of [begin, end) that looks like a record; None if none is near.
+    """Return where the first sound record of [begin, end) begins; None if none is near.
 
     Raises: StoreFailed.
     """
     at = log.skip_zeros(begin)
-    search_end = min(end, at + SEARCH_BYTES_MAX)
-    while at < search_end:
-        data = log.read_span(at, min(_SEARCH_BYTES, end - at))
-        place = data.find(MAGIC_BYTES, MAGIC_OFFSET) - MAGIC_OFFSET
-        while 0 <= place <= len(data) - _HEAD_BYTES:
-            if _OFFSET.unpack_from(data, place + PHYSICAL_OFFSET_OFFSET)[0] == at + place:
-                return at + place
-            place = data.find(MAGIC_BYTES, place + MAGIC_OFFSET + 1) - MAGIC_OFFSET
-        if len(data) < _HEAD_BYTES:
-            return None
-        at += len(data) - _HEAD_BYTES + 1
-    return None
+    found = next_sound(
+        log.read_span,
+        at,
+        min(end, at + SEARCH_BYTES_MAX),
+        readable_end=end,
+        segment_end=log.segment_end(begin),
+        piece_bytes=_PIECE_BYTES,
+    )
+    return None if found is None else found[0]

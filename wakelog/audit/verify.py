@@ -14,8 +14,7 @@ then no damage (`is_live`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from posixpath import abspath, expanduser, relpath
 from typing import NamedTuple
 
@@ -24,12 +23,13 @@ from wakelog.audit.comparison import Comparison
 from wakelog.audit.findings import Finding, Findings, Severity
 from wakelog.audit.operator import SILENT, Operator
 from wakelog.audit.queue_compare import Span
-from wakelog.audit.rebuild import LogReport, Rebuild, kept_filters, open_rebuild, run_rebuild
+from wakelog.audit.rebuild import LogReport, Rebuild, kept_filters, run_rebuild
 from wakelog.audit.scratch_files import ScratchFileSystem, store_twins
 from wakelog.audit.store_files import check_files
 from wakelog.audit.stretches import FillStretch
 from wakelog.audit.workers import AT_ONCE, threads
 from wakelog.dispatchers.read_ahead import Worker
+from wakelog.filter.filter_table import FilterTable
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
@@ -78,14 +78,15 @@ def verify(
     ):
         twins = () if is_live else (store_twins(fs, StorePaths(folder), config.paths),)
         fs = ScratchFileSystem(*twins)
-        rebuild = partial(open_rebuild, fs, config, folder, worker, check_bodies=True)
         return verify_store(
             fs,
             config,
-            partial(rebuild, filters=filters, load=load, operator=operator),
+            folder,
+            worker,
+            filters=filters,
+            load=load,
             operator=operator,
             is_live=is_live,
-            worker=worker,
             compares_queues=compares_queues,
         )
 
@@ -100,16 +101,18 @@ def _is_live(fs: FileSystem, config: StoreConfig) -> bool:
 def verify_store(
     fs: FileSystem,
     config: StoreConfig,
-    rebuild: Callable[[], Rebuild],
+    target: str,
+    worker: Worker | None = None,
     *,
+    filters: FilterTable | None = None,
+    load: FillStretch = lambda lane, begin, end: None,
     operator: Operator = SILENT,
     is_live: bool = False,
-    worker: Worker = AT_ONCE,
     compares_queues: bool = True,
 ) -> VerifyReport:
-    """Verify a store with the given rebuild into an empty folder.
+    """Verify a store with a rebuild into the empty folder `target`; see `verify`.
 
-    worker: compares queues, index and sums.
+    worker: scans the log, and compares queues, index and sums.
     Raises: StoreError, OSError; an I/O error of a queue or the index is damage instead.
     """
     findings, may_read = check_files(fs, config)
@@ -117,7 +120,8 @@ def verify_store(
         return VerifyReport(findings, is_live)
     try:
         watermark = _watermark(fs, config, findings, is_live=is_live)
-        made = rebuild()
+        made = Rebuild(fs, config, target, worker, filters=filters, load=load, operator=operator)
+        worker = worker or AT_ONCE
         log = run_rebuild(made, "verify", operator)
         for finding in _log_findings(log, watermark, is_live=is_live):
             findings.add(finding)

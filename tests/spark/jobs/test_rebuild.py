@@ -28,7 +28,6 @@ from wakelog.spark.jobs.rebuild import PARTS, rebuild, rebuild_by
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.loader import compile_kernels
 
 NOW_MS = 1_700_000_000_000
 SEGMENT_BYTES = 64 << 20
@@ -104,10 +103,8 @@ def test_a_log_of_some_size_gives_what_reput_makes(
     segments: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     config = write_large_log(tmp_path / "log", segments)
-    kernels = compile_kernels()
     (tmp_path / "ordered").mkdir()
-    ordered = Rebuild(FileSystem(), config, str(tmp_path / "ordered"), kernels=lambda: kernels)
-    expected = run_rebuild(ordered)
+    expected = run_rebuild(Rebuild(FileSystem(), config, str(tmp_path / "ordered")))
     report = rebuild(spark, config, str(tmp_path / "new"))
     assert (report.begin, report.end) == (expected.begin, expected.end)
     assert report.records_count == expected.records_count > 250_000

@@ -25,6 +25,7 @@ from posixpath import basename, join
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from wakelog.protocol.java import LONG_MAX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_file import (
     SECTOR_SUMS,
@@ -175,38 +176,48 @@ def compare_sums(
     named = set(sum_names(fs, config.paths))
     files = commit_log_files(fs, config, read_only=True)
     files.refresh()
-    blocks = blocks_of(config.commit_log_file_bytes)
     try:
         for segment in files.files:
             name = basename(segment.path)
             if name in named and not segment.is_missing:
                 path = join(config.paths.sums_directory, name)
-                sectors = read_sectors(fs, path, blocks.sectors_count)
-                try:
-                    yield from _compare(segment, sectors, blocks.block_bytes, crc)
-                except StoreFailed as error:
-                    if not isinstance(error.cause, FileNotFoundError):
-                        raise
-                finally:
-                    segment.release()  # a slow round must not keep removed segments open
+                yield from compare_segment(fs, segment, path, crc)
     finally:
         files.close()
 
 
-def _compare(
-    segment: MappedFile, sectors: list[list[int]], block_bytes: int, crc: Callable[[bytes], int]
+def compare_segment(
+    fs: FileSystem,
+    segment: MappedFile,
+    sums_path: str,
+    crc: Callable[[bytes], int],
+    begin: int = 0,
+    end: int = LONG_MAX,
 ) -> Iterator[ComparedBlock]:
-    for number, sums in enumerate(sectors):
-        for index, expected in enumerate(sums):
-            position = (number * SECTOR_SUMS + index) * block_bytes
-            length = min(block_bytes, segment.size_bytes - position)
-            start = segment.start_offset + position
-            if length <= 0:
-                return
-            data = segment.read(position, length)
-            if len(data) < length:
-                return  # removed meanwhile, and cut to free its space
-            yield length if crc(data) == expected else ChangedBlock(start, start + length)
+    """Compare the blocks with a sum that begin in [begin, end); end early if it is removed.
+
+    Raises: StoreFailed.
+    """
+    block_bytes, _, sectors_count = blocks_of(segment.size_bytes)
+    sectors = read_sectors(fs, sums_path, sectors_count)
+    try:
+        for number, sums in enumerate(sectors):
+            for index, expected in enumerate(sums):
+                position = (number * SECTOR_SUMS + index) * block_bytes
+                length = min(block_bytes, segment.size_bytes - position)
+                start = segment.start_offset + position
+                if length <= 0:
+                    return
+                if begin <= start < end:
+                    data = segment.read(position, length)
+                    if len(data) < length:
+                        return  # removed meanwhile, and cut to free its space
+                    yield length if crc(data) == expected else ChangedBlock(start, start + length)
+    except StoreFailed as error:
+        if not isinstance(error.cause, FileNotFoundError):
+            raise
+    finally:
+        segment.release()  # a slow round must not keep removed segments open
 
 
 class SumStatistics(NamedTuple):

@@ -147,11 +147,13 @@ def next_sound(
     segment_end: int,
     check_body: bool = False,
     skip_unwritten: Callable[[int], int] | None = None,
+    piece_bytes: int = SEARCH_BYTES,
 ) -> tuple[int, RecordCheck] | None:
     """Return place and check of the first sound record that begins in [begin, end), if any.
 
     readable_end: the record has to end at or below it.
     skip_unwritten: returns where written bytes go on at or after an offset, for sparse files.
+    piece_bytes: how much is read at once.
     """
     at = begin
     while at < end:
@@ -159,7 +161,7 @@ def next_sound(
             # A record can begin with zeros: the first bytes of its size.
             at = max(at, min(skip_unwritten(at), end) - MAGIC_OFFSET)
         # A size and a magic that begin below `end` may end above it.
-        data = read(at, min(SEARCH_BYTES, min(end + BLANK_BYTES - 1, readable_end) - at))
+        data = read(at, min(piece_bytes, min(end + BLANK_BYTES - 1, readable_end) - at))
         magic_at = _next_magic(data, MAGIC_OFFSET)
         while magic_at >= 0:
             place = at + magic_at - MAGIC_OFFSET
