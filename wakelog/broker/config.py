@@ -1,11 +1,9 @@
 """BrokerConfig: the settings of 4.9.3's BrokerConfig and NettyServerConfig that wakelog obeys.
 
-Fields are in snake case. broker.conf and codes 25 and 26 use 4.9.3's names and defaults. Keys of
-4.9.3 without a meaning here (sizes of thread pools, Netty switches) are in ``KEYS_WITHOUT_EFFECT``,
-so that a file which sets one gets no warning about an unknown key. Code 26 shows them with 4.9.3's
-defaults. Where a default depends on the number of cores it shows that of one core, because one loop
-does the work here. ``config_file`` reads a file. ``processors/config`` changes a running broker; no
-other module assigns to these fields.
+Keys of 4.9.3 without a meaning here (sizes of thread pools, Netty switches) are in
+``KEYS_WITHOUT_EFFECT``. Code 26 shows them with 4.9.3's defaults; where a default depends on the
+number of cores, with that of one core, because one loop does the work here. ``config_file`` reads a
+file. ``processors/config`` changes a running broker; no other module assigns to these fields.
 
 Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig, and what a broker
 answers to code 26 (4.9.3).

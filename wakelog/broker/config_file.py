@@ -1,11 +1,10 @@
 """Reading RocketMQ's broker.conf: java.util.Properties text into BrokerConfig and StoreConfig.
 
-One file feeds both, as in 4.9.3. Three layers override each other, all with 4.9.3's keys: defaults
-of the machine (host name, address, home directory), the file, and the command line. An unknown key
-is kept and shown by code 26; the warning has the nearest known name. An unusable value is an error
-that names key, value and accepted form. 4.9.3 goes on with its default.
+One file feeds both, as in 4.9.3. An unknown key is kept and shown by code 26; the warning has the
+nearest known name. An unusable value is an error that names key, value and accepted form. 4.9.3
+goes on with its default.
 
-Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController and MixAll.properties2Object
+Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController, MixAll.properties2Object
 (4.9.3).
 """
 

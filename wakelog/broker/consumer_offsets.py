@@ -4,9 +4,8 @@
     lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; replaces the
                             first when enableLmq is set
 
-The last commit wins. A smaller offset counts like any other, because a reset commits one. There is
-no DataVersion. Topic and group are joined only in the file. There the last ``@`` splits them,
-because a group name cannot have one.
+The last commit wins, a smaller one too: a reset commits one. Topic and group are joined only in the
+file. There the last ``@`` splits them, because a group name cannot have one.
 
 Invariants: queue ids are not negative. An offset of -1 is stored like any other, because the Go
 client commits it; a query takes it for "none".

@@ -1,8 +1,7 @@
 """HeldRequests: the pull requests that wait in the Broker while PullHold watches their queues.
 
-A request is added when a pull found nothing and may wait. It is removed when it is woken, and put
-back under its old id and deadline if it found nothing. Ids are never used twice, so a late wake, or
-one from an earlier PullHold, finds nothing and does nothing.
+Ids are never used twice, so a late wake, or one from an earlier PullHold, finds nothing and does
+nothing.
 
 Invariants:
     - ``hold`` keeps at most ``holds_max`` requests; a request above that gets its response at once.

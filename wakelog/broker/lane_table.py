@@ -2,8 +2,7 @@
 
 Names and capacities are those of 4.9.3's executors and their queues, from the same keys of
 ``broker.conf``. A weight is the number of requests of a lane in one round when all lanes wait.
-Sends and pulls share the loop evenly. A heartbeat waits for one round of them at most, so that an
-overloaded broker does not also lose its consumers; 4.9.3 gives heartbeats their own pool for that.
+A heartbeat waits for one round at most, so that an overloaded broker keeps its consumers.
 
 The connections of a crowded lane are not read. A lane is crowded long before it is full: a one-way
 sender gets no refusal, so a paused socket is better than a refused message. A round of a crowded

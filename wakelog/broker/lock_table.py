@@ -2,14 +2,9 @@
 
 A client renews its locks every 20 s, and counts a lock as lost after 30 s. The broker gives a lock
 to another client only after 60 s without renewal. So two clients can both own a queue only if their
-clocks run at different speeds.
+clocks run at different speeds. 4.9.3 has no limit, and never drops an expired lock.
 
-Limit: a group has at most ``QUEUES_MAX`` entries. ``expire`` drops expired entries; 4.9.3 never
-does.
-
-Invariants:
-    - the renewal time of an entry is at most the ``now_ms`` of its call.
-    - no group is kept without entries.
+Invariants: no group is kept without entries, or with more than ``QUEUES_MAX``.
 
 Source: org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager (4.9.3).
 """

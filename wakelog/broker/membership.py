@@ -1,18 +1,14 @@
 """GroupClients and Consumers: the connections of each group, and the subscriptions of consumers.
 
-Producer groups are GroupClients. Consumers adds the properties that the heartbeats give a group.
-
 A client sends a heartbeat every 30 s. It leaves with code 35, when its connection closes, or after
 120 s without a heartbeat. The subscription of a group is that of its last heartbeat, from any
 client: RocketMQ expects all consumers of a group to subscribe alike.
 
 Methods that change the members of a consumer group return the connections to notify (code 40), so
-that they rebalance the queues. That happens at a new connection, at a topic that joined or left the
-subscription, at an unregistration and at a closed connection. A changed expression alone does not
-count.
+that they rebalance the queues. A changed expression alone does not count as a change.
 
 Invariants:
-    - no consumer group is kept without a client, no producer group without a connection.
+    - no group is kept without a connection.
     - a connection is in ``_groups_of`` exactly for the groups it is in.
 
 Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, ProducerManager,

@@ -1,8 +1,7 @@
 """Names of topics and groups: the legal ones, the system's, and those made from others.
 
 Every name in a request passes one of the checks here before it enters a table. Storage checks it
-again before it makes a path of it. Refusals have 4.9.3's remarks, because operators search for
-them.
+again before it makes a path of it.
 
 The Java and Go clients apply the rules for topics to groups. Other clients have no check, and names
 such as `com.example.orders` are usual there. So a group may be any printable ASCII that fits into a

@@ -1,12 +1,12 @@
 """PullHold: the pulls that wait for each queue, and those that an arrival or a deadline wakes.
 
 It has hold ids, but no requests, connections or messages, so that it can run in an actor of its
-own. The Broker keeps the requests and runs them again after a wake. A note that is lost, in a
-restart or at the limit, costs latency only, because the Broker checks its held requests by itself.
+own. A note that is lost, in a restart or at the limit, costs latency only, because the Broker
+checks its held requests by itself.
 
 No wake is lost. Message N may arrive while the note of a pull from queue offset N is on its way
-here. The arrival then finds no note. So PullHold remembers the end of each queue, and wakes such a
-note as soon as it comes. When there are too many queues, the oldest ends are forgotten.
+here. So PullHold remembers the end of each queue, and wakes such a note as soon as it comes. When
+there are too many queues, the oldest ends are forgotten.
 
 The tag hashes of a note save wakes and decide nothing: an arrival of several messages, or of
 unknown tags, wakes every note before it.
@@ -17,9 +17,8 @@ Invariants:
       ``STALE_COUNT_MIN``, there are at most ``STALE_FACTOR`` times as many entries as holds.
 
 Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService, LmqPullRequestHoldService
-and NotifyMessageArrivingListener (4.9.3). It checks deadlines every 5 s; here each
-wakes at its time. Queues are keyed by (topic, queue id) and not by ``topic@queueId``, so no name
-can be split wrongly.
+and NotifyMessageArrivingListener (4.9.3). It checks deadlines every 5 s; here each wakes at its
+time.
 """
 
 import heapq

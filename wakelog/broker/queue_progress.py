@@ -2,12 +2,7 @@
 
 Nothing is counted for each message. `select` copies a bounded part of the offset table, on the
 Broker's thread. `measure` then reads queue ends and store times, on any thread, because it may wait
-for the disk.
-
-    max offset    where a queue ends for consumers now
-    lag           from the committed offset of a group to that end; the whole queue if the group
-                  has committed in other queues of the topic only
-    oldest        the age of the oldest message that a group has not consumed
+for the disk. A group that has committed in other queues of a topic only lags by the whole queue.
 
 Above QUEUES_MAX, or once `has_time` returns False, the rest is left out and counted: a partial
 scrape is better than a late one.

@@ -1,12 +1,9 @@
 """ReadAfterWriteGate: a request that reads queues sees every message acknowledged before it.
 
 A message is in its queue only after Reput has dispatched it, some milliseconds after its producer
-has the response. A request that reads queues (a pull that does not wait, the end of a queue, a
-search by time or key) would miss the message. The gate lets such a request wait until dispatch has
-reached the point up to which the log was readable when the request came. At its deadline the
-request reads whatever the queue shows.
-
-A pull waits only if it can see the end of its queue:
+has the response. The gate lets a request that reads queues wait until dispatch has reached the
+point up to which the log was readable when it came. At its deadline it reads whatever the queue
+shows. A pull waits only if it can see the end of its queue:
 
     entries from its offset to the end                it may be held    waits at most
     at least as many as one pull reads                -                 not at all
@@ -14,8 +11,7 @@ A pull waits only if it can see the end of its queue:
     fewer, none, or unknown                           yes               not at all: arrivals wake it
     negative: it begins beyond the end                yes               BEYOND_END_WAIT_MS_MAX
 
-Invariants:
-- every waiting request is resumed once, in the order of arrival.
+Invariants: every waiting request is resumed once, in the order of arrival.
 
 Source: none. In 4.9.3 a read within a millisecond of the response may find nothing.
 """

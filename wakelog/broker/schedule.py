@@ -1,9 +1,7 @@
 """Schedule: the delayed messages that are due, from the entries of the schedule topic's queues.
 
-The core of the service that watches the 18 queues. It gets consume queue entries in order, from
-``position(level)`` on, and returns those that the Broker has to deliver now. The Broker reports how
-far it came (``delivered``); only that moves a position. So one Schedule returns no entry twice.
-What a new Schedule repeats, the Broker drops by level and queue offset.
+The Broker reports how far it came (``delivered``); only that moves a position. So one Schedule
+returns no entry twice. What a new Schedule repeats, the Broker drops by level and queue offset.
 
 An entry's tags code is its time of delivery. A time further ahead than the level's whole delay
 means that the clock was set back: the entry is due at once, as in 4.9.3. The times of the next

@@ -1,14 +1,12 @@
 """SubscriptionGroups: the configuration of each consumer group, and subscriptionGroup.json.
 
 The system's groups exist from the start. Any other is created at its first use, if
-autoCreateSubscriptionGroup allows it. Groups of light queues (%LMQ%...) have an implicit
-configuration and never enter the table.
+autoCreateSubscriptionGroup allows it. Groups of light queues (%LMQ%...) never enter the table.
 
 Invariants: every name in the table is legal; the DataVersion changes whenever the table does.
 
 Source: org.apache.rocketmq.broker.subscription.{SubscriptionGroupManager,
-LmqSubscriptionGroupManager} (4.9.3). 4.9.3 makes a new version at every read of an unknown
-group, even if it creates none.
+LmqSubscriptionGroupManager} (4.9.3), which make a new version at every read of an unknown group.
 """
 
 from collections.abc import Callable

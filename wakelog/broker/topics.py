@@ -2,15 +2,12 @@
 
 The system's topics exist from the start. Code 17 defines others. A send creates a missing topic
 from the default topic that it names, if that one may be inherited. Heartbeats and send-backs create
-retry and dead letter topics. Each change makes a new DataVersion, writes the file and registers the
-broker again.
-
-A topic of a light queue (%LMQ%...) has an implicit configuration and never enters the table.
+retry and dead letter topics. Topics of light queues (%LMQ%...) never enter the table.
 
 Invariants:
     - every name in the table is legal, except the names of the cluster and of the broker. Illegal
       names in a file are dropped, so that none gets to the file system.
-    - the DataVersion changes whenever the table does.
+    - each change makes a new DataVersion, writes the file and registers the broker again.
 
 Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
 """

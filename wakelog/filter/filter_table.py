@@ -2,13 +2,9 @@
 
 The Broker registers filters, another process dispatches: a table travels between them as bytes.
 
-    encode_filters   what the Broker has, as bytes
-    decode_filters   a table of those bytes, compiled where they are read
-    stored_filters   a table of consumerFilter.json, for a rebuild without a broker
-
 A message's bitmap is the union of the bits of all filters of its topic that it passes, those of
 groups that are gone included. Bits that are missing hide a message from a group, bits too many cost
-a look at its properties: so a table may be newer than the message, and never older.
+a test of its properties: so a table may be newer than the message, and never older.
 
 Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3).
 """

@@ -1,9 +1,8 @@
 """The grammar of SQL92 filters, and what upstream says of text that does not fit it.
 
-lark makes an LALR(1) parser of the grammar. Lexemes are fed to it one by one. Each construct
-becomes an `Expression` as soon as it is complete, so that errors come in upstream's order.
-Upstream's parser is LL with three lookaheads and does not ask for the end of the text, which shows
-in three ways that are kept here:
+lark makes an LALR(1) parser of the grammar. Each construct becomes an `Expression` as soon as it is
+complete, so that errors come in upstream's order. Upstream's parser is LL with three lookaheads and
+does not ask for the end of the text, which shows in three ways that are kept here:
 
 - An expression ends before the first word that cannot follow: `a > 5 garbage` is `a > 5`.
 - A NOT behind an operand that no BETWEEN or IN follows is itself the wrong word.

@@ -1,7 +1,7 @@
 """The remark of code 17: the reason why a topic has no route.
 
-Producers and consumers log the remark. It starts like 4.9.3's, which is what people search for.
-4.9.3 has one text for three causes: no broker is up, the topic is misspelled, or it does not exist.
+It starts like 4.9.3's, which people search for. 4.9.3 has one text for three causes: no broker is
+up, the topic is misspelled, or it does not exist.
 
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor.getRouteInfoByTopic,
 org.apache.rocketmq.common.help.FAQUrl (4.9.3).

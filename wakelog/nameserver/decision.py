@@ -1,8 +1,7 @@
-"""The instructions of a name server's core to its shell.
+"""The instructions of a name server's core to its shell, which takes them after each request and tick.
 
-The core appends to one list, which the shell takes after each request and tick. Persist is about
-durability: the response to the request that caused it must not leave before the file is written.
-BrokerJoined and BrokerLeft are for the log.
+Persist is about durability: the response to the request that caused it must not leave before the
+file is written. BrokerJoined and BrokerLeft are for the log.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
 """

@@ -1,13 +1,8 @@
 """NameServer: the object that a shell drives; all requests and ticks go through it.
 
-The shell owns the clock, the sockets and the file. It calls the methods below on one thread, acts
-on what they return, and takes the instructions. The table in ``processors`` dispatches requests.
-
-    at start      load(kvConfig), then process requests
-    each request  process(...), take_instructions()
-    by time       tick(now_ms) at next_tick_ms()
-
-A restart loses the route. Within 30 s every broker has registered again.
+The shell owns the clock, the sockets and the file. It loads ``tables``, calls the methods below on
+one thread, acts on what they return, and then takes the instructions. A restart loses the route.
+Within 30 s every broker has registered again.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController (4.9.3).
 """

@@ -1,8 +1,7 @@
 """The request table of a name server: code to handler and header. The handlers stand in its order.
 
-A handler gets the state and a Request and returns the response. It raises RemoteProtocolError or
-IllegalConfiguration for a request that it refuses. No row has access rules: 4.9.3's access control
-does not cover name servers.
+A handler raises RemoteProtocolError or IllegalConfiguration for a request that it refuses. No row
+has access rules: 4.9.3's access control does not cover name servers.
 
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """

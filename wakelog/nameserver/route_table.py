@@ -14,15 +14,10 @@ Invariants:
     - only names with an address have topics.
     - an encoded route equals a fresh encoding of its route.
 
-Differences from 4.9.3, all in cases where it leaves stale entries:
-
-    - a closed connection removes every address that registered over it, not one;
-    - an address that registers under another name leaves its old name;
-    - an address that replaces another of its name and id takes its place in every table;
-    - a broker is removed by its own address, not by the present address of its id;
-    - a name belongs to the cluster that was registered last.
-
-Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3).
+Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3), which leaves stale entries.
+Here a closed connection removes every address that registered over it. An address that registers
+under another name leaves its old name, and one that replaces another takes its place in every
+table. A broker is removed by its own address. A name belongs to the cluster registered last.
 """
 
 from collections import Counter

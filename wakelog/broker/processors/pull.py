@@ -1,21 +1,12 @@
 """Code 11: messages of one queue from one offset on, now or when there are any.
 
-A pull goes through three steps. ``_admit`` checks group, topic, queue and subscription, in 4.9.3's
-order and with its codes. The store is read without waiting for the disk, and by a pool thread if
-that is not enough. ``_finish`` turns the result into a code, holds the pull if it may wait, and
-commits the offset that the client sent with it.
+A pull is checked (``_admit``), in 4.9.3's order and with its codes. The store is read without
+waiting for the disk, and by a pool thread if that is not enough. ``_finish`` turns the result into
+a code, holds the pull if it may wait, and commits the offset that the client sent with it.
 
 A held pull that was woken goes through all of it again, because permissions and subscriptions may
 have changed; it commits no offset. Before its deadline, a pull that found nothing is held again: at
 its old offset if its queue has no more, else after the messages that its filter refused.
-
-    status of the store                            code
-    FOUND                                          SUCCESS
-    NO_MATCHED_MESSAGE, MESSAGE_WAS_REMOVING       PULL_RETRY_IMMEDIATELY
-    OFFSET_OVERFLOW_ONE, OFFSET_FOUND_NULL         PULL_NOT_FOUND, which may wait
-    NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE    PULL_NOT_FOUND from offset 0, else as below
-    OFFSET_TOO_SMALL, OFFSET_OVERFLOW_BADLY        PULL_OFFSET_MOVED; on a slave, which corrects
-                                                   no client, PULL_RETRY_IMMEDIATELY
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor (4.9.3). There an arrival tests
 the whole filter before it wakes a pull (PullRequestHoldService#notifyMessageArriving). The check

@@ -6,10 +6,9 @@ Go client sends type TAG and an empty expression without the flag, whatever it s
 header's expression counts only with the flag.
 
 A filter by tag tests consume queue entries. A filter by expression (SQL92, with
-enablePropertyFilter) tests the properties of each record. The expression is the header's, or what
-`ConsumerFilters` keeps from the heartbeat. Only a kept expression has bits in the bitmaps of
-extension units, which are tested first. With filterSupportRetry, the pulls of a retry topic are
-filtered by the expression for the topic that a message first came from.
+enablePropertyFilter) tests the properties of each record. Only an expression from a heartbeat has
+bits in the bitmaps of extension units, which are tested first. With filterSupportRetry, the pulls
+of a retry topic are filtered by the expression for the topic that a message first came from.
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor,
 org.apache.rocketmq.broker.filter.ExpressionMessageFilter (4.9.3). A header with an expression that

@@ -1,7 +1,7 @@
 """Codes 12 and 33: messages by key, and the message at a physical offset.
 
-Both read index or log files that may be cold, so both run in the pool. The response to a query by
-key has every record whose key has the same hash; the client compares topic and key (fact 8).
+Both may read cold files, so both run in the pool. The response to a query by key has every record
+whose key has the same hash; the client compares topic and key (fact 8).
 
 Source: org.apache.rocketmq.broker.processor.QueryMessageProcessor (4.9.3).
 """

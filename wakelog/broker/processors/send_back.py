@@ -1,11 +1,9 @@
 """Code 36: a consumer could not consume a message and wants it again later, or never.
 
-The message is read from the log and put again: into %RETRY%group by way of a delay level, or into
-%DLQ%group. It goes to %DLQ% after enough attempts, or if the client asks with a negative level.
-Level 0 starts at level 3 and goes up with each attempt. The new record keeps the hosts and the born
-time of the old one, counts one more attempt, and names the first topic and message id.
-
-The read may wait for the disk, so it runs in the pool.
+The message is read from the log, in the pool, and put again: into %RETRY%group by way of a delay
+level, or into %DLQ%group after enough attempts, or if the client asks with a negative level. Level
+0 starts at level 3 and goes up with each attempt. The new record keeps the hosts and the born time
+of the old one, counts one more attempt, and names the first topic and message id.
 
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerSendMsgBack (4.9.3).
 """
