@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker.harness import FakeChannel, pull_fields
+from wakelog.broker import held_requests
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.network.request import Request
@@ -14,8 +15,9 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader
 
 
 @pytest.fixture
-def held() -> Iterator[HeldRequests]:
-    requests = HeldRequests(holds_max=2)
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldRequests]:
+    monkeypatch.setattr(held_requests, "HOLDS_MAX", 2)
+    requests = HeldRequests()
     yield requests
     requests.validate()
 

@@ -93,7 +93,6 @@ def test_the_topics_of_a_group_may_hold_what_its_name_does(topic: str, legal: bo
     ("derive", "name", "derived"),
     [
         (names.retry_topic, "g", "%RETRY%g"),
-        (names.dlq_topic, "g", "%DLQ%g"),
         (names.reply_topic, "DefaultCluster", "DefaultCluster_REPLY_TOPIC"),
     ],
 )

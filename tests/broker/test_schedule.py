@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.broker.schedule import ANSWER_MS, DueMessage, Schedule
+from wakelog.broker.schedule import ANSWER_MS, BATCH_MAX, DueMessage, Schedule
 
 DELAYS_MS = (1_000, 10_000)
 IDLE_MS = 60_000
@@ -62,11 +62,11 @@ def test_after_the_clock_is_set_back_all_levels_are_read(schedule: Schedule) -> 
 
 
 def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
-    due = schedule.take_due(1, entries(*[0] * 10), 10_000, idle_ms=IDLE_MS, batch_max=3)
-    assert [message.queue_offset for message in due] == [5, 6, 7]
+    due = take(schedule, 1, *[0] * (BATCH_MAX + 1))
+    assert [message.queue_offset for message in due] == list(range(5, 5 + BATCH_MAX))
     assert 1 not in schedule.levels_to_read(10_000)
-    schedule.delivered(1, 8, 10_000)
-    assert schedule.position(1) == 8
+    schedule.delivered(1, 5 + BATCH_MAX, 10_000)
+    assert schedule.position(1) == 5 + BATCH_MAX
     assert 1 in schedule.levels_to_read(10_000)
 
 

@@ -58,7 +58,7 @@ def test_places_count_lines_and_tabs() -> None:
         (1, 11),
         (2, 1),
     ]
-    assert Lexer("").end_place() == (0, 0)
+    assert Lexer("").place(-1) == (0, 0)
 
 
 def test_a_string_keeps_characters_beyond_the_first_plane() -> None:

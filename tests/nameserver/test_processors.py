@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from tests.nameserver.harness import NOW_MS, VERSION, Announced, Harness, topic
@@ -253,6 +254,18 @@ def test_write_permission(
     assert harness.route("T")["queueDatas"][0]["perm"] == 7
     assert harness.ask(code, brokerName=name).ext_fields == counted
     assert harness.route("T")["queueDatas"][0]["perm"] == perm
+
+
+# Specification 1.2, codes 311 to 313: by the flags of the first queues in the topic's list.
+@pytest.mark.parametrize(
+    ("sys_flag", "codes"), [(0, set()), (1, {311}), (2, {312, 313}), (1 | 2, {311, 312})]
+)
+def test_unit_flags(harness: Harness, sys_flag: int, codes: set[int]) -> None:
+    harness.register(Announced(topics=(topic("T", sys_flag=sys_flag),)))
+    harness.register(msgspec.structs.replace(OTHER, topics=(topic("T", sys_flag=1 | 2),)))
+    asked = {code: harness.ask_json(code)["topicList"] for code in (311, 312, 313)}
+    assert {code for code, topics in asked.items() if topics == ["T"]} == codes
+    assert all(topics in ([], ["T"]) for topics in asked.values())
 
 
 # Specification 1.2, code 322: changed, and the version known here if there is one.

@@ -8,7 +8,7 @@ from tests.nameserver.harness import topic
 from wakelog.nameserver.topic_queues import TopicQueues
 from wakelog.protocol.bodies import QueueData
 
-UNIT, UNIT_SUB = 1, 2
+UNIT = 1
 
 
 @pytest.fixture
@@ -48,35 +48,14 @@ def test_a_topic_can_be_forgotten_twice(queues: TopicQueues) -> None:
     assert list(queues) == ["only-a"]
 
 
-# Fact 59: ADD_WRITE_PERM_OF_BROKER sets the permission to exactly 6, which drops inherit.
-def test_write_permission_is_wiped_by_bit_and_added_as_six(queues: TopicQueues) -> None:
-    assert queues.wipe_write_perm("a") == 2
+def test_a_permission_is_changed_at_one_broker(queues: TopicQueues) -> None:
+    assert queues.change_perm("a", lambda perm: perm & ~2) == 2
     assert [queue.perm for queue in queues.of("T")] == [4, 6]
     assert [queue.perm for queue in queues.of("only-a")] == [5]
-    assert queues.add_write_perm("a") == 2
-    assert [queue.perm for queue in queues.of("only-a")] == [6]
-    assert queues.wipe_write_perm("nobody") == queues.add_write_perm("nobody") == 0
+    assert queues.change_perm("nobody", lambda perm: 0) == 0
 
 
 def test_topics_of_some_brokers(queues: TopicQueues) -> None:
     assert queues.at_brokers({"b"}) == {"T"}
     assert queues.at_brokers({"a", "nobody"}) == {"T", "only-a"}
     assert queues.at_brokers(set()) == set()
-
-
-# Specification 1.2, codes 311 to 313: by the flags of the first queues in the topic's list.
-@pytest.mark.parametrize(
-    ("sys_flag", "lists"),
-    [
-        (0, set()),
-        (UNIT, {"unit_topics"}),
-        (UNIT_SUB, {"unit_sub_topics", "unit_sub_not_unit_topics"}),
-        (UNIT | UNIT_SUB, {"unit_topics", "unit_sub_topics"}),
-    ],
-)
-def test_unit_flags(sys_flag: int, lists: set[str]) -> None:
-    table = TopicQueues()
-    table.put("a", [topic("T", sys_flag=sys_flag)])
-    table.put("b", [topic("T", sys_flag=UNIT | UNIT_SUB)])
-    names = ("unit_topics", "unit_sub_topics", "unit_sub_not_unit_topics")
-    assert {name for name in names if getattr(table, name)() == {"T"}} == lists

@@ -56,6 +56,9 @@ UNKNOWN_CODE = -1
 
 _REGISTER_ONEWAY = RegisterBroker(oneway=True)
 
+_COUNTED = ["topics", "groups", "offsets", "consumers", "producers", "locks", "delayed", "traffic"]
+"""The tables of BrokerState that have statistics."""
+
 
 class ConfigFile(Protocol):
     """A table that is kept in a file of the config directory."""
@@ -206,14 +209,7 @@ class Broker:
             "requests_by_code": {
                 code: count for code, count in self._request_counts.items() if count
             },
-            "topics": state.topics.statistics(),
-            "groups": state.groups.statistics(),
-            "offsets": state.offsets.statistics(),
-            "consumers": state.consumers.statistics(),
-            "producers": state.producers.statistics(),
-            "locks": state.locks.statistics(),
-            "delayed": state.delayed.statistics(),
-            "traffic": state.traffic.statistics(),
+            **{name: getattr(state, name).statistics() for name in _COUNTED},
             "held_count": len(state.held),
         }
 

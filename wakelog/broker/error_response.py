@@ -1,10 +1,4 @@
-"""The response code and remark for each error.
-
-    RemoteProtocolError   its own code and remark; LimitReached is one of them
-    NotWriteable          SERVICE_NOT_AVAILABLE: a producer goes to another broker
-    StoreFull             the same
-    any other StoreError  SYSTEM_ERROR
-    anything else         SYSTEM_ERROR, with the class, as 4.9.3 answers any exception
+"""The response code and remark for each error; a producer whose code is 14 goes to another broker.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract.processRequestCommand (4.9.3).
 """

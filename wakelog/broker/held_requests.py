@@ -4,7 +4,7 @@ Ids are never used twice, so a late wake, or one from an earlier PullHold, finds
 nothing.
 
 Invariants:
-    - ``hold`` keeps at most ``holds_max`` requests; a request above that gets its response at once.
+    - ``hold`` keeps at most ``HOLDS_MAX`` requests; a request above that gets its response at once.
       A request that ``put_back`` returns already had its place.
     - ``_by_channel`` has exactly the ids of ``_held``, each under its own channel.
 
@@ -14,9 +14,10 @@ Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4
 import msgspec
 
 from wakelog.broker.decision import HoldPull
-from wakelog.broker.pull_hold import HOLDS_MAX
 from wakelog.network.request import Request
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
+
+HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
@@ -38,9 +39,8 @@ class HeldRequest(msgspec.Struct, frozen=True):
 class HeldRequests:
     """Waiting pulls by hold id and by connection."""
 
-    def __init__(self, holds_max: int = HOLDS_MAX) -> None:
+    def __init__(self) -> None:
         """Start empty."""
-        self._holds_max = holds_max
         self._held: dict[int, HeldRequest] = {}
         self._by_channel: dict[int, set[int]] = {}
         self._next_id = 1
@@ -58,7 +58,7 @@ class HeldRequests:
         codes: frozenset[int] | None,
     ) -> HoldPull | None:
         """Keep a request and return the note for PullHold, or None if too many wait already."""
-        if len(self._held) >= self._holds_max:
+        if len(self._held) >= HOLDS_MAX:
             return None
         header = request.header
         note = HoldPull(

@@ -130,11 +130,6 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
-def dlq_topic(group: str) -> str:
-    """Return the topic of the messages that a group has given up."""
-    return DLQ_PREFIX + group
-
-
 def reply_topic(cluster: str) -> str:
     """Return the topic of replies in request-reply."""
     return f"{cluster}_REPLY_TOPIC"

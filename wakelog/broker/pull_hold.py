@@ -26,9 +26,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from wakelog.broker.decision import HoldPull
+from wakelog.broker.held_requests import HOLDS_MAX
 from wakelog.dispatchers.reput import Arrival
 
-HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
 REACHES_MAX = 65_536  # queues; a note is in flight for milliseconds, so an old end is useless
 STALE_FACTOR = 2
 STALE_COUNT_MIN = 1_024
@@ -39,9 +39,8 @@ Queue: TypeAlias = tuple[str, int]
 class PullHold:
     """The table of held pulls of one broker."""
 
-    def __init__(self, holds_max: int = HOLDS_MAX) -> None:
-        """Start empty; ``holds_max`` limits the notes."""
-        self._holds_max = holds_max
+    def __init__(self) -> None:
+        """Start empty."""
         self._holds: dict[int, HoldPull] = {}
         self._queues: dict[Queue, dict[int, HoldPull]] = {}
         self._deadlines: list[tuple[int, int]] = []
@@ -61,7 +60,7 @@ class PullHold:
             self._remove(note.hold_id)
             if self._reaches.get(queue, 0) > note.queue_offset:
                 woken.append(note.hold_id)
-            elif len(self._holds) >= self._holds_max:
+            elif len(self._holds) >= HOLDS_MAX:
                 self._refused_count += 1
             else:
                 self._holds[note.hold_id] = note
@@ -131,7 +130,7 @@ class PullHold:
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert len(self._holds) <= self._holds_max
+        assert len(self._holds) <= HOLDS_MAX
         assert len(self._reaches) <= REACHES_MAX
         assert all(self._queues.values()), "no queue is kept without holds"
         assert sum(len(holds) for holds in self._queues.values()) == len(self._holds)

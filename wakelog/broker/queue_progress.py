@@ -11,7 +11,7 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.getConsumeStat
 takes 0 for an offset that was never committed, even if the queue no longer begins there.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -24,18 +24,10 @@ QUEUES_MAX = 2_000
 A broker of 4.9.3 makes 8 queues a topic, so these are 250 topics, each with one group."""
 
 
-class GroupOffsets(NamedTuple):
-    """What one group committed in one topic, by queue id."""
-
-    group: str
-    topic: str
-    offsets: dict[int, int]
-
-
 class Selection(NamedTuple):
-    """The queues to measure, and the number of those above the limit."""
+    """What to measure: group, topic and offset by queue id, and the queues above the limit."""
 
-    groups: list[GroupOffsets]
+    groups: list[tuple[str, str, dict[int, int]]]
     left_out_count: int
 
 
@@ -50,13 +42,13 @@ class QueueProgress(msgspec.Struct):
 
 def select(offsets: ConsumerOffsets, queues_max: int = QUEUES_MAX) -> Selection:
     """Copy the part of the table to measure; of a group's topic all queues or none."""
-    groups: list[GroupOffsets] = []
+    groups = []
     count = 0
     for group, topic, queues in offsets.committed():
         if count + len(queues) > queues_max:
             break
         count += len(queues)
-        groups.append(GroupOffsets(group, topic, dict(queues)))
+        groups.append((group, topic, dict(queues)))
     return Selection(groups, offsets.queue_count - count)
 
 
@@ -72,50 +64,47 @@ def measure(
     queues = store.queues()
     left_out = progress.left_out
     left_out["group"] = selection.left_out_count
-    for count, (topic, queue_id) in enumerate(_queues(queues)):
+    # By name, so that the same queues are left out each time.
+    named = [(topic, queue_id) for topic in sorted(queues) for queue_id in sorted(queues[topic])]
+    for count, (topic, queue_id) in enumerate(named):
         if count >= queues_max or not has_time():
             left_out["queue"] += 1
             continue
         ends = progress.max_offset.setdefault(topic, {})
         ends[queue_id] = store.max_queue_offset(topic, queue_id)
     room_count = queues_max
-    for group in selection.groups:
-        if group.topic not in queues:
+    for group, topic, offsets in selection.groups:
+        if topic not in queues:
             continue  # the topic is deleted, its offsets are still stored
-        ends = progress.max_offset.get(group.topic, {})
+        ends = progress.max_offset.get(topic, {})
         room_count -= len(ends)
-        if len(ends) < len(queues[group.topic]) or room_count < 0 or not has_time():
-            left_out["group"] += len(group.offsets)
-        else:
-            _measure_group(progress, group, ends, store, now_ms)
+        if len(ends) < len(queues[topic]) or room_count < 0 or not has_time():
+            left_out["group"] += len(offsets)
+            continue
+        lags, oldest_ms = _measure_group(store, topic, offsets, ends, now_ms)
+        progress.lag.setdefault(group, {})[topic] = lags
+        progress.oldest_seconds.setdefault(group, {})[topic] = (now_ms - oldest_ms) / 1000
     return progress
 
 
-def _queues(queues: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """Yield every queue by name, so that the same ones are left out each time."""
-    for topic in sorted(queues):
-        for queue_id in sorted(queues[topic]):
-            yield topic, queue_id
-
-
 def _measure_group(
-    progress: QueueProgress,
-    group: GroupOffsets,
-    ends: Mapping[int, int],
     store: MessageStore,
+    topic: str,
+    offsets: Mapping[int, int],
+    ends: Mapping[int, int],
     now_ms: int,
-) -> None:
-    lags = progress.lag.setdefault(group.group, {}).setdefault(group.topic, {})
+) -> tuple[dict[int, int], int]:
+    """Return the lag by queue id, and the store time of the oldest message not consumed."""
+    lags = {}
     oldest_ms = now_ms
     for queue_id, end in ends.items():
-        begin = group.offsets.get(queue_id, -1)
+        begin = offsets.get(queue_id, -1)
         if begin < 0:
-            begin = store.min_queue_offset(group.topic, queue_id)
+            begin = store.min_queue_offset(topic, queue_id)
         lags[queue_id] = max(0, end - begin)
         if begin < end:
-            stored_ms = store.store_time_at(group.topic, queue_id, begin)
+            stored_ms = store.store_time_at(topic, queue_id, begin)
             if stored_ms < 0:  # deleted by now: take the oldest that is left
-                stored_ms = store.earliest_store_time(group.topic, queue_id)
+                stored_ms = store.earliest_store_time(topic, queue_id)
             oldest_ms = min(oldest_ms, stored_ms if stored_ms >= 0 else now_ms)
-    ages = progress.oldest_seconds.setdefault(group.group, {})
-    ages[group.topic] = (now_ms - oldest_ms) / 1000
+    return lags, oldest_ms

@@ -9,7 +9,7 @@ reads are dropped then, because they belong to the old clock.
 
 Invariants:
     - a position never goes back, except by ``correct`` when the queue itself is shorter.
-    - at most ``batch_max`` messages of a level are in flight: the Broker's loop does not stall for
+    - at most ``BATCH_MAX`` messages of a level are in flight: the Broker's loop does not stall for
       a queue with an hour of messages due at the same time.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.DeliverDelayedMessageTimerTask and
@@ -73,8 +73,6 @@ class Schedule:
         now_ms: int,
         *,
         idle_ms: int,
-        answer_ms: int = ANSWER_MS,
-        batch_max: int = BATCH_MAX,
     ) -> list[DueMessage]:
         """Return the entries of this level that are due.
 
@@ -90,14 +88,14 @@ class Schedule:
             if now_ms < deliver_ms <= latest_ms:
                 self._next_read_ms[level] = deliver_ms
                 break
-            if len(due) == batch_max:
+            if len(due) == BATCH_MAX:
                 self._next_read_ms[level] = now_ms
                 break
             due.append(DueMessage(level, queue_offset, physical_offset, size_bytes))
             queue_offset += 1
         if due:
             # Wait for the report of the Broker, or until it is late.
-            self._next_read_ms[level] = now_ms + answer_ms
+            self._next_read_ms[level] = now_ms + ANSWER_MS
         return due
 
     def delivered(self, level: int, next_queue_offset: int, now_ms: int) -> None:

@@ -108,12 +108,6 @@ class BrokerState:
 
     def validate(self) -> None:
         """Assert the invariants of every table."""
-        self.topics.validate()
-        self.groups.validate()
-        self.offsets.validate()
-        self.consumers.validate()
-        self.filters.validate()
-        self.producers.validate()
-        self.locks.validate()
-        self.held.validate()
-        self.delayed.validate()
+        for table in vars(self).values():
+            if hasattr(table, "validate"):
+                table.validate()

@@ -12,15 +12,9 @@ LmqSubscriptionGroupManager} (4.9.3), which make a new version at every read of 
 from collections.abc import Callable
 from typing import Any
 
+from wakelog.broker import names
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist
-from wakelog.broker.names import (
-    SYSTEM_GROUP_PREFIX,
-    SYSTEM_GROUPS,
-    check_group,
-    is_legal_group,
-    is_lmq,
-)
 from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from wakelog.protocol.body_codec import decode_body
@@ -44,19 +38,20 @@ class SubscriptionGroups:
         self._config = config
         self._instructions = instructions
         self._lmq = lmq
-        self._table = {name: SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS}
+        self._table = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
         self._dropped_name_count = 0
         self.data_version = DataVersion(now_ms, 0)
 
     def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """Return a group's configuration, created if that is allowed; None without one."""
         found = self._table.get(group)
-        if found is not None or not is_legal_group(group):
+        if found is not None or not names.is_legal_group(group):
             return found
-        if self._lmq and is_lmq(group):
+        if self._lmq and names.is_lmq(group):
             return SubscriptionGroupConfig(group)
         if not (
-            self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+            self._config.auto_create_subscription_group
+            or group.startswith(names.SYSTEM_GROUP_PREFIX)
         ):
             return None
         self.update(SubscriptionGroupConfig(group), now_ms)
@@ -67,7 +62,7 @@ class SubscriptionGroups:
 
         Raises: RemoteProtocolError if the name or the number of retry queues is not legal.
         """
-        check_group(config.group_name)
+        names.check_group(config.group_name)
         if not 0 <= config.retry_queue_nums <= QUEUE_COUNT_MAX:
             remark = f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}"
             raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
@@ -93,7 +88,7 @@ class SubscriptionGroups:
         """
         content = decode_body(SubscriptionGroupWrapper, text.encode())
         for name, group in content.subscription_group_table.items():
-            if is_legal_group(name):
+            if names.is_legal_group(name):
                 self._table[name] = group
                 group.group_name = name
                 # 4.9.3 accepts any number; 0 or less means that retries are dropped.
@@ -114,5 +109,5 @@ class SubscriptionGroups:
         """Assert the invariants of the module."""
         for name, group in self._table.items():
             assert name == group.group_name
-            assert is_legal_group(name)
+            assert names.is_legal_group(name)
             assert 0 <= group.retry_queue_nums <= QUEUE_COUNT_MAX

@@ -15,20 +15,9 @@ Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigMana
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from wakelog.broker import names
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
-from wakelog.broker.names import (
-    BENCHMARK_TOPIC,
-    OFFSET_MOVED_EVENT,
-    SCHEDULE_TOPIC,
-    SELF_TEST_TOPIC,
-    SYSTEM_TOPIC_PREFIX,
-    SYSTEM_TOPICS,
-    check_any_topic,
-    is_lmq,
-    is_topic,
-    reply_topic,
-)
 from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.fastjson import dumps
@@ -57,7 +46,9 @@ class Topics:
         self._instructions = instructions
         self._lmq = lmq
         self._own_names = frozenset({config.broker_cluster_name, config.broker_name})
-        self._system = SYSTEM_TOPICS | self._own_names | {reply_topic(config.broker_cluster_name)}
+        self._system = (
+            names.SYSTEM_TOPICS | self._own_names | {names.reply_topic(config.broker_cluster_name)}
+        )
         self._table = {topic.topic_name: topic for topic in _system_topics(config)}
         self._dropped_name_count = 0
         self.data_version = DataVersion(now_ms, 0)
@@ -65,13 +56,13 @@ class Topics:
     def get(self, topic: str) -> TopicConfig | None:
         """Return a topic's configuration, None if there is no such topic."""
         found = self._table.get(topic)
-        if found is None and self._lmq and is_lmq(topic) and is_topic(topic):
+        if found is None and self._lmq and names.is_lmq(topic) and names.is_topic(topic):
             return TopicConfig(topic, 1, 1, READ_WRITE)
         return found
 
     def is_system(self, topic: str) -> bool:
         """Return whether a topic belongs to the system and may not be defined."""
-        return topic in self._system or topic.startswith(SYSTEM_TOPIC_PREFIX)
+        return topic in self._system or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
 
     def create_from_default(
         self,
@@ -157,7 +148,7 @@ class Topics:
         """
         content = decode_body(TopicConfigSerializeWrapper, text.encode())
         for name, topic in content.topic_config_table.items():
-            legal = name in self._own_names or is_topic(name)
+            legal = name in self._own_names or names.is_topic(name)
             if legal and topic.read_queue_nums >= 0 <= topic.write_queue_nums:
                 self._table[name] = topic
                 topic.topic_name = name
@@ -177,11 +168,11 @@ class Topics:
         """Assert the invariants of the module."""
         for name, topic in self._table.items():
             assert name == topic.topic_name
-            assert name in self._own_names or is_topic(name)
+            assert name in self._own_names or names.is_topic(name)
             assert topic.read_queue_nums >= 0 <= topic.write_queue_nums
 
     def _put(self, topic: TopicConfig, now_ms: int) -> None:
-        check_any_topic(topic.topic_name)
+        names.check_any_topic(topic.topic_name)
         self._table[topic.topic_name] = topic
         self._changed(now_ms)
 
@@ -201,13 +192,13 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
     cluster, broker = config.broker_cluster_name, config.broker_name
     shared = PERM_INHERIT | READ_WRITE
     topics = [
-        TopicConfig(SELF_TEST_TOPIC, 1, 1),
-        TopicConfig(BENCHMARK_TOPIC, BENCHMARK_QUEUE_COUNT, BENCHMARK_QUEUE_COUNT),
+        TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
+        TopicConfig(names.BENCHMARK_TOPIC, BENCHMARK_QUEUE_COUNT, BENCHMARK_QUEUE_COUNT),
         TopicConfig(cluster, perm=shared if config.cluster_topic_enable else PERM_INHERIT),
         TopicConfig(broker, 1, 1, shared if config.broker_topic_enable else PERM_INHERIT),
-        TopicConfig(OFFSET_MOVED_EVENT, 1, 1),
-        TopicConfig(SCHEDULE_TOPIC, SCHEDULE_QUEUE_COUNT, SCHEDULE_QUEUE_COUNT),
-        TopicConfig(reply_topic(cluster), 1, 1),
+        TopicConfig(names.OFFSET_MOVED_EVENT, 1, 1),
+        TopicConfig(names.SCHEDULE_TOPIC, SCHEDULE_QUEUE_COUNT, SCHEDULE_QUEUE_COUNT),
+        TopicConfig(names.reply_topic(cluster), 1, 1),
     ]
     if config.auto_create_topic_enable:
         topics.append(_auto_create_topic(config))

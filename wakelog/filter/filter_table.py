@@ -12,7 +12,7 @@ Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -40,14 +40,6 @@ class _Rows(msgspec.Struct, array_like=True):
     rows: list[_Row]
 
 
-class _Filter(NamedTuple):
-    """A compiled filter, and its bits as a little-endian number."""
-
-    compiled: Sql92Filter
-    mask: int
-    born_ms: int
-
-
 class FilterTable:
     """Compiled filters by topic."""
 
@@ -55,7 +47,8 @@ class FilterTable:
         """Compile what `known`, the table before, has not compiled already."""
         self._bitmap_bytes = content.bit_count // 8
         self._compiled: dict[str, Sql92Filter] = {}
-        self._by_topic: dict[str, list[_Filter]] = {}
+        # By topic: the filter, its bits as a little-endian number, and its birth.
+        self._by_topic: dict[str, list[tuple[Sql92Filter, int, int]]] = {}
         before = {} if known is None else known._compiled
         for row in content.rows:
             compiled = before.get(row.expression) or self._compiled.get(row.expression)
@@ -65,7 +58,7 @@ class FilterTable:
                 continue  # whoever registers has compiled it; of a foreign file one may not
             self._compiled[row.expression] = compiled
             mask = sum(1 << bit for bit in set(row.bits))
-            self._by_topic.setdefault(row.topic, []).append(_Filter(compiled, mask, row.born_ms))
+            self._by_topic.setdefault(row.topic, []).append((compiled, mask, row.born_ms))
 
     def __len__(self) -> int:
         """Return how many filters there are."""

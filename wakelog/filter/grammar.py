@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakelog.filter import operators as make
 from wakelog.filter.errors import IllegalExpression
@@ -89,23 +89,12 @@ _OPERAND: Final = frozenset(
 _COMPARISON: Final = frozenset({"BETWEEN", "IN", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"})
 
 
-class _Parser(Protocol):
-    """As much of lark's InteractiveParser as is used; it leaves half of it without types."""
-
-    parser_state: Any
-
-    def copy(self, *, deepcopy_values: bool) -> _Parser: ...
-    def feed_token(self, token: Token) -> Any: ...
-    def feed_eof(self) -> Any: ...
-    def accepts(self) -> set[str]: ...
-
-
 def parse(text: str) -> Expression:
     """Return the expression that `text` begins with. Raises: IllegalExpression."""
     from lark.exceptions import UnexpectedToken
 
     words = Lexer(text)
-    parser = cast(_Parser, _grammar().parse_interactive())
+    parser: Any = _grammar().parse_interactive()  # lark leaves half of it without types
     while True:
         try:
             word = words.next()
@@ -128,7 +117,7 @@ def parse(text: str) -> Expression:
         return make.condition(found)
 
 
-def _syntax_error(parser: _Parser, word: Lexeme, words: Lexer) -> IllegalExpression:
+def _syntax_error(parser: Any, word: Lexeme, words: Lexer) -> IllegalExpression:
     accepted = parser.accepts()
     # OR follows a complete condition, AND also the lower bound of a BETWEEN.
     values = _reduce(parser, "OR") or _reduce(parser, "AND") or parser.parser_state.value_stack
@@ -148,7 +137,7 @@ def _syntax_error(parser: _Parser, word: Lexeme, words: Lexer) -> IllegalExpress
 
 def _describe(word: Lexeme, expected: frozenset[str], words: Lexer) -> str:
     if word.kind == END:
-        found, (line, column) = "<EOF>", words.end_place()
+        found, (line, column) = "<EOF>", words.place(word.position - 1)
     else:
         line, column = words.place(word.position)
         found = f' {_IMAGES[word.kind]} "{escape(word.text)} "'
@@ -161,7 +150,7 @@ def _describe(word: Lexeme, expected: frozenset[str], words: Lexer) -> str:
     )
 
 
-def _reduce(parser: _Parser, kind: str) -> list[Any] | None:
+def _reduce(parser: Any, kind: str) -> list[Any] | None:
     """Finish, in a copy, what a word of this kind would finish; return what waits for its rest.
 
     Returns: None if no such word can follow.

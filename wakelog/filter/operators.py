@@ -105,7 +105,10 @@ def order(sign: str, left: Expression, right: Expression) -> Expression:
         if upper is None:
             return None
         if isinstance(lower, str) and isinstance(upper, str):
-            lower, upper = _as_doubles(lower, upper)
+            try:
+                lower, upper = parse_double(lower), parse_double(upper)
+            except ValueError:
+                raise EvaluationFailed("strings that are no numbers have no order") from None
         return holds(compare(lower, upper), 0)
 
     return Expression(evaluate, lambda: f"({left.text()} {sign} {right.text()})", (left, right))
@@ -183,13 +186,6 @@ def _chain(symbol: str, left: Expression, right: Expression, *, decided: bool) -
         )
 
     return Expression(evaluate, text, parts, parts=(symbol, parts))
-
-
-def _as_doubles(lower: str, upper: str) -> tuple[float, float]:
-    try:
-        return parse_double(lower), parse_double(upper)
-    except ValueError:
-        raise EvaluationFailed("strings that are no numbers have no order") from None
 
 
 def _compare_constants(left: Known, right: Known) -> int:

@@ -111,10 +111,6 @@ class Lexer:
             last = unit
         return line, column
 
-    def end_place(self) -> tuple[int, int]:
-        """Return line and column of the last character, which is where the end is reported."""
-        return self.place(len(self._text) - 1)
-
     def _lexical_error(self, position: int) -> IllegalExpression:
         begun = _BEGUN.match(self._text, position)
         end = position if begun is None else begun.end()

@@ -1,4 +1,4 @@
-"""The instructions of a name server's core to its shell, which takes them after each request and tick.
+"""The instructions of a name server's core, which its shell takes after each request and tick.
 
 Persist is about durability: the response to the request that caused it must not leave before the
 file is written. BrokerJoined and BrokerLeft are for the log.

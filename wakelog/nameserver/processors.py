@@ -15,7 +15,6 @@ from wakelog.nameserver.absent_topic import absent_topic_remark
 from wakelog.nameserver.config import NameServerConfig, update_config
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
-from wakelog.nameserver.topic_queues import TopicQueues
 from wakelog.network.request import Processor, Request, processor
 from wakelog.protocol.bodies import (
     DataVersion,
@@ -25,7 +24,8 @@ from wakelog.protocol.bodies import (
     TopicList,
 )
 from wakelog.protocol.body_codec import decode_body, encode_body
-from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
+from wakelog.protocol.codes import VERSION_3_0_11, ResponseCode
+from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers.admin import TopicRequestHeader
@@ -40,6 +40,7 @@ from wakelog.protocol.headers.name_server import (
 )
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.register_broker import body_checksum, decode_register_broker
+from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB
 from wakelog.storage.settings_text import decode_settings, settings_of, settings_text
 
 
@@ -171,13 +172,18 @@ def get_system_topics(state: NameServerState, request: Request[None]) -> Remotin
     return request.success(body=encode_body(state.routes.system_topics()))
 
 
-def _topic_list(
-    find: Callable[[TopicQueues], set[str]],
-) -> Callable[[NameServerState, Request[None]], RemotingCommand]:
-    """Return the handler of a code that asks for topics of one kind."""
+def get_all_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
+    """Return the topics that any broker has (code 206)."""
+    return request.success(body=encode_body(TopicList(set(state.routes.topics))))
+
+
+def _topics_with(mask: int, flags: int) -> Callable[..., RemotingCommand]:
+    """Return the handler of a code that asks for the topics with these unit flags."""
 
     def get_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
-        return request.success(body=encode_body(TopicList(find(state.routes.topics))))
+        return request.success(
+            body=encode_body(TopicList(state.routes.topics.flagged(mask, flags)))
+        )
 
     return get_topics
 
@@ -224,28 +230,28 @@ def add_write_perm(
 
 
 PROCESSORS: Final[dict[int, Processor]] = {
-    RequestCode.PUT_KV_CONFIG: processor(put_kv_config),
-    RequestCode.GET_KV_CONFIG: processor(get_kv_config),
-    RequestCode.DELETE_KV_CONFIG: processor(delete_kv_config),
-    RequestCode.REGISTER_BROKER: processor(register_broker),
-    RequestCode.UNREGISTER_BROKER: processor(unregister_broker),
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: processor(get_route),
-    RequestCode.GET_BROKER_CLUSTER_INFO: processor(get_cluster_info),
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: processor(wipe_write_perm),
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: processor(_topic_list(set)),
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: processor(delete_topic),
-    RequestCode.GET_KVLIST_BY_NAMESPACE: processor(get_kv_list),
-    RequestCode.GET_TOPICS_BY_CLUSTER: processor(get_topics_by_cluster),
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: processor(get_system_topics),
-    RequestCode.GET_UNIT_TOPIC_LIST: processor(_topic_list(TopicQueues.unit_topics)),
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: processor(_topic_list(TopicQueues.unit_sub_topics)),
-    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: processor(
-        _topic_list(TopicQueues.unit_sub_not_unit_topics)
+    Code.PUT_KV_CONFIG: processor(put_kv_config),
+    Code.GET_KV_CONFIG: processor(get_kv_config),
+    Code.DELETE_KV_CONFIG: processor(delete_kv_config),
+    Code.REGISTER_BROKER: processor(register_broker),
+    Code.UNREGISTER_BROKER: processor(unregister_broker),
+    Code.GET_ROUTEINFO_BY_TOPIC: processor(get_route),
+    Code.GET_BROKER_CLUSTER_INFO: processor(get_cluster_info),
+    Code.WIPE_WRITE_PERM_OF_BROKER: processor(wipe_write_perm),
+    Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: processor(get_all_topics),
+    Code.DELETE_TOPIC_IN_NAMESRV: processor(delete_topic),
+    Code.GET_KVLIST_BY_NAMESPACE: processor(get_kv_list),
+    Code.GET_TOPICS_BY_CLUSTER: processor(get_topics_by_cluster),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: processor(get_system_topics),
+    Code.GET_UNIT_TOPIC_LIST: processor(_topics_with(TOPIC_UNIT, TOPIC_UNIT)),
+    Code.GET_HAS_UNIT_SUB_TOPIC_LIST: processor(_topics_with(TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)),
+    Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: processor(
+        _topics_with(TOPIC_UNIT | TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)
     ),
-    RequestCode.UPDATE_NAMESRV_CONFIG: processor(update_name_server_config),
-    RequestCode.GET_NAMESRV_CONFIG: processor(get_name_server_config),
-    RequestCode.QUERY_DATA_VERSION: processor(query_data_version),
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: processor(add_write_perm),
+    Code.UPDATE_NAMESRV_CONFIG: processor(update_name_server_config),
+    Code.GET_NAMESRV_CONFIG: processor(get_name_server_config),
+    Code.QUERY_DATA_VERSION: processor(query_data_version),
+    Code.ADD_WRITE_PERM_OF_BROKER: processor(add_write_perm),
 }
 """Every request that a name server handles."""
 
@@ -253,16 +259,16 @@ assert len(PROCESSORS) == 20, "section 1.2 of 4.9.3's inventory has 20"
 
 CLIENT_CODES: Final = frozenset(
     {
-        RequestCode.CHECK_TRANSACTION_STATE,
-        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-        RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        Code.CHECK_TRANSACTION_STATE,
+        Code.NOTIFY_CONSUMER_IDS_CHANGED,
+        Code.RESET_CONSUMER_CLIENT_OFFSET,
+        Code.GET_CONSUMER_STATUS_FROM_CLIENT,
+        Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
     }
 )
 """Codes that only a client handles, when a broker asks."""
 
-BROKER_CODES: Final = frozenset(RequestCode) - PROCESSORS.keys() - CLIENT_CODES
+BROKER_CODES: Final = frozenset(Code) - PROCESSORS.keys() - CLIENT_CODES
 """Codes for a broker. A name server that gets one was mistaken for a broker."""
 
 

@@ -43,6 +43,7 @@ from wakelog.protocol.headers.name_server import (
     RegisterBrokerResponseHeader,
 )
 from wakelog.protocol.java import hash_map_order
+from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
 
@@ -225,12 +226,12 @@ class RouteTable:
     def wipe_write_perm(self, broker_name: str) -> int:
         """Take the write permission from a broker's topics; return their number."""
         self._encoded_routes.clear()
-        return self.topics.wipe_write_perm(broker_name)
+        return self.topics.change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Give the write permission back to a broker's topics; return their number."""
+        """Set exactly read and write for every topic of a broker (fact 59); return their number."""
         self._encoded_routes.clear()
-        return self.topics.add_write_perm(broker_name)
+        return self.topics.change_perm(broker_name, lambda perm: PERM_READ | PERM_WRITE)
 
     def route(self, topic: str) -> TopicRouteData | None:
         """Return the brokers and queues of a topic, None if no broker has it; not to be changed."""

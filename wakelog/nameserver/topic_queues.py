@@ -12,7 +12,6 @@ Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager.topicQueueTable (
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from wakelog.protocol.bodies import QueueData, TopicConfig
-from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE, TOPIC_UNIT, TOPIC_UNIT_SUB
 
 
 class TopicQueues:
@@ -69,13 +68,15 @@ class TopicQueues:
             else:
                 del self._queues[topic]
 
-    def wipe_write_perm(self, broker_name: str) -> int:
-        """Take the write permission from every topic of a broker; return their number."""
-        return self._set_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
-
-    def add_write_perm(self, broker_name: str) -> int:
-        """Set exactly the read and write permissions of every topic of a broker (fact 59)."""
-        return self._set_perm(broker_name, lambda perm: PERM_READ | PERM_WRITE)
+    def change_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
+        """Change the permission of every topic of a broker; return their number."""
+        count = 0
+        for queues in self._queues.values():
+            for queue in queues:
+                if queue.broker_name == broker_name:
+                    queue.perm = change(queue.perm)
+                    count += 1
+        return count
 
     def at_brokers(self, broker_names: Collection[str]) -> set[str]:
         """Return the topics that any of these brokers has."""
@@ -85,17 +86,13 @@ class TopicQueues:
             if any(q.broker_name in broker_names for q in queues)
         }
 
-    def unit_topics(self) -> set[str]:
-        """Return the topics of a unit (code 311)."""
-        return self._flagged(TOPIC_UNIT, TOPIC_UNIT)
-
-    def unit_sub_topics(self) -> set[str]:
-        """Return the topics that units subscribe to (code 312)."""
-        return self._flagged(TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)
-
-    def unit_sub_not_unit_topics(self) -> set[str]:
-        """Return the topics that units subscribe to and that are of no unit (code 313)."""
-        return self._flagged(TOPIC_UNIT | TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)
+    def flagged(self, mask: int, flags: int) -> set[str]:
+        """Return the topics whose unit flags, of those in the mask, are exactly these."""
+        return {
+            topic
+            for topic, queues in self._queues.items()
+            if queues[0].topic_sys_flag & mask == flags
+        }
 
     def validate(self, broker_names: Collection[str]) -> None:
         """Assert the invariants of the module, and that only these brokers have topics."""
@@ -104,19 +101,3 @@ class TopicQueues:
             assert names, topic
             assert len(set(names)) == len(names), topic
             assert set(names) <= set(broker_names), topic
-
-    def _flagged(self, mask: int, wanted: int) -> set[str]:
-        return {
-            topic
-            for topic, queues in self._queues.items()
-            if queues[0].topic_sys_flag & mask == wanted
-        }
-
-    def _set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
-        count = 0
-        for queues in self._queues.values():
-            for queue in queues:
-                if queue.broker_name == broker_name:
-                    queue.perm = change(queue.perm)
-                    count += 1
-        return count

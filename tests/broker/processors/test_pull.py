@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, pull_fields, subscription
+from wakelog.broker import held_requests
 from wakelog.broker.decision import HoldPull, ReadAhead, RunInPool
 from wakelog.broker.processors.pull import SUSPEND_MS_MAX
 from wakelog.protocol.bodies import SubscriptionGroupConfig
@@ -265,9 +266,11 @@ def test_no_pull_waits_for_ever(harness: Harness) -> None:
     assert note.deadline_ms == NOW_MS + SUSPEND_MS_MAX
 
 
-def test_when_too_many_wait_the_next_is_answered(harness: Harness) -> None:
+def test_when_too_many_wait_the_next_is_answered(
+    monkeypatch: pytest.MonkeyPatch, harness: Harness
+) -> None:
     fill(harness)
-    harness.broker.state.held._holds_max = 1
+    monkeypatch.setattr(held_requests, "HOLDS_MAX", 1)
     harness.hold(queueOffset=3)
     response = answer(harness, sysFlag=SUSPEND, queueOffset=3)
     assert response.code == ResponseCode.PULL_NOT_FOUND

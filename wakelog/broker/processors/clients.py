@@ -98,11 +98,7 @@ def check_client_config(state: BrokerState, request: Request[None]) -> Outcome:
 
 
 def _log_refusal(state: BrokerState, subscription: SubscriptionData, cause: str) -> None:
-    values = {
-        "topic": subscription.topic,
-        "type": subscription.expression_type,
-        "cause": cause,
-    }
+    values = {"topic": subscription.topic, "type": subscription.expression_type, "cause": cause}
     state.instructions.append(WriteLine(Appender.FILTER, "subscription refused", values))
 
 

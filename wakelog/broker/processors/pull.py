@@ -151,7 +151,11 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
     if code is ResponseCode.SUCCESS:
         body = b"".join(result.frames)
         state.traffic.count_get(header.topic, header.consumer_group, result.count, len(body))
-        _read_ahead(state, result)
+        wanted = state.read_ahead_windows.next_wanted(
+            result.physical_offsets[-1], result.fall_behind_bytes
+        )
+        if wanted is not None:
+            state.instructions.append(ReadAhead(wanted, WINDOW_BYTES))
     fields = {
         "suggestWhichBrokerId": str(broker_id),
         "nextBeginOffset": str(result.next_begin_offset),
@@ -189,14 +193,6 @@ def _commit(state: BrokerState, header: PullMessageRequestHeader, offset: int) -
         state.offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
     except LimitReached as error:
         state.log_limit(error, RequestCode.PULL_MESSAGE)
-
-
-def _read_ahead(state: BrokerState, result: GetResult) -> None:
-    wanted = state.read_ahead_windows.next_wanted(
-        result.physical_offsets[-1], result.fall_behind_bytes
-    )
-    if wanted is not None:
-        state.instructions.append(ReadAhead(wanted, WINDOW_BYTES))
 
 
 def _suggested_broker_id(

@@ -97,10 +97,7 @@ def send_message(state: BrokerState, request: Request[SendHeader]) -> Outcome:
 
 def trace_fields(state: BrokerState) -> dict[str, str]:
     """Return the two fields that every response to a send carries."""
-    return {
-        MSG_REGION: state.config.region_id,
-        TRACE_ON: boolean_text(state.config.trace_on),
-    }
+    return {MSG_REGION: state.config.region_id, TRACE_ON: boolean_text(state.config.trace_on)}
 
 
 def _send_single(
@@ -118,8 +115,7 @@ def _send_single(
     sys_flag = _sys_flag(header, topic_config)
     if sys_flag & TRANSACTION_MASK or parse_boolean(properties.get(TRANSACTION_PREPARED)):
         values = {"topic": topic, "producer_group": header.producer_group}
-        line = WriteLine(Appender.TRANSACTION, "half message refused", values)
-        state.instructions.append(line)
+        state.instructions.append(WriteLine(Appender.TRANSACTION, "half message refused", values))
         remark = f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden"
         raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     parked = None

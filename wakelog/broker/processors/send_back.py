@@ -1,9 +1,9 @@
 """Code 36: a consumer could not consume a message and wants it again later, or never.
 
-The message is read from the log, in the pool, and put again: into %RETRY%group by way of a delay
-level, or into %DLQ%group after enough attempts, or if the client asks with a negative level. Level
-0 starts at level 3 and goes up with each attempt. The new record keeps the hosts and the born time
-of the old one, counts one more attempt, and names the first topic and message id.
+The message is read from the log, in the pool, and put again. It goes into %RETRY%group by way of a
+delay level. After enough attempts, or with a negative level, it goes into %DLQ%group. Level 0
+starts at level 3 and goes up with each attempt. The new record keeps the hosts and the born time of
+the old one, counts one more attempt, and names the first topic and message id.
 
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerSendMsgBack (4.9.3).
 """
@@ -12,7 +12,7 @@ from functools import partial
 
 from wakelog.broker.decision import Outcome, RunInPool
 from wakelog.broker.delayed_delivery import park
-from wakelog.broker.names import check_any_topic, dlq_topic, retry_topic
+from wakelog.broker.names import DLQ_PREFIX, check_any_topic, retry_topic
 from wakelog.broker.processors.send import DLQ_QUEUE_COUNT
 from wakelog.broker.processors.send_check import retry_count_max
 from wakelog.broker.state import BrokerState
@@ -79,7 +79,7 @@ def _put_again(
     origin_id = create_message_id(*record.store_host, record.physical_offset)
     properties.setdefault(ORIGIN_MESSAGE_ID, origin_id)
     if level == 0:
-        topic, queue_id = dlq_topic(header.group), 0
+        topic, queue_id = DLQ_PREFIX + header.group, 0
         state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
     else:
         topic = retry_topic(header.group)

@@ -7,35 +7,21 @@ org.apache.rocketmq.acl.plain.PlainAccessValidator.parse (4.9.3).
 """
 
 from wakelog.broker.decision import Lane
-from wakelog.broker.processors.clients import check_client_config, heartbeat, unregister_client
-from wakelog.broker.processors.config import get_broker_config, update_broker_config
-from wakelog.broker.processors.consume_queue import query_consume_queue
-from wakelog.broker.processors.groups import (
-    get_all_groups,
-    get_consumer_connections,
-    get_consumer_list,
-    update_and_create_group,
-)
-from wakelog.broker.processors.locks import lock_queues, unlock_queues
-from wakelog.broker.processors.offsets import (
-    get_earliest_store_time,
-    get_max_offset,
-    get_min_offset,
-    query_consumer_offset,
-    search_offset_by_timestamp,
-    update_consumer_offset,
-)
-from wakelog.broker.processors.pull import pull_message
-from wakelog.broker.processors.query import query_message, view_message_by_id
-from wakelog.broker.processors.send import send_message
-from wakelog.broker.processors.send_back import send_back
-from wakelog.broker.processors.topics import (
-    get_all_topic_config,
-    get_topic_stats_info,
-    update_and_create_topic,
+from wakelog.broker.processors import (
+    clients,
+    config,
+    consume_queue,
+    groups,
+    locks,
+    offsets,
+    pull,
+    query,
+    send,
+    send_back,
+    topics,
 )
 from wakelog.network.request import Access, Permission, Resource, processor
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _PUBLISHES = Access(Permission.PUB, Resource.TOPIC, "topic")
@@ -49,48 +35,52 @@ _ADMINISTERS = Access(Permission.ADMIN, Resource.BROKER)
 _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _ROWS = {
-    RequestCode.SEND_MESSAGE: processor(send_message, Lane.SEND, _PUBLISHES, header=_V1),
-    RequestCode.SEND_MESSAGE_V2: processor(send_message, Lane.SEND, _PUBLISHES, header=_V2),
-    RequestCode.SEND_BATCH_MESSAGE: processor(send_message, Lane.SEND, header=_V2),
-    RequestCode.CONSUMER_SEND_MSG_BACK: processor(send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES),
-    RequestCode.PULL_MESSAGE: processor(
-        pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True
+    Code.SEND_MESSAGE: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V1),
+    Code.SEND_MESSAGE_V2: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V2),
+    Code.SEND_BATCH_MESSAGE: processor(send.send_message, Lane.SEND, header=_V2),
+    Code.CONSUMER_SEND_MSG_BACK: processor(
+        send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES
     ),
-    RequestCode.QUERY_MESSAGE: processor(query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True),
-    RequestCode.VIEW_MESSAGE_BY_ID: processor(view_message_by_id, Lane.QUERY),
-    RequestCode.HEART_BEAT: processor(heartbeat, Lane.HEARTBEAT, _HEARTBEATS),
-    RequestCode.UNREGISTER_CLIENT: processor(unregister_client, Lane.CLIENT_MANAGE, _CONSUMES),
-    RequestCode.CHECK_CLIENT_CONFIG: processor(check_client_config, Lane.CLIENT_MANAGE),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: processor(
-        get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES
+    Code.PULL_MESSAGE: processor(
+        pull.pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True
     ),
-    RequestCode.UPDATE_CONSUMER_OFFSET: processor(
-        update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES
+    Code.QUERY_MESSAGE: processor(query.query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True),
+    Code.VIEW_MESSAGE_BY_ID: processor(query.view_message_by_id, Lane.QUERY),
+    Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, _HEARTBEATS),
+    Code.UNREGISTER_CLIENT: processor(clients.unregister_client, Lane.CLIENT_MANAGE, _CONSUMES),
+    Code.CHECK_CLIENT_CONFIG: processor(clients.check_client_config, Lane.CLIENT_MANAGE),
+    Code.GET_CONSUMER_LIST_BY_GROUP: processor(
+        groups.get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES
     ),
-    RequestCode.QUERY_CONSUMER_OFFSET: processor(query_consumer_offset, Lane.CONSUMER_MANAGE),
-    RequestCode.UPDATE_AND_CREATE_TOPIC: processor(
-        update_and_create_topic, Lane.ADMIN, _ADMINISTERS
+    Code.UPDATE_CONSUMER_OFFSET: processor(
+        offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES
     ),
-    RequestCode.GET_ALL_TOPIC_CONFIG: processor(get_all_topic_config, Lane.ADMIN),
-    RequestCode.GET_TOPIC_STATS_INFO: processor(
-        get_topic_stats_info, Lane.ADMIN, reads_queues=True
+    Code.QUERY_CONSUMER_OFFSET: processor(offsets.query_consumer_offset, Lane.CONSUMER_MANAGE),
+    Code.UPDATE_AND_CREATE_TOPIC: processor(
+        topics.update_and_create_topic, Lane.ADMIN, _ADMINISTERS
     ),
-    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
-        update_and_create_group, Lane.ADMIN, _ADMINISTERS
+    Code.GET_ALL_TOPIC_CONFIG: processor(topics.get_all_topic_config, Lane.ADMIN),
+    Code.GET_TOPIC_STATS_INFO: processor(
+        topics.get_topic_stats_info, Lane.ADMIN, reads_queues=True
     ),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(get_all_groups, Lane.ADMIN),
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: processor(get_consumer_connections, Lane.ADMIN),
-    RequestCode.UPDATE_BROKER_CONFIG: processor(update_broker_config, Lane.ADMIN, _ADMINISTERS),
-    RequestCode.GET_BROKER_CONFIG: processor(get_broker_config, Lane.ADMIN),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: processor(
-        search_offset_by_timestamp, Lane.ADMIN, reads_queues=True
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
+        groups.update_and_create_group, Lane.ADMIN, _ADMINISTERS
     ),
-    RequestCode.GET_MAX_OFFSET: processor(get_max_offset, Lane.ADMIN, reads_queues=True),
-    RequestCode.GET_MIN_OFFSET: processor(get_min_offset, Lane.ADMIN),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: processor(get_earliest_store_time, Lane.ADMIN),
-    RequestCode.QUERY_CONSUME_QUEUE: processor(query_consume_queue, Lane.ADMIN, reads_queues=True),
-    RequestCode.LOCK_BATCH_MQ: processor(lock_queues, Lane.ADMIN),
-    RequestCode.UNLOCK_BATCH_MQ: processor(unlock_queues, Lane.ADMIN),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_all_groups, Lane.ADMIN),
+    Code.GET_CONSUMER_CONNECTION_LIST: processor(groups.get_consumer_connections, Lane.ADMIN),
+    Code.UPDATE_BROKER_CONFIG: processor(config.update_broker_config, Lane.ADMIN, _ADMINISTERS),
+    Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN),
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: processor(
+        offsets.search_offset_by_timestamp, Lane.ADMIN, reads_queues=True
+    ),
+    Code.GET_MAX_OFFSET: processor(offsets.get_max_offset, Lane.ADMIN, reads_queues=True),
+    Code.GET_MIN_OFFSET: processor(offsets.get_min_offset, Lane.ADMIN),
+    Code.GET_EARLIEST_MSG_STORETIME: processor(offsets.get_earliest_store_time, Lane.ADMIN),
+    Code.QUERY_CONSUME_QUEUE: processor(
+        consume_queue.query_consume_queue, Lane.ADMIN, reads_queues=True
+    ),
+    Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN),
+    Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
 }
 
 PROCESSORS = {int(code): row for code, row in _ROWS.items()}
@@ -106,10 +96,10 @@ _NAME_SERVER_CODES = """
     UPDATE_NAMESRV_CONFIG GET_NAMESRV_CONFIG
 """
 
-NAME_SERVER_CODES = frozenset(RequestCode[name] for name in _NAME_SERVER_CODES.split())
+NAME_SERVER_CODES = frozenset(Code[name] for name in _NAME_SERVER_CODES.split())
 """Codes that only a name server handles. A broker that gets one was mistaken for a name server."""
 
-_NAMES = {int(code): code.name for code in RequestCode}
+_NAMES = {int(code): code.name for code in Code}
 
 
 def unsupported_remark(code: int) -> str:
