@@ -63,15 +63,6 @@ def test_an_interrupt_in_the_first_milliseconds_prints_no_traceback() -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_the_version_is_the_quickest_answer() -> None:
-    outcome = subprocess.run(
-        [sys.executable, *PROGRAM, "--version"], capture_output=True, text=True, check=True
-    )
-    assert outcome.stdout.startswith("wakelog ")
-
-
-@pytest.mark.process
-@pytest.mark.slow
 def test_a_local_broker_takes_a_message_gives_it_back_and_leaves_nothing(tmp_path: Path) -> None:
     name_server = free_port(1, 2, 3, 4, 5)
     port = name_server + 3

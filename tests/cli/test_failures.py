@@ -13,7 +13,6 @@ from wakelog.storage.errors import (
     DamagedStore,
     IllegalConfiguration,
     NotWriteable,
-    StoreFull,
     StoreLocked,
     WrongStore,
     store_failure,
@@ -91,11 +90,6 @@ def test_an_error_is_one_line_with_cause_and_remedy(
     assert "\n" not in failure.line and failure.line.endswith(".")
     assert failure.exit_code == exit_code
     assert not failure.is_ours
-
-
-def test_full_and_failed_are_different_errors() -> None:
-    assert isinstance(ERRORS[8][0], StoreFull)
-    assert not isinstance(ERRORS[9][0], StoreFull)
 
 
 def test_an_error_of_ours_says_where_it_was_raised() -> None:

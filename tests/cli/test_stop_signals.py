@@ -79,22 +79,16 @@ def test_a_signal_after_the_loop_has_ended_is_harmless() -> None:
     assert signals.count == 1
 
 
-def test_a_command_without_a_loop_is_interrupted() -> None:
+@pytest.mark.parametrize("comes_before", [True, False])
+def test_a_command_without_a_loop_is_interrupted(comes_before: bool) -> None:
     signals = StopSignals()
     signals.install()
-    signals.interrupt()
-    with pytest.raises(StopAsked) as stop:
+    if comes_before:
         signal.raise_signal(signal.SIGTERM)
-    assert stop.value.exit_code == 143
-
-
-def test_a_signal_that_came_before_interrupts_a_command_without_a_loop() -> None:
-    signals = StopSignals()
-    signals.install()
-    signal.raise_signal(signal.SIGINT)
     with pytest.raises(StopAsked) as stop:
         signals.interrupt()
-    assert stop.value.exit_code == 130
+        signal.raise_signal(signal.SIGTERM)
+    assert (stop.value.exit_code, signals.count) == (143, 1)
 
 
 def test_an_unbroken_block_ends_before_a_signal_interrupts() -> None:

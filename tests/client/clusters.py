@@ -12,6 +12,7 @@ from tests.fakes.records import STORE_MS, record
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
+from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicList, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
@@ -51,6 +52,15 @@ class FakeCluster:
         self.stored: list[tuple[str, int, bytes]] = []
         self.asked: list[tuple[str, RequestCode]] = []
         self.fail: Callable[[str, RemotingCommand], RemotingCommand | None] = lambda *_: None
+
+    def refuse(self, unreachable: str) -> None:
+        """Let nothing listen at an address from now on."""
+
+        def fail(address: str, command: RemotingCommand) -> None:
+            if address == unreachable:
+                raise ConnectFailed(address, "Connection refused")
+
+        self.fail = fail
 
     async def invoke(
         self, address: str, command: RemotingCommand, *, timeout_ms: int

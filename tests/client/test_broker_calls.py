@@ -11,7 +11,7 @@ from wakelog.client.broker_calls import open_calls
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
-from wakelog.network.errors import CallTimeout, ConnectFailed
+from wakelog.network.errors import CallTimeout
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 
@@ -51,13 +51,7 @@ def test_calls_return_offsets_and_messages_of_a_queue() -> None:
 def test_a_repeated_call_uses_the_new_address_of_the_broker() -> None:
     cluster = FakeCluster({("a", "T", 0): messages(1)})
     moved = QueueAt("a", "T", 0, "old:1")
-
-    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
-        if address == "old:1":
-            raise ConnectFailed(address, "Connection refused")
-        return None
-
-    cluster.fail = fail
+    cluster.refuse("old:1")
     calls = cluster.calls()
     assert asyncio.run(calls.max_offset(moved)) == 1
     cluster.asked.clear()

@@ -10,7 +10,6 @@ from tests.client.clusters import FakeCluster
 from wakelog.client.errors import ClientError, describe
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt, Routes, readable_queues
-from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -24,13 +23,7 @@ def routes_of(cluster: FakeCluster, *name_servers: str) -> Routes:
 
 def test_the_first_name_server_that_answers_gives_the_route() -> None:
     cluster = FakeCluster(routes={"T": {"a": 2}})
-
-    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
-        if address == "gone:1":
-            raise ConnectFailed(address, "Connection refused")
-        return None
-
-    cluster.fail = fail
+    cluster.refuse("gone:1")
     route = asyncio.run(routes_of(cluster).find("T"))
     assert route is not None and route.queue_datas[0].read_queue_nums == 2
     assert asyncio.run(routes_of(cluster).find("U")) is None

@@ -75,44 +75,36 @@ def test_kinds_are_written_as_prometheus_reads_them() -> None:
     assert "# HELP a_gauge G." in lines
 
 
-def test_several_sources_make_one_family() -> None:
-    spec = MetricSpec("m", Kind.GAUGE, "M.", (("role=a", "x"), ("role=b", "y")))
-    lines = expose({"x": 1, "y": 2}, spec)
-    assert [line for line in lines if line.startswith("m{")] == [
-        'm{role="a"} 1.0',
-        'm{role="b"} 2.0',
-    ]
-    assert sum(line.startswith("# HELP") for line in lines) == 1
+def gauge(*sources: Path, minus: Path = (), scale: float = 1.0) -> MetricSpec:
+    return MetricSpec("m", Kind.GAUGE, "M.", sources, minus, scale)
+
+
+HIGH, LOW = ("{k}", "high"), ("{k}", "low")
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("spec", "values", "expected"),
     [
-        ({"a": {"high": 5, "low": 3}}, ['m{k="a"} 2.0']),
-        ({"a": {"high": 3, "low": 5}}, ['m{k="a"} 0.0']),
-        ({"a": {"high": 3}}, []),
+        (gauge(("k=a", "x"), ("k=b", "y")), {"x": 1, "y": 2}, {"a": 1.0, "b": 2.0}),
+        (gauge(HIGH, minus=LOW), {"a": {"high": 5, "low": 3}}, {"a": 2.0}),
+        (gauge(HIGH, minus=LOW), {"a": {"high": 3, "low": 5}}, {"a": 0.0}),
+        (gauge(HIGH, minus=LOW), {"a": {"high": 3}}, {}),
+        (
+            gauge(("k=a", "high"), ("k=b", "lag"), minus=("k=a", "low")),
+            {"high": 5, "low": 3, "lag": 9},
+            {"a": 2.0, "b": 9.0},
+        ),
+        (gauge(("k=log", "x"), scale=0.01), {"x": 75}, {"log": 0.75}),
+        (gauge(("k=log", "nowhere")), {}, {}),
     ],
+    ids=["sources", "difference", "never negative", "one side", "first source", "scale", "nothing"],
 )
-def test_a_difference_is_never_negative(values: Any, expected: list[str]) -> None:
-    spec = MetricSpec("m", Kind.GAUGE, "M.", (("{k}", "high"),), minus=("{k}", "low"))
-    assert [line for line in expose(values, spec) if line.startswith("m")] == expected
-
-
-def test_a_scale_turns_percent_into_a_ratio() -> None:
-    spec = MetricSpec("m", Kind.GAUGE, "M.", (("path=log", "x"),), scale=0.01)
-    assert [line for line in expose({"x": 75}, spec) if line.startswith("m{")] == [
-        'm{path="log"} 0.75'
-    ]
-
-
-def test_a_difference_is_of_the_first_source_only() -> None:
-    sources = (("who=a", "high"), ("who=b", "lag"))
-    spec = MetricSpec("m", Kind.GAUGE, "M.", sources, minus=("who=a", "low"))
-    lines = expose({"high": 5, "low": 3, "lag": 9}, spec)
-    assert [line for line in lines if line.startswith("m{")] == [
-        'm{who="a"} 2.0',
-        'm{who="b"} 9.0',
-    ]
+def test_a_row_has_the_values_of_its_paths(
+    spec: MetricSpec, values: Any, expected: dict[str, float]
+) -> None:
+    lines = expose(values, spec)
+    rows = [f'm{{k="{label}"}} {value}' for label, value in expected.items()]
+    assert lines == (["# HELP m M.", "# TYPE m gauge", *rows] if rows else [])
 
 
 def test_a_family_is_capped_and_says_so() -> None:
@@ -120,8 +112,3 @@ def test_a_family_is_capped_and_says_so() -> None:
     lines = expose({str(key): key for key in range(10)}, spec, series_max=4)
     assert sum(line.startswith("m_total{") for line in lines) == 4
     assert 'rocketmq_metrics_dropped_series_total{family="m_total"} 6.0' in lines
-
-
-def test_a_row_without_a_value_yields_nothing() -> None:
-    spec = MetricSpec("m", Kind.GAUGE, "M.", (("nowhere",),))
-    assert expose({}, spec) == []
