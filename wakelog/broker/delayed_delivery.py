@@ -115,7 +115,6 @@ class DelayedDelivery:
     """How far each level has been delivered."""
 
     def __init__(self) -> None:
-        """Start every level at 0."""
         self._offsets: dict[int, int] = {}
         self.dirty = False
         self._delivered_count = 0

@@ -40,7 +40,6 @@ class HeldRequests:
     """Waiting pulls by hold id and by connection."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._held: dict[int, HeldRequest] = {}
         self._by_channel: dict[int, set[int]] = {}
         self._next_id = 1

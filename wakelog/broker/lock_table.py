@@ -22,7 +22,6 @@ class LockTable:
     """Owner and time of renewal of each locked queue, by group."""
 
     def __init__(self) -> None:
-        """Start without locks."""
         self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
 
     def lock(

@@ -64,7 +64,6 @@ class GroupClients:
     """The clients of each group."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._clients: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}
 
@@ -110,15 +109,15 @@ class GroupClients:
     def expired(self, now_ms: int) -> list[int]:
         """Return the connections to close: those of clients without a heartbeat.
 
-        The clients leave their groups when the connections close, so the others are notified once.
+        A connection in two groups stands twice. Its client leaves them when it closes, so that the
+        others are notified once.
         """
-        expired = {
+        return [
             channel_id
             for clients in self._clients.values()
             for channel_id, client in clients.items()
             if now_ms - client.last_update_ms > CLIENT_EXPIRED_MS
-        }
-        return sorted(expired)
+        ]
 
     def statistics(self) -> dict[str, int]:
         """Return the sizes of the table."""
@@ -139,7 +138,6 @@ class Consumers(GroupClients):
     """The clients of each consumer group, with its properties."""
 
     def __init__(self) -> None:
-        """Start empty."""
         super().__init__()
         self._groups: dict[str, ConsumerGroup] = {}
 

@@ -40,7 +40,6 @@ class PullHold:
     """The table of held pulls of one broker."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._holds: dict[int, HoldPull] = {}
         self._queues: dict[Queue, dict[int, HoldPull]] = {}
         self._deadlines: list[tuple[int, int]] = []

@@ -37,7 +37,6 @@ class BrokerState:
     def __init__(
         self, settings: BrokerSettings, store: MessageStore, random: Random, now_ms: int
     ) -> None:
-        """Start with empty tables and the system's topics and groups."""
         lmq = settings.store.enable_lmq
         self.settings = settings
         self.config = settings.broker

@@ -34,7 +34,6 @@ class SubscriptionGroups:
         *,
         lmq: bool = False,
     ) -> None:
-        """Start with the system's groups; changes append to ``instructions``."""
         self._config = config
         self._instructions = instructions
         self._lmq = lmq

@@ -41,7 +41,6 @@ class Topics:
         *,
         lmq: bool = False,
     ) -> None:
-        """Start with the system's topics; changes append to ``instructions``."""
         self._config = config
         self._instructions = instructions
         self._lmq = lmq

@@ -20,7 +20,6 @@ class Traffic:
     """Counters of one broker."""
 
     def __init__(self) -> None:
-        """Start at nothing."""
         self._puts: dict[str, list[int]] = {}
         self._gets: dict[tuple[str, str], list[int]] = {}
         self._send_backs: dict[tuple[str, str], int] = {}

@@ -28,7 +28,6 @@ class Sql92Filter:
     __slots__ = ("evaluate", "text")
 
     def __init__(self, text: str, expression: Expression) -> None:
-        """Keep both."""
         self.text = text
         self.evaluate = expression.evaluate
 

@@ -32,7 +32,6 @@ class KvConfig:
     """Values by namespace and key."""
 
     def __init__(self, instructions: list[Instruction]) -> None:
-        """Start empty; changes append to ``instructions``."""
         self._instructions = instructions
         self._table: dict[str, dict[str, str]] = {}
         self._text_bytes = 0

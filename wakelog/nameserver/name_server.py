@@ -13,7 +13,7 @@ from typing import Any
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import Instruction
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
-from wakelog.nameserver.processors import PROCESSORS, NameServerState, unsupported
+from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.handler import Channel
 from wakelog.network.request import Request
@@ -36,9 +36,7 @@ class NameServer:
     def __init__(self, config: NameServerConfig, now_ms: int) -> None:
         """Know no broker and no value; ``load`` then reads the file."""
         self._instructions: list[Instruction] = []
-        self._state = NameServerState(
-            config, KvConfig(self._instructions), RouteTable(self._instructions)
-        )
+        self._state = State(config, KvConfig(self._instructions), RouteTable(self._instructions))
         self.tables = {FILE_NAME: self._state.kv_config}
         self._request_counts: Counter[int] = Counter()
         self._scan_due_ms = now_ms + FIRST_SCAN_MS

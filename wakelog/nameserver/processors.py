@@ -44,26 +44,22 @@ from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB
 from wakelog.storage.settings_text import decode_settings, settings_of, settings_text
 
 
-class NameServerState(msgspec.Struct, frozen=True):
-    """The tables that handlers work on."""
+class State(msgspec.Struct, frozen=True):
+    """What the handlers work on."""
 
     config: NameServerConfig
     kv_config: KvConfig
     routes: RouteTable
 
 
-def put_kv_config(
-    state: NameServerState, request: Request[PutKVConfigRequestHeader]
-) -> RemotingCommand:
+def put_kv_config(state: State, request: Request[PutKVConfigRequestHeader]) -> RemotingCommand:
     """Set a value (code 100)."""
     header = request.header
     state.kv_config.put(header.namespace, header.key, header.value)
     return request.success()
 
 
-def get_kv_config(
-    state: NameServerState, request: Request[KVConfigKeyRequestHeader]
-) -> RemotingCommand:
+def get_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -> RemotingCommand:
     """Return a value (code 101)."""
     header = request.header
     value = state.kv_config.get(header.namespace, header.key)
@@ -73,17 +69,13 @@ def get_kv_config(
     return request.success({"value": value})
 
 
-def delete_kv_config(
-    state: NameServerState, request: Request[KVConfigKeyRequestHeader]
-) -> RemotingCommand:
+def delete_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -> RemotingCommand:
     """Remove a value, if it exists (code 102)."""
     state.kv_config.delete(request.header.namespace, request.header.key)
     return request.success()
 
 
-def register_broker(
-    state: NameServerState, request: Request[RegisterBrokerRequestHeader]
-) -> RemotingCommand:
+def register_broker(state: State, request: Request[RegisterBrokerRequestHeader]) -> RemotingCommand:
     """Add a broker to the route (code 103); the response body lists the ordered topics."""
     header, command = request.header, request.command
     if header.body_crc32 != 0 and header.body_crc32 != body_checksum(command.body):
@@ -105,14 +97,14 @@ def register_broker(
 
 
 def unregister_broker(
-    state: NameServerState, request: Request[BrokerIdentityRequestHeader]
+    state: State, request: Request[BrokerIdentityRequestHeader]
 ) -> RemotingCommand:
     """Remove a broker from the route (code 104)."""
     state.routes.unregister(request.header.broker_name, request.header.broker_addr)
     return request.success()
 
 
-def get_route(state: NameServerState, request: Request[TopicRequestHeader]) -> RemotingCommand:
+def get_route(state: State, request: Request[TopicRequestHeader]) -> RemotingCommand:
     """Return the brokers and queues of a topic (code 105)."""
     topic = request.header.topic
     body = state.routes.encoded_route(topic)
@@ -129,27 +121,25 @@ def get_route(state: NameServerState, request: Request[TopicRequestHeader]) -> R
     return request.success(body=body)
 
 
-def get_cluster_info(state: NameServerState, request: Request[None]) -> RemotingCommand:
+def get_cluster_info(state: State, request: Request[None]) -> RemotingCommand:
     """Return every broker and cluster (code 106)."""
     return request.success(body=encode_body(state.routes.cluster_info()))
 
 
-def wipe_write_perm(
-    state: NameServerState, request: Request[BrokerNameRequestHeader]
-) -> RemotingCommand:
+def wipe_write_perm(state: State, request: Request[BrokerNameRequestHeader]) -> RemotingCommand:
     """Take the write permission from a broker's topics, so that producers avoid it (code 205)."""
     count = state.routes.wipe_write_perm(request.header.broker_name)
     return request.success({"wipeTopicCount": str(count)})
 
 
-def delete_topic(state: NameServerState, request: Request[TopicRequestHeader]) -> RemotingCommand:
+def delete_topic(state: State, request: Request[TopicRequestHeader]) -> RemotingCommand:
     """Forget a topic (code 216)."""
     state.routes.remove_topic(request.header.topic)
     return request.success()
 
 
 def get_kv_list(
-    state: NameServerState, request: Request[GetKVListByNamespaceRequestHeader]
+    state: State, request: Request[GetKVListByNamespaceRequestHeader]
 ) -> RemotingCommand:
     """Return all values of a namespace (code 219)."""
     values = state.kv_config.namespace(request.header.namespace)
@@ -160,19 +150,19 @@ def get_kv_list(
 
 
 def get_topics_by_cluster(
-    state: NameServerState, request: Request[GetTopicsByClusterRequestHeader]
+    state: State, request: Request[GetTopicsByClusterRequestHeader]
 ) -> RemotingCommand:
     """Return the topics of a cluster (code 224)."""
     topics = state.routes.topics_of_cluster(request.header.cluster)
     return request.success(body=encode_body(topics))
 
 
-def get_system_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
+def get_system_topics(state: State, request: Request[None]) -> RemotingCommand:
     """Return the topics named after clusters and brokers (code 304)."""
     return request.success(body=encode_body(state.routes.system_topics()))
 
 
-def get_all_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
+def get_all_topics(state: State, request: Request[None]) -> RemotingCommand:
     """Return the topics that any broker has (code 206)."""
     return request.success(body=encode_body(TopicList(set(state.routes.topics))))
 
@@ -180,7 +170,7 @@ def get_all_topics(state: NameServerState, request: Request[None]) -> RemotingCo
 def _topics_with(mask: int, flags: int) -> Callable[..., RemotingCommand]:
     """Return the handler of a code that asks for the topics with these unit flags."""
 
-    def get_topics(state: NameServerState, request: Request[None]) -> RemotingCommand:
+    def get_topics(state: State, request: Request[None]) -> RemotingCommand:
         return request.success(
             body=encode_body(TopicList(state.routes.topics.flagged(mask, flags)))
         )
@@ -188,7 +178,7 @@ def _topics_with(mask: int, flags: int) -> Callable[..., RemotingCommand]:
     return get_topics
 
 
-def update_name_server_config(state: NameServerState, request: Request[None]) -> RemotingCommand:
+def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
     """Apply the keys that may change while the name server runs (code 318).
 
     The remark names the keys that were ignored. If none was applied the code is 1, because mqadmin
@@ -202,13 +192,13 @@ def update_name_server_config(state: NameServerState, request: Request[None]) ->
     return request.refusal(code, f"not changed while the name server runs, set at start: {names}")
 
 
-def get_name_server_config(state: NameServerState, request: Request[None]) -> RemotingCommand:
+def get_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
     """Return every key with its value (code 319)."""
     return request.success(body=settings_text(settings_of(state.config)).encode())
 
 
 def query_data_version(
-    state: NameServerState, request: Request[BrokerIdentityRequestHeader]
+    state: State, request: Request[BrokerIdentityRequestHeader]
 ) -> RemotingCommand:
     """Return whether a broker's topics have changed (code 322); if not, it stays registered."""
     address, body = request.header.broker_addr, request.command.body
@@ -221,9 +211,7 @@ def query_data_version(
     return request.success(fields, b"" if known is None else encode_body(known))
 
 
-def add_write_perm(
-    state: NameServerState, request: Request[BrokerNameRequestHeader]
-) -> RemotingCommand:
+def add_write_perm(state: State, request: Request[BrokerNameRequestHeader]) -> RemotingCommand:
     """Give the write permission back to a broker's topics (code 327)."""
     count = state.routes.add_write_perm(request.header.broker_name)
     return request.success({"addTopicCount": str(count)})
@@ -272,7 +260,7 @@ BROKER_CODES: Final = frozenset(Code) - PROCESSORS.keys() - CLIENT_CODES
 """Codes for a broker. A name server that gets one was mistaken for a broker."""
 
 
-def unsupported(state: NameServerState, command: RemotingCommand) -> RemotingCommand:
+def unsupported(state: State, command: RemotingCommand) -> RemotingCommand:
     """Make the response to a code without a processor, with the address of a broker.
 
     4.9.3's name server does not respond at all, and the client waits for its timeout.

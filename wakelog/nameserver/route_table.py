@@ -75,7 +75,6 @@ class RouteTable:
     """Brokers, clusters and topics, from the registrations of brokers."""
 
     def __init__(self, instructions: list[Instruction]) -> None:
-        """Start empty; changes append to ``instructions``."""
         self._instructions = instructions
         self._brokers: dict[str, BrokerData] = {}
         self._live: dict[str, LiveBroker] = {}

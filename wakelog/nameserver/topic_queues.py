@@ -18,7 +18,6 @@ class TopicQueues:
     """Queues by topic, in the order in which brokers registered them."""
 
     def __init__(self) -> None:
-        """Know no topic."""
         self._queues: dict[str, list[QueueData]] = {}
 
     def __len__(self) -> int:
