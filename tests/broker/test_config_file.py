@@ -2,11 +2,7 @@
 
 import pytest
 
-from wakelog.broker.config_file import (
-    BrokerSettings,
-    all_settings,
-    read_broker_conf,
-)
+from wakelog.broker.config_file import BrokerSettings, all_settings, read_broker_conf
 from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.storage.errors import IllegalConfiguration
 

@@ -147,8 +147,7 @@ def test_only_progress_needs_a_write(delayed: DelayedDelivery, store: FakeStore)
 
 
 @pytest.mark.parametrize(
-    ("level", "delay_ms"),
-    [(1, 1_000), (3, 10_000), (5, 60_000), (17, 3_600_000), (18, 7_200_000)],
+    ("level", "delay_ms"), [(1, 1_000), (3, 10_000), (5, 60_000), (17, 3_600_000), (18, 7_200_000)]
 )
 def test_levels_have_the_delays_of_4_9_3(level: int, delay_ms: int) -> None:
     assert DELAYS_MS[level - 1] == delay_ms

@@ -152,9 +152,7 @@ def test_a_held_pull_is_answered_though_the_clock_was_set_back(harness: Harness)
     assert [push.command.code for push in pushed] == [ResponseCode.PULL_NOT_FOUND]
 
 
-def test_a_held_pull_is_answered_after_its_queue_grew_without_a_wake(
-    harness: Harness,
-) -> None:
+def test_a_held_pull_is_answered_after_its_queue_grew_without_a_wake(harness: Harness) -> None:
     """Section 4.2: the scan every 5 s."""
     harness.send("T")
     harness.hold(queueOffset=1)

@@ -8,11 +8,7 @@ import pytest
 
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
-from wakelog.broker.lane_table import (
-    NAME_SERVER_LANE,
-    broker_lanes,
-    name_server_lanes,
-)
+from wakelog.broker.lane_table import NAME_SERVER_LANE, broker_lanes, name_server_lanes
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.network.lanes import LaneSpec
 

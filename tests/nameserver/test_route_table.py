@@ -273,11 +273,7 @@ def test_a_route_is_encoded_once_while_nothing_changes(harness: Harness) -> None
     ],
 )
 def test_a_table_has_room_for_so_much(
-    harness: Harness,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: str,
-    announced: Announced,
-    remark: str,
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, limit: str, announced: Announced, remark: str
 ) -> None:
     harness.register(MASTER)
     before = harness.brokers(), harness.topics()

@@ -64,11 +64,7 @@ def test_a_second_consumer_makes_all_rebalance(harness: Harness) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "group_notifies", "notified"),
-    [
-        ({}, True, [1]),
-        ({}, False, []),
-        ({"notifyConsumerIdsChangedEnable": "false"}, True, []),
-    ],
+    [({}, True, [1]), ({}, False, []), ({"notifyConsumerIdsChangedEnable": "false"}, True, [])],
 )
 def test_telling_can_be_switched_off(
     make_harness: MakeHarness, keys: dict[str, str], group_notifies: bool, notified: list[int]

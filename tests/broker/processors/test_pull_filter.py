@@ -174,9 +174,7 @@ def test_a_pull_with_more_entries_than_one_read_is_answered(with_properties: Har
     assert pushed.command.ext_fields["nextBeginOffset"] == "6"
 
 
-def test_a_bitmap_saves_reading_unwanted_records(
-    with_properties: Harness,
-) -> None:
+def test_a_bitmap_saves_reading_unwanted_records(with_properties: Harness) -> None:
     harness = with_properties
     harness.now_ms = NOW_MS + 1  # those before were stored before the filter was known
     harness.beat("g", sql_subscription("a > 1"))

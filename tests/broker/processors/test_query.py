@@ -9,13 +9,7 @@ from wakelog.broker.decision import RunInPool
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.read.query import QueryResult
 
-FIELDS = {
-    "topic": "T",
-    "key": "k",
-    "maxNum": "64",
-    "beginTimestamp": "1",
-    "endTimestamp": "9",
-}
+FIELDS = {"topic": "T", "key": "k", "maxNum": "64", "beginTimestamp": "1", "endTimestamp": "9"}
 NEWEST = {"indexLastUpdateTimestamp": "5", "indexLastUpdatePhyoffset": "6"}
 
 

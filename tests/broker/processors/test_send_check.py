@@ -24,12 +24,7 @@ REFUSALS = [
         ("../T", {}),
         (ResponseCode.SYSTEM_ERROR, "The specified topic contains illegal characters"),
     ),
-    (
-        "a blank name",
-        {},
-        (" ", {}),
-        (ResponseCode.SYSTEM_ERROR, "The specified topic is blank."),
-    ),
+    ("a blank name", {}, (" ", {}), (ResponseCode.SYSTEM_ERROR, "The specified topic is blank.")),
     (
         "a long name",
         {},
@@ -40,10 +35,7 @@ REFUSALS = [
         "the schedule topic",
         {},
         ("SCHEDULE_TOPIC_XXXX", {}),
-        (
-            ResponseCode.NO_PERMISSION,
-            "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.",
-        ),
+        (ResponseCode.NO_PERMISSION, "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden."),
     ),
     (
         "no such topic and none to make it after",
