@@ -19,11 +19,14 @@ from wakelog.broker.decision import (
     Push,
     RunInPool,
 )
+from wakelog.broker.names import SCHEDULE_TOPIC
+from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
     ProducerData,
     SubscriptionData,
+    TopicConfig,
     encode_body,
 )
 from wakelog.protocol.codes import RequestCode
@@ -131,11 +134,38 @@ class Harness:
         """Pull from queue 0 of T; `changes` are the header's names."""
         return self.process(RequestCode.PULL_MESSAGE, pull_fields(**changes))
 
+    def pulled(self, **changes: object) -> RemotingCommand:
+        """Pull and return the response."""
+        outcome = self.pull(**changes)
+        assert isinstance(outcome, RemotingCommand), outcome
+        return outcome
+
+    def topic(self, name: str) -> TopicConfig:
+        """Return the configuration of a topic, which exists."""
+        found = self.broker.state.topics.get(name)
+        assert found is not None
+        return found
+
     def hold(self, **changes: object) -> HoldPull:
         """Pull with suspension and return the note of the held pull."""
         note = self.pull(**{"sysFlag": 0x2 | 0x4, **changes})
         assert isinstance(note, HoldPull), note
         return note
+
+    def deliver_delayed(self, level: int = 1) -> dict[int, int]:
+        """Deliver every parked message of a level, as a Schedule to which all are due."""
+        queue = self.store.queues_by_name[SCHEDULE_TOPIC, level - 1]
+        due = [
+            DueMessage(level, m.queue_offset, m.physical_offset, len(m.record))
+            for m in queue.messages
+        ]
+        return self.broker.deliver_due(due, self.broker.read_due(due), self.now_ms)
+
+    def push(self) -> Push:
+        """Take the instructions, of which there is one, and return it: a pushed request."""
+        (push,) = self.instructions()
+        assert isinstance(push, Push)
+        return push
 
     def beat(
         self,

@@ -24,7 +24,6 @@ from wakelog.broker.decision import (
     RunInPool,
 )
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
-from wakelog.broker.schedule import DueMessage
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -149,8 +148,7 @@ def test_a_woken_pull_is_pushed_to_its_connection(harness: Harness) -> None:
     harness.send("T", b"new")
     harness.instructions()
     harness.broker.wake([note.hold_id, 99], harness.now_ms)
-    (push,) = harness.instructions()
-    assert isinstance(push, Push)
+    push = harness.push()
     assert push.channel_id == harness.channel.id
     assert push.command.code == ResponseCode.SUCCESS
     assert harness.broker.state.held.notes() == []
@@ -174,10 +172,9 @@ def test_a_pull_woken_at_its_deadline_is_answered(harness: Harness) -> None:
     note = harness.hold(queueOffset=1)
     harness.instructions()
     harness.broker.wake([note.hold_id], note.deadline_ms)
-    (push,) = harness.instructions()
-    assert isinstance(push, Push)
-    assert push.command.code == ResponseCode.PULL_NOT_FOUND
-    assert push.command.ext_fields["nextBeginOffset"] == "1"
+    response = harness.push().command
+    assert response.code == ResponseCode.PULL_NOT_FOUND
+    assert response.ext_fields["nextBeginOffset"] == "1"
 
 
 def test_a_pull_that_may_no_longer_be_served_is_refused_when_woken(harness: Harness) -> None:
@@ -186,9 +183,7 @@ def test_a_pull_that_may_no_longer_be_served_is_refused_when_woken(harness: Harn
     harness.broker.state.config.broker_permission = 2
     harness.instructions()
     harness.broker.wake([note.hold_id], harness.now_ms)
-    (push,) = harness.instructions()
-    assert isinstance(push, Push)
-    assert push.command.code == ResponseCode.NO_PERMISSION
+    assert harness.push().command.code == ResponseCode.NO_PERMISSION
 
 
 def test_a_woken_pull_that_needs_the_disk_goes_to_the_pool(harness: Harness) -> None:
@@ -219,11 +214,8 @@ def test_a_closed_connection_is_forgotten_everywhere(harness: Harness) -> None:
     assert ForgetHolds((note.hold_id,)) in instructions
     assert [i.channel_id for i in instructions if isinstance(i, Push)] == [2]
     statistics = harness.broker.statistics()
-    assert (statistics["consumers"]["channel_count"], statistics["producers"]["channel_count"]) == (
-        1,
-        0,
-    )
-    assert statistics["held_count"] == 0
+    assert statistics["consumers"]["channel_count"] == 1
+    assert statistics["producers"]["channel_count"] == statistics["held_count"] == 0
 
 
 def test_a_connection_without_clients_leaves_nothing_to_do(harness: Harness) -> None:
@@ -237,22 +229,12 @@ def test_pull_hold_can_start_again(harness: Harness) -> None:
     assert harness.broker.state.held.notes() == notes
 
 
-def test_due_messages_are_read_and_delivered(harness: Harness) -> None:
+def test_due_messages_are_delivered_and_counted_under_their_topic(harness: Harness) -> None:
     harness.send("T", i="DELAY\x011")
-    queue = harness.store.queues_by_name["SCHEDULE_TOPIC_XXXX", 0]
-    due = [DueMessage(1, 0, m.physical_offset, len(m.record)) for m in queue.messages]
     assert harness.broker.state.delayed.offsets() == {}
-    records = harness.broker.read_due(due)
-    assert harness.broker.deliver_due(due, records, harness.now_ms) == {1: 1}
+    assert harness.deliver_delayed() == {1: 1}
     assert harness.broker.state.delayed.offsets() == {1: 1}
     assert len(harness.store.messages("T")) == 1
-
-
-def test_delivered_messages_are_counted_under_their_topic(harness: Harness) -> None:
-    harness.send("T", i="DELAY\x011")
-    queue = harness.store.queues_by_name["SCHEDULE_TOPIC_XXXX", 0]
-    due = [DueMessage(1, 0, m.physical_offset, len(m.record)) for m in queue.messages]
-    harness.broker.deliver_due(due, harness.broker.read_due(due), harness.now_ms)
     put = harness.broker.statistics()["traffic"]["put_by_topic"]
     assert (put["SCHEDULE_TOPIC_XXXX"][0], put["T"][0]) == (1, 1)
 

@@ -14,7 +14,6 @@ from wakelog.broker.decision import (
     RunInPool,
 )
 from wakelog.broker.membership import CLIENT_EXPIRED_MS
-from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -85,9 +84,7 @@ def test_delay_offsets_are_written_soon_after_they_moved(
     harness = Harness(flushDelayOffsetInterval=interval_ms)
     harness.send("T", i="DELAY\x011")
     harness.instructions()
-    queue = harness.store.queues_by_name["SCHEDULE_TOPIC_XXXX", 0]
-    due = [DueMessage(1, 0, m.physical_offset, len(m.record)) for m in queue.messages]
-    harness.broker.deliver_due(due, harness.broker.read_due(due), harness.now_ms)
+    harness.deliver_delayed()
     assert tick(harness, written_at_ms - 1) == []
     assert tick(harness, written_at_ms) == [Persist("delayOffset")]
     harness.broker.tables["delayOffset"].snapshot()()

@@ -148,9 +148,3 @@ def test_producers_come_and_go_by_group(producers: GroupClients) -> None:
     producers.remove_channel(2)
     producers.remove_channel(9)
     assert producers.statistics() == {"group_count": 0, "channel_count": 0}
-
-
-def test_a_producer_without_heartbeat_is_to_be_closed(producers: GroupClients) -> None:
-    producers.add(client(1, now_ms=0), "pg")
-    assert producers.expired(CLIENT_EXPIRED_MS) == []
-    assert producers.expired(CLIENT_EXPIRED_MS + 1) == [1]

@@ -54,8 +54,7 @@ def test_a_broker_that_may_not_be_written_registers_every_topic_so() -> None:
     )
     table = body.topic_config_serialize_wrapper.topic_config_table
     assert {topic.perm for topic in table.values()} == {4}
-    own = harness.broker.state.topics.get("T")
-    assert own is not None
+    own = harness.topic("T")
     assert own.perm == 6
 
 
@@ -81,8 +80,7 @@ def test_the_answer_says_which_topics_are_ordered(harness: Harness) -> None:
     harness.instructions()
     body = encode_body(KVTable({"T": "broker-a:4"}))
     registration.registered(harness.broker.state, answered(ResponseCode.SUCCESS, body), NOW_MS)
-    topic = harness.broker.state.topics.get("T")
-    assert topic is not None
+    topic = harness.topic("T")
     assert topic.order
     assert harness.instructions() == [Persist("topics")]
 

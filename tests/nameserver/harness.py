@@ -87,9 +87,13 @@ class Harness:
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
         return self.core.process(request, FakeChannel(channel), self.now_ms)
 
-    def ask(self, code: int, body: bytes = b"", **fields: str) -> RemotingCommand:
-        response = self.send(make_request(code, fields, body, opaque=7))
+    def answered(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand:
+        response = self.send(request, channel)
         assert response is not None
+        return response
+
+    def ask(self, code: int, body: bytes = b"", **fields: str) -> RemotingCommand:
+        response = self.answered(make_request(code, fields, body, opaque=7))
         assert response.opaque == 7
         assert response.is_response
         return response
@@ -101,8 +105,7 @@ class Harness:
         return fastjson.loads(response.body)
 
     def register(self, announced: Announced) -> RemotingCommand:
-        response = self.send(announced.request(), announced.channel)
-        assert response is not None
+        response = self.answered(announced.request(), announced.channel)
         assert response.code == ResponseCode.SUCCESS, response.remark
         return response
 

@@ -25,40 +25,28 @@ def queue_counts(harness: Harness, name: str = "T") -> dict[str, int]:
 
 # Specification 4.4: topic data is accepted only from brokerId 0, when DataVersion differs or at the
 # first registration. Each row: what is registered after MASTER, and the queues of T then.
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [
-        pytest.param(
-            changed(MASTER, topics=(topic("T", 9),)), {"broker-a": 4}, id="same version, ignored"
-        ),
-        pytest.param(
-            changed(MASTER, topics=(topic("T", 9),), version=NEWER),
-            {"broker-a": 9},
-            id="other version, taken",
-        ),
-        pytest.param(
-            changed(MASTER, topics=(topic("T", 9),), version=DataVersion(NOW_MS, 0)),
-            {"broker-a": 9},
-            id="older version, taken: only equality counts",
-        ),
-        pytest.param(
-            changed(SLAVE, topics=(topic("T", 9),), version=NEWER),
-            {"broker-a": 4},
-            id="from a slave, ignored",
-        ),
-        pytest.param(
-            changed(MASTER, address="10.0.0.9:10911", topics=(topic("T", 9),)),
-            {"broker-a": 9},
-            id="from an address that is new, taken",
-        ),
-        pytest.param(
-            changed(MASTER, topics=(topic("U"),), version=NEWER),
-            {"broker-a": 4},
-            id="an increment without T leaves T",
-        ),
-        pytest.param(OTHER, {"broker-a": 4, "broker-b": 8}, id="another name adds its queues"),
-    ],
-)
+NINE = (topic("T", 9),)
+SECOND = {
+    "same version, ignored": (changed(MASTER, topics=NINE), {"broker-a": 4}),
+    "other version, taken": (changed(MASTER, topics=NINE, version=NEWER), {"broker-a": 9}),
+    "older version, taken: only equality counts": (
+        changed(MASTER, topics=NINE, version=DataVersion(NOW_MS, 0)),
+        {"broker-a": 9},
+    ),
+    "from a slave, ignored": (changed(SLAVE, topics=NINE, version=NEWER), {"broker-a": 4}),
+    "from an address that is new, taken": (
+        changed(MASTER, address="10.0.0.9:10911", topics=NINE),
+        {"broker-a": 9},
+    ),
+    "an increment without T leaves T": (
+        changed(MASTER, topics=(topic("U"),), version=NEWER),
+        {"broker-a": 4},
+    ),
+    "another name adds its queues": (OTHER, {"broker-a": 4, "broker-b": 8}),
+}
+
+
+@pytest.mark.parametrize(("second", "expected"), SECOND.values(), ids=SECOND)
 def test_whose_topics_are_taken(
     harness: Harness, second: Announced, expected: dict[str, int]
 ) -> None:
@@ -86,56 +74,28 @@ OTHERS = changed(MASTER, address=OTHER.address)
 REGISTERED_AGAIN = changed(OTHER, channel=33)
 
 
-@pytest.mark.parametrize(
-    ("verbs", "addresses", "queues"),
-    [
-        pytest.param(
-            [("unregister", MASTER)],
-            A_IS_READ_ONLY | B,
-            {"broker-a": 4, "broker-b": 8},
-            id="the master unregisters",
-        ),
-        pytest.param(
-            [("unregister", MASTER), ("unregister", SLAVE)],
-            B,
-            {"broker-b": 8},
-            id="the whole name unregisters",
-        ),
-        pytest.param(
-            [("close", MASTER.channel)],
-            A_IS_READ_ONLY | B,
-            {"broker-a": 4, "broker-b": 8},
-            id="the master's connection closes",
-        ),
-        pytest.param(
-            [("close", OTHER.channel)], A, {"broker-a": 4}, id="a name's last connection closes"
-        ),
-        pytest.param(
-            [("close", 99)],
-            A | B,
-            {"broker-a": 4, "broker-b": 8},
-            id="a client's connection closes",
-        ),
-        pytest.param(
-            [("register", REGISTERED_AGAIN), ("close", OTHER.channel)],
-            A | B,
-            {"broker-a": 4, "broker-b": 8},
-            id="a connection closes that is not the last it registered over",
-        ),
-        pytest.param(
-            [("unregister", NOBODYS)],
-            A | B,
-            {"broker-a": 4, "broker-b": 8},
-            id="a broker unregisters an address it does not have",
-        ),
-        pytest.param(
-            [("unregister", OTHERS)],
-            A | B,
-            {"broker-a": 4, "broker-b": 8},
-            id="a broker unregisters another's address",
-        ),
-    ],
-)
+BOTH = {"broker-a": 4, "broker-b": 8}
+LEAVING: dict[str, tuple[list[tuple[str, object]], dict[str, dict[int, str]], dict[str, int]]] = {
+    "the master unregisters": ([("unregister", MASTER)], A_IS_READ_ONLY | B, BOTH),
+    "the whole name unregisters": (
+        [("unregister", MASTER), ("unregister", SLAVE)],
+        B,
+        {"broker-b": 8},
+    ),
+    "the master's connection closes": ([("close", MASTER.channel)], A_IS_READ_ONLY | B, BOTH),
+    "a name's last connection closes": ([("close", OTHER.channel)], A, {"broker-a": 4}),
+    "a client's connection closes": ([("close", 99)], A | B, BOTH),
+    "a connection closes that is not the last it registered over": (
+        [("register", REGISTERED_AGAIN), ("close", OTHER.channel)],
+        A | B,
+        BOTH,
+    ),
+    "a broker unregisters an address it does not have": ([("unregister", NOBODYS)], A | B, BOTH),
+    "a broker unregisters another's address": ([("unregister", OTHERS)], A | B, BOTH),
+}
+
+
+@pytest.mark.parametrize(("verbs", "addresses", "queues"), LEAVING.values(), ids=LEAVING)
 def test_how_an_address_leaves(
     harness: Harness,
     verbs: list[tuple[str, object]],
@@ -144,7 +104,7 @@ def test_how_an_address_leaves(
 ) -> None:
     for announced in (MASTER, SLAVE, OTHER):
         harness.register(announced)
-    assert queue_counts(harness) == {"broker-a": 4, "broker-b": 8}
+    assert queue_counts(harness) == BOTH
     for verb, argument in verbs:
         getattr(harness, verb)(argument)
     assert harness.brokers() == addresses
@@ -278,8 +238,7 @@ def test_a_table_has_room_for_so_much(
     harness.register(MASTER)
     before = harness.brokers(), harness.topics()
     monkeypatch.setattr(route_table, limit, 20 if limit == "NAME_LENGTH_MAX" else 1)
-    response = harness.send(announced.request(), announced.channel)
-    assert response is not None
+    response = harness.answered(announced.request(), announced.channel)
     assert response.code == ResponseCode.SYSTEM_ERROR
     assert remark in (response.remark or "")
     assert (harness.brokers(), harness.topics()) == before
@@ -297,10 +256,7 @@ def test_comings_and_leavings_are_announced_and_counted(harness: Harness) -> Non
         BrokerLeft("broker-a", 0, MASTER.address, Cause.CHANNEL_CLOSED)
     ]
     statistics = harness.core.statistics()["routes"]
-    assert (statistics["broker_count"], statistics["address_count"], statistics["topic_count"]) == (
-        0,
-        0,
-        0,
-    )
+    assert statistics["broker_count"] == statistics["address_count"] == 0
+    assert statistics["topic_count"] == 0
     assert statistics["left_by_cause"]["channel closed"] == 1
     assert sum(statistics["left_by_cause"].values()) == 1

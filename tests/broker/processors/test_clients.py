@@ -16,7 +16,6 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
 
 MakeHarness = Callable[..., Harness]
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -25,8 +24,7 @@ NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 def test_a_heartbeat_makes_the_groups_retry_topic_and_routes_it(harness: Harness) -> None:
     """Section 12: it must be created and routed on heartbeat."""
     assert harness.beat("g", subscription()).code == ResponseCode.SUCCESS
-    topic = harness.broker.state.topics.get("%RETRY%g")
-    assert topic is not None
+    topic = harness.topic("%RETRY%g")
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
     assert RegisterBroker(oneway=True) in harness.instructions()
 
@@ -35,8 +33,7 @@ def test_the_retry_topic_has_the_groups_number_of_queues(harness: Harness) -> No
     group = SubscriptionGroupConfig("g", retry_queue_nums=3)
     harness.broker.state.groups.update(group, NOW_MS)
     harness.beat("g", unit_mode=True)
-    topic = harness.broker.state.topics.get("%RETRY%g")
-    assert topic is not None
+    topic = harness.topic("%RETRY%g")
     assert (topic.read_queue_nums, topic.topic_sys_flag) == (3, 0x2)
 
 
@@ -88,10 +85,7 @@ def test_a_group_that_is_no_name_is_refused(harness: Harness, group: str) -> Non
     assert harness.beat(group, subscription()).code == ResponseCode.SYSTEM_ERROR
     assert harness.beat_producer(group).code == ResponseCode.SYSTEM_ERROR
     statistics = harness.broker.statistics()
-    assert (statistics["consumers"]["group_count"], statistics["producers"]["group_count"]) == (
-        0,
-        0,
-    )
+    assert statistics["consumers"]["group_count"] == statistics["producers"]["group_count"] == 0
 
 
 def test_a_producer_is_known_by_its_group(harness: Harness) -> None:
@@ -239,6 +233,5 @@ def test_a_subscription_without_a_version_is_as_new_as_its_heartbeat(harness: Ha
         assert found is not None
         assert (found.sub_string, found.sub_version) == (tags, harness.now_ms)
         harness.now_ms += 1
-    pulled = harness.pull(sysFlag=0, subscription="", subVersion=harness.now_ms - 1)
-    assert isinstance(pulled, RemotingCommand)
+    pulled = harness.pulled(sysFlag=0, subscription="", subVersion=harness.now_ms - 1)
     assert pulled.code != ResponseCode.SUBSCRIPTION_NOT_LATEST

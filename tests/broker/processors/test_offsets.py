@@ -209,6 +209,6 @@ def test_a_pull_goes_on_without_its_commit_at_the_limit(
     monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 0)
     harness.send("T")
     harness.instructions()
-    pulled = harness.pull(sysFlag=0x5)
-    assert isinstance(pulled, RemotingCommand) and pulled.code == ResponseCode.SUCCESS
+    pulled = harness.pulled(sysFlag=0x5)
+    assert pulled.code == ResponseCode.SUCCESS
     assert any(isinstance(i, WriteLine) for i in harness.instructions())

@@ -23,12 +23,6 @@ COMMIT = PULL_COMMIT_OFFSET | PULL_SUBSCRIPTION
 SUSPEND = PULL_SUSPEND | PULL_SUBSCRIPTION
 
 
-def answer(harness: Harness, **changes: object) -> RemotingCommand:
-    outcome = harness.pull(**changes)
-    assert isinstance(outcome, RemotingCommand), outcome
-    return outcome
-
-
 def offsets(next_begin: int, begin: int, end: int, broker_id: int = 0) -> dict[str, str]:
     return {
         "suggestWhichBrokerId": str(broker_id),
@@ -49,7 +43,7 @@ def fill(harness: Harness, count: int = 3, begin: int = 0) -> None:
 def test_messages_are_answered_as_they_are_stored(harness: Harness) -> None:
     harness.send("T", b"one")
     harness.send("T", b"two")
-    response = answer(harness)
+    response = harness.pulled()
     assert (response.code, response.remark) == (ResponseCode.SUCCESS, "FOUND")
     assert response.ext_fields == offsets(2, 0, 2)
     first = decode_record(response.body)
@@ -86,7 +80,7 @@ def test_a_status_has_its_code(
     harness.send("T", e="1")
     if end:
         fill(harness, end, begin)
-    response = answer(harness, queueOffset=asked)
+    response = harness.pulled(queueOffset=asked)
     assert (response.code, response.remark) == (code, status.value)
     assert response.ext_fields == offsets(next_begin, begin, end)
 
@@ -94,14 +88,14 @@ def test_a_status_has_its_code(
 def test_a_missing_consume_queue_file_is_nothing_found(harness: Harness) -> None:
     fill(harness)
     harness.store.missing_entries = True
-    response = answer(harness, queueOffset=1)
+    response = harness.pulled(queueOffset=1)
     assert (response.code, response.remark) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_FOUND_NULL")
 
 
 def test_nothing_that_matches_moves_the_offset(harness: Harness) -> None:
     """Fact 31: PULL_RETRY_IMMEDIATELY with a moved nextBeginOffset."""
     fill(harness)
-    response = answer(harness, subscription="nobody", queueOffset=1)
+    response = harness.pulled(subscription="nobody", queueOffset=1)
     assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert response.ext_fields["nextBeginOffset"] == "3"
 
@@ -110,7 +104,7 @@ def test_nothing_that_matches_moves_the_offset(harness: Harness) -> None:
 def test_a_pull_for_no_message_gets_one(harness: Harness, max_msg_nums: int) -> None:
     """Section 12: the Go client asks for 0 and 4.9.3 still delivers."""
     fill(harness)
-    assert answer(harness, maxMsgNums=max_msg_nums).ext_fields["nextBeginOffset"] == "1"
+    assert harness.pulled(maxMsgNums=max_msg_nums).ext_fields["nextBeginOffset"] == "1"
 
 
 # Which broker to pull from next (section 4.1, fact 36): slaveReadEnable, slow, broker id.
@@ -126,7 +120,7 @@ def test_a_broker_is_suggested(
     harness.broker.state.groups.update(group, NOW_MS)
     fill(harness)
     harness.store.far_behind = slow
-    assert answer(harness).ext_fields["suggestWhichBrokerId"] == str(broker_id)
+    assert harness.pulled().ext_fields["suggestWhichBrokerId"] == str(broker_id)
 
 
 def test_a_consumer_far_behind_has_the_log_read_ahead(harness: Harness) -> None:
@@ -137,7 +131,7 @@ def test_a_consumer_far_behind_has_the_log_read_ahead(harness: Harness) -> None:
     harness.store.fall_behind_bytes = 10 * WINDOW_BYTES
     read_ahead = []
     for queue_offset in range(3):
-        answer(harness, queueOffset=queue_offset, maxMsgNums=1)
+        harness.pulled(queueOffset=queue_offset, maxMsgNums=1)
         read_ahead += [it for it in harness.instructions() if isinstance(it, ReadAhead)]
     assert read_ahead == [ReadAhead(2 * WINDOW_BYTES, WINDOW_BYTES)]
 
@@ -153,7 +147,7 @@ def slave(make_harness: MakeHarness, **keys: str) -> Harness:
 def test_a_slave_corrects_no_client(make_harness: MakeHarness) -> None:
     """Section 4.1: 21 becomes 20 on a slave with offsetCheckInSlave=false."""
     harness = slave(make_harness)
-    response = answer(harness, queueOffset=9)
+    response = harness.pulled(queueOffset=9)
     assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert response.ext_fields["suggestWhichBrokerId"] == "5"
     assert harness.store.messages("OFFSET_MOVED_EVENT") == []
@@ -161,7 +155,7 @@ def test_a_slave_corrects_no_client(make_harness: MakeHarness) -> None:
 
 def test_a_slave_that_is_to_check_offsets_does(make_harness: MakeHarness) -> None:
     harness = slave(make_harness, offsetCheckInSlave="true")
-    assert answer(harness, queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
+    assert harness.pulled(queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
 
 
 # Offsets that a pull commits (section 4.1, fact 37).
@@ -186,7 +180,7 @@ def test_a_pull_commits_the_offset_it_brings(
 
 def test_a_refused_pull_commits_nothing(harness: Harness) -> None:
     fill(harness)
-    assert answer(harness, sysFlag=COMMIT, queueId=77, commitOffset=2).code != 0
+    assert harness.pulled(sysFlag=COMMIT, queueId=77, commitOffset=2).code != 0
     assert committed(harness) == -1
 
 
@@ -244,14 +238,14 @@ def test_the_tags_it_waits_for_are_in_the_note(harness: Harness) -> None:
 )
 def test_a_pull_that_may_not_wait_is_answered(harness: Harness, changes: dict[str, object]) -> None:
     fill(harness)
-    assert answer(harness, **changes).code != ResponseCode.SUCCESS
+    assert harness.pulled(**changes).code != ResponseCode.SUCCESS
     assert harness.broker.state.held.notes() == []
 
 
 def test_reply_19_carries_the_next_offset(harness: Harness) -> None:
     """Section 12: the Go client needs nextBeginOffset there."""
     fill(harness)
-    assert answer(harness, queueOffset=3).ext_fields == offsets(3, 0, 3)
+    assert harness.pulled(queueOffset=3).ext_fields == offsets(3, 0, 3)
 
 
 def test_without_long_polling_a_pull_waits_shortly(make_harness: MakeHarness) -> None:
@@ -272,7 +266,7 @@ def test_when_too_many_wait_the_next_is_answered(
     fill(harness)
     monkeypatch.setattr(held_requests, "HOLDS_MAX", 1)
     harness.hold(queueOffset=3)
-    response = answer(harness, sysFlag=SUSPEND, queueOffset=3)
+    response = harness.pulled(sysFlag=SUSPEND, queueOffset=3)
     assert response.code == ResponseCode.PULL_NOT_FOUND
 
 
@@ -357,7 +351,7 @@ def test_a_pull_is_refused(
 ) -> None:
     harness = make_harness(**keys)
     fill(harness)
-    response = answer(harness, **changes)
+    response = harness.pulled(**changes)
     code, remark = refusal
     assert response.code == code
     assert (response.remark or "").startswith(remark)
@@ -367,7 +361,7 @@ def test_a_pull_is_refused(
 def test_a_group_that_may_not_consume_is_refused(harness: Harness) -> None:
     fill(harness)
     harness.broker.state.groups.update(SubscriptionGroupConfig("g", consume_enable=False), NOW_MS)
-    response = answer(harness)
+    response = harness.pulled()
     assert response.code == ResponseCode.NO_PERMISSION
     assert response.remark == "subscription group no permission, g"
 
@@ -377,7 +371,7 @@ def test_a_topic_that_may_not_be_read_is_refused(harness: Harness) -> None:
     topic = harness.broker.state.topics.get("T")
     assert topic is not None
     topic.perm = 2
-    response = answer(harness)
+    response = harness.pulled()
     assert response.code == ResponseCode.NO_PERMISSION
     assert response.remark == "the topic[T] pulling message is forbidden"
 
@@ -386,20 +380,20 @@ def test_a_light_queue_is_pulled_without_a_topic(make_harness: MakeHarness) -> N
     """Section 3, LMQ: implicit configuration."""
     harness = make_harness(enableLmq="true")
     harness.send("%LMQ%q", b"light")
-    response = answer(harness, topic="%LMQ%q", consumerGroup="%LMQ%g")
+    response = harness.pulled(topic="%LMQ%q", consumerGroup="%LMQ%g")
     assert decode_record(response.body).body == b"light"
 
 
 def test_a_push_consumer_pulls_by_its_heartbeat(harness: Harness) -> None:
     fill(harness)
     harness.beat("g", subscription("T", "*", version=3))
-    response = answer(harness, sysFlag=0, subscription="", subVersion=3)
+    response = harness.pulled(sysFlag=0, subscription="", subVersion=3)
     assert response.code == ResponseCode.SUCCESS
 
 
 def test_a_corrected_offset_is_written_down(harness: Harness) -> None:
     harness.send("T")
-    assert answer(harness, queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
+    assert harness.pulled(queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
     (event,) = harness.store.messages("OFFSET_MOVED_EVENT")
     assert json.loads(event.body) == {
         "consumerGroup": "g",
@@ -415,4 +409,4 @@ def test_a_corrected_offset_is_written_down(harness: Harness) -> None:
 def test_a_pull_gets_its_response_although_the_store_refuses_the_event(harness: Harness) -> None:
     harness.send("T")
     harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
-    assert answer(harness, queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
+    assert harness.pulled(queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED

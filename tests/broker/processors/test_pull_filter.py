@@ -10,7 +10,6 @@ from tests.filter.bits import bitmap_of
 from wakelog.broker.decision import Continue, HoldPull, Push
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.record import decode_record
 
 MakeHarness = Callable[..., Harness]
@@ -25,8 +24,7 @@ def tagged(harness: Harness) -> Harness:
 
 
 def pulled(harness: Harness, **changes: object) -> list[bytes]:
-    outcome = harness.pull(**changes)
-    assert isinstance(outcome, RemotingCommand)
+    outcome = harness.pulled(**changes)
     bodies, position = [], 0
     while position < len(outcome.body):
         record = decode_record(outcome.body, position)
@@ -69,8 +67,7 @@ def test_class_filter_mode_lets_all_pass(tagged: Harness) -> None:
 
 @pytest.mark.parametrize("expression", ["||", "||||"])
 def test_an_expression_of_nothing_cannot_be_parsed(tagged: Harness, expression: str) -> None:
-    outcome = tagged.pull(subscription=expression)
-    assert isinstance(outcome, RemotingCommand)
+    outcome = tagged.pulled(subscription=expression)
     assert outcome.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
     assert outcome.remark == "parse the consumer's subscription failed"
 
@@ -79,8 +76,7 @@ def test_an_expression_of_nothing_cannot_be_parsed(tagged: Harness, expression: 
 def test_sql_is_not_supported(tagged: Harness, flag: int) -> None:
     wanted = SubscriptionData(topic="T", sub_string="a > 1", sub_version=1, expression_type="SQL92")
     tagged.beat("g", wanted)
-    outcome = tagged.pull(sysFlag=flag, subscription="a > 1", expressionType="SQL92")
-    assert isinstance(outcome, RemotingCommand)
+    outcome = tagged.pulled(sysFlag=flag, subscription="a > 1", expressionType="SQL92")
     assert outcome.code == ResponseCode.SYSTEM_ERROR
     assert outcome.remark == "The broker does not support consumer to filter message by SQL92"
 
@@ -218,14 +214,12 @@ def test_an_expression_that_does_not_compile_is_refused(
 ) -> None:
     harness = make_harness(enablePropertyFilter=enabled)
     harness.send("T")
-    outcome = harness.pull(**SQL | {"subscription": expression})
-    assert isinstance(outcome, RemotingCommand)
+    outcome = harness.pulled(**SQL | {"subscription": expression})
     assert (outcome.code, outcome.remark) == (code, remark)
 
 
 def test_an_unknown_language_is_refused(with_properties: Harness) -> None:
-    outcome = with_properties.pull(subscription="a", expressionType="XX")
-    assert isinstance(outcome, RemotingCommand)
+    outcome = with_properties.pulled(subscription="a", expressionType="XX")
     assert outcome.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
@@ -240,8 +234,7 @@ def test_a_heartbeat_whose_expression_does_not_compile_leaves_no_filter(
     harness = make_harness(enablePropertyFilter=enabled)
     harness.send("T")
     harness.beat("g", sql_subscription("a >"))
-    outcome = harness.pull(sysFlag=0, subscription="")
-    assert isinstance(outcome, RemotingCommand)
+    outcome = harness.pulled(sysFlag=0, subscription="")
     assert (outcome.code, outcome.remark) == (ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER)
 
 
@@ -251,8 +244,7 @@ def test_a_filter_that_is_older_than_the_pull_is_not_used(with_properties: Harne
     kept = state.filters.get("T", "g")
     assert kept is not None
     kept.version = 1
-    outcome = with_properties.pull(sysFlag=0, subscription="", subVersion=2)
-    assert isinstance(outcome, RemotingCommand)
+    outcome = with_properties.pulled(sysFlag=0, subscription="", subVersion=2)
     assert outcome.code == ResponseCode.FILTER_DATA_NOT_LATEST
     assert outcome.remark == "the consumer's consumer filter data not latest"
 
@@ -302,8 +294,7 @@ def test_a_heartbeat_that_does_not_fit_is_said(
 ) -> None:
     if wanted is not None:
         tagged.beat("g", wanted)
-    outcome = tagged.pull(sysFlag=0, **changes)
-    assert isinstance(outcome, RemotingCommand)
+    outcome = tagged.pulled(sysFlag=0, **changes)
     assert outcome.code == refusal[0]
     assert (outcome.remark or "").startswith(refusal[1])
 
@@ -316,8 +307,7 @@ def test_broadcasting_has_to_be_allowed(tagged: Harness, allowed: bool, code: in
     group = SubscriptionGroupConfig("g", consume_broadcast_enable=allowed)
     tagged.broker.state.groups.update(group, NOW_MS)
     tagged.beat("g", subscription(), message_model=MODEL_BROADCASTING)
-    outcome = tagged.pull(sysFlag=0)
-    assert isinstance(outcome, RemotingCommand)
+    outcome = tagged.pulled(sysFlag=0)
     assert outcome.code == code
     if not allowed:
         assert outcome.remark == "the consumer group[g] can not consume by broadcast way"

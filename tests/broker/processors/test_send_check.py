@@ -164,8 +164,7 @@ def test_unit_mode_marks_the_topic_that_is_made(
     harness: Harness, topic: str, unit_mode: str, flag: int
 ) -> None:
     harness.send(topic, k=unit_mode)
-    made = harness.broker.state.topics.get(topic)
-    assert made is not None
+    made = harness.topic(topic)
     assert made.topic_sys_flag == flag
 
 

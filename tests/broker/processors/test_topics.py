@@ -42,8 +42,7 @@ def test_an_update_clears_the_order_flag(harness: Harness) -> None:
     harness.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, FIELDS)
     harness.broker.state.topics.update_order_topics(["T"], NOW_MS)
     harness.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, FIELDS)
-    topic = harness.broker.state.topics.get("T")
-    assert topic is not None
+    topic = harness.topic("T")
     assert not topic.order
 
 
