@@ -72,6 +72,12 @@ def dispatch(store: MessageStore, fs: FileSystem, begin: int | None = None) -> N
     store.set_dispatched(end)
 
 
+def place_of(store: MessageStore, topic: str, queue_id: int, queue_offset: int) -> int:
+    """Return where a queue's message lies in the log, 0 if there is none."""
+    entries = store.consume_queue_entries(topic, queue_id, queue_offset, 1)
+    return entries[0].physical_offset if entries else 0
+
+
 def scan_log(fs: FileSystem, config: StoreConfig, begin: int, end: int) -> list[DispatchRequest]:
     """Return the records of [begin, end), segment after segment."""
     log = CommitLogReader(fs, config)

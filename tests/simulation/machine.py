@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from tests.fakes.stores import place_of
 from tests.simulation.client import (
     Acknowledged,
     Committed,
@@ -275,7 +276,7 @@ class Machine:
         if first is not None and first.end_offset <= limit and len(files.files) > 1:
             self.disk.mark(Trimmed(first.end_offset))
             remove_segment(self.fs, files, first.start_offset)
-            self.store.forget_before(first.end_offset)
+            self.store.log.files.forget_before(first.end_offset)
             self.dispatch.core.trim(first.end_offset)
         files.close()
 
@@ -390,7 +391,7 @@ class Machine:
         end = self.store.max_queue_offset(topic, queue_id)
         if end > self._shown.get(key, 0):
             self._shown[key] = end
-            place = self.store.physical_offset_at(topic, queue_id, end - 1)
+            place = place_of(self.store, topic, queue_id, end - 1)
             self.disk.mark(Shown(key, end - 1, place))
 
     def _adopt(self) -> None:

@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from tests.fakes.stores import place_of
 from tests.simulation.client import ClientView, QueueKey, Sent
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.kept_aside import Cut, cut_from, missing_of
@@ -199,7 +200,7 @@ def _check_promises(
         for (topic, queue_id), (queue_offset, place) in view.shown.items():
             if place < begin:
                 continue
-            found = machine.store.physical_offset_at(topic, queue_id, queue_offset)
+            found = place_of(machine.store, topic, queue_id, queue_offset)
             if found != place or place not in places:
                 key = f"{topic}/{queue_id}/{queue_offset}"
                 raise Violation("I5", f"{key} was shown as {place} and is {found}")

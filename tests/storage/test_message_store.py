@@ -6,7 +6,15 @@ import pytest
 
 from tests.fakes.logs import draft
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.stores import NOW_MS, dispatch, open_store, put, remove_queue_files, store_config
+from tests.fakes.stores import (
+    NOW_MS,
+    dispatch,
+    open_store,
+    place_of,
+    put,
+    remove_queue_files,
+    store_config,
+)
 from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import IllegalName, NotWriteable
@@ -144,10 +152,10 @@ def test_places_and_memory(fs: MemoryFileSystem) -> None:
     results = put(store, *[b"x" * 100] * 5)
     dispatch(store, fs)
     for i, result in enumerate(results):
-        assert store.physical_offset_at(TOPIC, 0, i) == result.physical_offset
+        assert place_of(store, TOPIC, 0, i) == result.physical_offset
         near = store.max_physical_offset - result.physical_offset <= 400
         assert store.in_memory_at(TOPIC, 0, i) == near
-    assert store.physical_offset_at(TOPIC, 0, 99) == 0
+    assert place_of(store, TOPIC, 0, 99) == 0
     assert store.in_memory_at(TOPIC, 0, 99) and store.in_memory_at("Nobody", 0, 0)
 
 
@@ -182,10 +190,10 @@ def test_removed_segments_move_the_begin(fs: MemoryFileSystem) -> None:
     files = retention_segments(fs, store.config)
     files.refresh()
     files.remove_before(2 * 4096)
-    store.forget_before(2 * 4096)
+    store.log.files.forget_before(2 * 4096)
     remove_queue_files(fs, store.config, (TOPIC, 0), 2 * 4096)
     assert store.min_physical_offset == 2 * 4096
-    assert store.physical_offset_at(TOPIC, 0, store.min_queue_offset(TOPIC, 0)) == 2 * 4096
+    assert place_of(store, TOPIC, 0, store.min_queue_offset(TOPIC, 0)) == 2 * 4096
 
 
 def test_illegal_names_reach_no_path(fs: MemoryFileSystem) -> None:

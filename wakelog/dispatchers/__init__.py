@@ -14,7 +14,7 @@ its own, so that one that raises or hangs delays no other. With `parquetDispatch
 `wakelog/spark/side_files` runs in the same way and writes Parquet files.
 
 Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `filter_bitmap`,
-`consume_queue`, `queue_entries`, `multi_dispatch`, `index`, `sync_files`, `arrivals`, `plugins`,
+`consume_queue`, `queue_entries`, `index`, `sync_files`, `arrivals`, `plugins`,
 `cursor_file`.
 """
 

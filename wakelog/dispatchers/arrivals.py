@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.dispatchers.multi_dispatch import multi_targets
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import (
@@ -26,6 +25,7 @@ from wakelog.storage.kernels.layout import (
     TAGS_CODE,
 )
 from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.multi_dispatch import multi_targets
 
 
 class Arrival(NamedTuple):

@@ -22,7 +22,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.dispatchers.multi_dispatch import multi_targets
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import Buffer
@@ -37,6 +36,7 @@ from wakelog.storage.kernels.layout import (
     TAGS_CODE,
 )
 from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.multi_dispatch import multi_targets
 from wakelog.storage.log.queue_offsets import QueueKey
 
 Array = np.ndarray[Any, Any]

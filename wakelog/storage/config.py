@@ -18,6 +18,7 @@ import enum
 import re
 from functools import lru_cache
 from posixpath import isabs
+from typing import TypeVar
 
 import msgspec
 from msgspec import field
@@ -30,6 +31,8 @@ PAGE_BYTES = 4096
 DELAY_LEVELS_MAX = 1_024  # each level is a queue; 4.9.3 ships 18
 INT32_MAX = 0x7FFFFFFF  # every size and interval of MessageStoreConfig is a Java int
 INT64_MAX = 0x7FFFFFFF_FFFFFFFF  # offsets in the log, and so its length
+
+T = TypeVar("T")
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
@@ -49,114 +52,95 @@ class BrokerRole(enum.Enum):
     SLAVE = "SLAVE"
 
 
+def _key(name: str, default: T) -> T:
+    """Return a field with its key in a configuration file or an admin request."""
+    one: T = field(default=default, name=name)
+    return one
+
+
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting of the store. Raises: IllegalConfiguration when values do not fit together."""
 
-    # name=: the key of a configuration file or an admin request.
     store_path_root: str = field(name="storePathRootDir")
-    store_path_commit_log: str | None = field(default=None, name="storePathCommitLog")
-    store_paths_read_only: str | None = field(default=None, name="readOnlyCommitLogStorePaths")
-    commit_log_file_bytes: int = field(default=1024 * 1024 * 1024, name="mappedFileSizeCommitLog")
-    consume_queue_file_bytes: int = field(
-        default=300_000 * CONSUME_QUEUE_ENTRY_BYTES, name="mappedFileSizeConsumeQueue"
+    store_path_commit_log: str | None = _key("storePathCommitLog", None)
+    store_paths_read_only: str | None = _key("readOnlyCommitLogStorePaths", None)
+    commit_log_file_bytes: int = _key("mappedFileSizeCommitLog", 1024 * 1024 * 1024)
+    consume_queue_file_bytes: int = _key(
+        "mappedFileSizeConsumeQueue", 300_000 * CONSUME_QUEUE_ENTRY_BYTES
     )
-    enable_consume_queue_extension: bool = field(default=False, name="enableConsumeQueueExt")
-    consume_queue_extension_file_bytes: int = field(
-        default=48 * 1024 * 1024, name="mappedFileSizeConsumeQueueExt"
+    enable_consume_queue_extension: bool = _key("enableConsumeQueueExt", False)
+    consume_queue_extension_file_bytes: int = _key(
+        "mappedFileSizeConsumeQueueExt", 48 * 1024 * 1024
     )
-    consume_queue_extension_bitmap_bits: int = field(default=64, name="bitMapLengthConsumeQueueExt")
-    flush_interval_commit_log_ms: int = field(default=500, name="flushIntervalCommitLog")
-    commit_interval_commit_log_ms: int = field(default=200, name="commitIntervalCommitLog")
-    flush_interval_consume_queue_ms: int = field(default=1000, name="flushIntervalConsumeQueue")
-    clean_resource_interval_ms: int = field(default=10_000, name="cleanResourceInterval")
-    delete_commit_log_files_interval_ms: int = field(
-        default=100, name="deleteCommitLogFilesInterval"
+    consume_queue_extension_bitmap_bits: int = _key("bitMapLengthConsumeQueueExt", 64)
+    flush_interval_commit_log_ms: int = _key("flushIntervalCommitLog", 500)
+    commit_interval_commit_log_ms: int = _key("commitIntervalCommitLog", 200)
+    flush_interval_consume_queue_ms: int = _key("flushIntervalConsumeQueue", 1000)
+    clean_resource_interval_ms: int = _key("cleanResourceInterval", 10_000)
+    delete_commit_log_files_interval_ms: int = _key("deleteCommitLogFilesInterval", 100)
+    delete_consume_queue_files_interval_ms: int = _key("deleteConsumeQueueFilesInterval", 100)
+    destroy_mapped_file_interval_ms: int = _key("destroyMapedFileIntervalForcibly", 120_000)
+    redelete_hanged_file_interval_ms: int = _key("redeleteHangedFileInterval", 120_000)
+    delete_when: str = _key("deleteWhen", "04")
+    disk_used_space_percent_max: int = _key("diskMaxUsedSpaceRatio", 75)
+    file_reserved_hours: int = _key("fileReservedTime", 72)
+    message_bytes_max: int = _key("maxMessageSize", 4 * 1024 * 1024)
+    check_crc_on_recover: bool = _key("checkCRCOnRecover", True)
+    flush_commit_log_least_pages: int = _key("flushCommitLogLeastPages", 4)
+    commit_commit_log_least_pages: int = _key("commitCommitLogLeastPages", 4)
+    flush_consume_queue_least_pages: int = _key("flushConsumeQueueLeastPages", 2)
+    flush_commit_log_thorough_interval_ms: int = _key("flushCommitLogThoroughInterval", 10_000)
+    commit_commit_log_thorough_interval_ms: int = _key("commitCommitLogThoroughInterval", 200)
+    flush_consume_queue_thorough_interval_ms: int = _key(
+        "flushConsumeQueueThoroughInterval", 60_000
     )
-    delete_consume_queue_files_interval_ms: int = field(
-        default=100, name="deleteConsumeQueueFilesInterval"
-    )
-    destroy_mapped_file_interval_ms: int = field(
-        default=120_000, name="destroyMapedFileIntervalForcibly"
-    )
-    redelete_hanged_file_interval_ms: int = field(
-        default=120_000, name="redeleteHangedFileInterval"
-    )
-    delete_when: str = field(default="04", name="deleteWhen")
-    disk_used_space_percent_max: int = field(default=75, name="diskMaxUsedSpaceRatio")
-    file_reserved_hours: int = field(default=72, name="fileReservedTime")
-    message_bytes_max: int = field(default=4 * 1024 * 1024, name="maxMessageSize")
-    check_crc_on_recover: bool = field(default=True, name="checkCRCOnRecover")
-    flush_commit_log_least_pages: int = field(default=4, name="flushCommitLogLeastPages")
-    commit_commit_log_least_pages: int = field(default=4, name="commitCommitLogLeastPages")
-    flush_consume_queue_least_pages: int = field(default=2, name="flushConsumeQueueLeastPages")
-    flush_commit_log_thorough_interval_ms: int = field(
-        default=10_000, name="flushCommitLogThoroughInterval"
-    )
-    commit_commit_log_thorough_interval_ms: int = field(
-        default=200, name="commitCommitLogThoroughInterval"
-    )
-    flush_consume_queue_thorough_interval_ms: int = field(
-        default=60_000, name="flushConsumeQueueThoroughInterval"
-    )
-    transfer_bytes_in_memory_max: int = field(
-        default=256 * 1024, name="maxTransferBytesOnMessageInMemory"
-    )
-    transfer_count_in_memory_max: int = field(default=32, name="maxTransferCountOnMessageInMemory")
-    transfer_bytes_in_disk_max: int = field(
-        default=64 * 1024, name="maxTransferBytesOnMessageInDisk"
-    )
-    transfer_count_in_disk_max: int = field(default=8, name="maxTransferCountOnMessageInDisk")
-    access_message_in_memory_percent_max: int = field(
-        default=40, name="accessMessageInMemoryMaxRatio"
-    )
-    message_index_enable: bool = field(default=True, name="messageIndexEnable")
-    message_index_safe: bool = field(default=False, name="messageIndexSafe")
-    index_slot_count: int = field(default=5_000_000, name="maxHashSlotNum")
-    index_entry_count: int = field(default=20_000_000, name="maxIndexNum")
-    query_count_max: int = field(default=64, name="maxMsgsNumBatch")
-    ha_listen_port: int = field(default=10912, name="haListenPort")
-    ha_send_heartbeat_interval_ms: int = field(default=5_000, name="haSendHeartbeatInterval")
-    ha_housekeeping_interval_ms: int = field(default=20_000, name="haHousekeepingInterval")
-    ha_transfer_bytes_max: int = field(default=32 * 1024, name="haTransferBatchSize")
-    ha_master_address: str | None = field(default=None, name="haMasterAddress")
-    ha_slave_fall_behind_bytes_max: int = field(
-        default=256 * 1024 * 1024, name="haSlaveFallbehindMax"
-    )
-    broker_role: BrokerRole = field(default=BrokerRole.ASYNC_MASTER, name="brokerRole")
-    flush_disk_type: FlushDiskType = field(default=FlushDiskType.ASYNC_FLUSH, name="flushDiskType")
-    sync_flush_timeout_ms: int = field(default=5_000, name="syncFlushTimeout")
-    slave_timeout_ms: int = field(default=3_000, name="slaveTimeout")
-    message_delay_level: str = field(default=DEFAULT_DELAY_LEVELS, name="messageDelayLevel")
-    flush_delay_offset_interval_ms: int = field(default=10_000, name="flushDelayOffsetInterval")
-    clean_file_forcibly_enable: bool = field(default=True, name="cleanFileForciblyEnable")
-    offset_check_in_slave: bool = field(default=False, name="offsetCheckInSlave")
-    duplication_enable: bool = field(default=False, name="duplicationEnable")
-    disk_fall_recorded: bool = field(default=True, name="diskFallRecorded")
-    page_cache_busy_timeout_ms: int = field(default=1_000, name="osPageCacheBusyTimeOutMills")
-    default_query_count_max: int = field(default=32, name="defaultQueryMaxNum")
-    transient_store_pool_enable: bool = field(default=False, name="transientStorePoolEnable")
-    transient_store_pool_count: int = field(default=5, name="transientStorePoolSize")
-    fast_fail_if_no_buffer: bool = field(default=False, name="fastFailIfNoBufferInStorePool")
-    enable_schedule_message_stats: bool = field(default=True, name="enableScheduleMessageStats")
-    enable_lmq: bool = field(default=False, name="enableLmq")
-    enable_multi_dispatch: bool = field(default=False, name="enableMultiDispatch")
-    lmq_consume_queue_count_max: int = field(default=20_000, name="maxLmqConsumeQueueNum")
-    enable_schedule_async_deliver: bool = field(default=False, name="enableScheduleAsyncDeliver")
-    schedule_async_deliver_pending_max: int = field(
-        default=2_000, name="scheduleAsyncDeliverMaxPendingLimit"
-    )
-    schedule_async_deliver_resend_max: int = field(
-        default=3, name="scheduleAsyncDeliverMaxResendNum2Blocked"
-    )
+    transfer_bytes_in_memory_max: int = _key("maxTransferBytesOnMessageInMemory", 256 * 1024)
+    transfer_count_in_memory_max: int = _key("maxTransferCountOnMessageInMemory", 32)
+    transfer_bytes_in_disk_max: int = _key("maxTransferBytesOnMessageInDisk", 64 * 1024)
+    transfer_count_in_disk_max: int = _key("maxTransferCountOnMessageInDisk", 8)
+    access_message_in_memory_percent_max: int = _key("accessMessageInMemoryMaxRatio", 40)
+    message_index_enable: bool = _key("messageIndexEnable", True)
+    message_index_safe: bool = _key("messageIndexSafe", False)
+    index_slot_count: int = _key("maxHashSlotNum", 5_000_000)
+    index_entry_count: int = _key("maxIndexNum", 20_000_000)
+    query_count_max: int = _key("maxMsgsNumBatch", 64)
+    ha_listen_port: int = _key("haListenPort", 10912)
+    ha_send_heartbeat_interval_ms: int = _key("haSendHeartbeatInterval", 5_000)
+    ha_housekeeping_interval_ms: int = _key("haHousekeepingInterval", 20_000)
+    ha_transfer_bytes_max: int = _key("haTransferBatchSize", 32 * 1024)
+    ha_master_address: str | None = _key("haMasterAddress", None)
+    ha_slave_fall_behind_bytes_max: int = _key("haSlaveFallbehindMax", 256 * 1024 * 1024)
+    broker_role: BrokerRole = _key("brokerRole", BrokerRole.ASYNC_MASTER)
+    flush_disk_type: FlushDiskType = _key("flushDiskType", FlushDiskType.ASYNC_FLUSH)
+    sync_flush_timeout_ms: int = _key("syncFlushTimeout", 5_000)
+    slave_timeout_ms: int = _key("slaveTimeout", 3_000)
+    message_delay_level: str = _key("messageDelayLevel", DEFAULT_DELAY_LEVELS)
+    flush_delay_offset_interval_ms: int = _key("flushDelayOffsetInterval", 10_000)
+    clean_file_forcibly_enable: bool = _key("cleanFileForciblyEnable", True)
+    offset_check_in_slave: bool = _key("offsetCheckInSlave", False)
+    duplication_enable: bool = _key("duplicationEnable", False)
+    disk_fall_recorded: bool = _key("diskFallRecorded", True)
+    page_cache_busy_timeout_ms: int = _key("osPageCacheBusyTimeOutMills", 1_000)
+    default_query_count_max: int = _key("defaultQueryMaxNum", 32)
+    transient_store_pool_enable: bool = _key("transientStorePoolEnable", False)
+    transient_store_pool_count: int = _key("transientStorePoolSize", 5)
+    fast_fail_if_no_buffer: bool = _key("fastFailIfNoBufferInStorePool", False)
+    enable_schedule_message_stats: bool = _key("enableScheduleMessageStats", True)
+    enable_lmq: bool = _key("enableLmq", False)
+    enable_multi_dispatch: bool = _key("enableMultiDispatch", False)
+    lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
+    enable_schedule_async_deliver: bool = _key("enableScheduleAsyncDeliver", False)
+    schedule_async_deliver_pending_max: int = _key("scheduleAsyncDeliverMaxPendingLimit", 2_000)
+    schedule_async_deliver_resend_max: int = _key("scheduleAsyncDeliverMaxResendNum2Blocked", 3)
     # Ours; 4.9.3 ignores keys that it does not know.
-    file_reserved_bytes: int = field(default=0, name="fileReservedBytes")
-    scrub_bytes_per_second: int = field(default=1 << 20, name="scrubBytesPerSecond")
-    parquet_dispatcher: bool = field(default=False, name="parquetDispatcher")
-    parquet_file_bytes: int = field(default=64 << 20, name="parquetFileBytes")
-    parquet_file_age_ms: int = field(default=300_000, name="parquetFileAgeMs")
+    file_reserved_bytes: int = _key("fileReservedBytes", 0)
+    scrub_bytes_per_second: int = _key("scrubBytesPerSecond", 1 << 20)
+    parquet_dispatcher: bool = _key("parquetDispatcher", False)
+    parquet_file_bytes: int = _key("parquetFileBytes", 64 << 20)
+    parquet_file_age_ms: int = _key("parquetFileAgeMs", 300_000)
     # These two choose 4.9.3's behaviour where it loses more than it must.
-    compat_skip_segment: bool = field(default=False, name="compat.skip_segment")
-    compat_cut_at_damage: bool = field(default=False, name="compat.cut_at_damage")
+    compat_skip_segment: bool = _key("compat.skip_segment", False)
+    compat_cut_at_damage: bool = _key("compat.cut_at_damage", False)
 
     def __post_init__(self) -> None:
         """Check each range and the relations between values."""

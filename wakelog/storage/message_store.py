@@ -24,6 +24,7 @@ replication. 4.9.3 takes the lock after recovery has changed the store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
@@ -266,10 +267,9 @@ class MessageStore:
 
     def max_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
         """Do what `max_queue_offset` does if no disk is needed, else return None."""
-        try:
+        with suppress(ColdEntry):
             return self._queue_end(topic, queue_id, blocking=False)
-        except ColdEntry:
-            return None
+        return None
 
     def min_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is still in the log."""
@@ -277,10 +277,9 @@ class MessageStore:
 
     def min_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
         """Do what `min_queue_offset` does if no disk is needed, else return None."""
-        try:
+        with suppress(ColdEntry):
             return self._queue_begin(topic, queue_id, blocking=False)
-        except ColdEntry:
-            return None
+        return None
 
     def _queue_end(self, topic: str, queue_id: int, *, blocking: bool) -> int:
         dispatched = self.dispatched
@@ -313,11 +312,6 @@ class MessageStore:
             return -1
         with self._readers.lend() as readers:
             return readers.query.store_time(entry.physical_offset, self._view())
-
-    def physical_offset_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Return where a queue's message lies in the log, 0 if there is none, as 4.9.3 does."""
-        entry = self._entry(topic, queue_id, queue_offset)
-        return 0 if entry is None else entry.physical_offset
 
     def in_memory_at(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Tell whether an entry counts as being in memory; a missing one does (fact 39)."""
@@ -363,10 +357,6 @@ class MessageStore:
         self.config.paths.topic_directories(topic)
         self.log.queue_offsets.forget(topic)
         self._readers.forget()
-
-    def forget_before(self, physical_offset: int) -> None:
-        """Close the segments that retention removed below `physical_offset`."""
-        self.log.files.forget_before(physical_offset)
 
     def statistics(self) -> dict[str, int]:
         """Return counters of the store by name."""

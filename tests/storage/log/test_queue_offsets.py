@@ -11,8 +11,8 @@ from wakelog.storage.log.queue_offsets import QueueOffsets, multi_dispatch_keys
 
 def test_a_queue_starts_at_zero_and_advances() -> None:
     offsets = QueueOffsets({("T", 0): 7}, enable_lmq=False)
-    assert offsets.open(("T", 0)) == 7
-    assert offsets.open(("T", 1)) == 0
+    assert offsets.get_or_add(("T", 0)) == 7
+    assert offsets.get_or_add(("T", 1)) == 0
     offsets.advance(("T", 1), 3)
     assert offsets.get(("T", 1)) == 3
     assert offsets.get(("U", 0)) == 0
@@ -24,7 +24,7 @@ def test_a_queue_starts_at_zero_and_advances() -> None:
 def test_a_name_that_must_not_be_a_path_opens_no_queue(key: tuple[str, int]) -> None:
     offsets = QueueOffsets({}, enable_lmq=False)
     with pytest.raises(IllegalName):
-        offsets.open(key)
+        offsets.get_or_add(key)
     assert len(offsets) == 0
 
 
@@ -46,7 +46,7 @@ def test_only_light_queues_have_queue_zero(
 def test_offsets_are_noted_in_the_order_of_the_names() -> None:
     offsets = QueueOffsets({("%LMQ%a", 0): 5, ("%LMQ%b", 0): 11}, enable_lmq=True)
     text = "WAIT\x01true\x02INNER_MULTI_DISPATCH\x01%LMQ%b,%LMQ%new,%LMQ%a\x02TAGS\x01t"
-    stored, keys = offsets.wrap(text, 2)
+    stored, keys = offsets.add_further_offsets(text, 2)
     assert decode_properties(stored) == {
         "INNER_MULTI_DISPATCH": "%LMQ%b,%LMQ%new,%LMQ%a",
         "INNER_MULTI_QUEUE_OFFSET": "11,0,5",
@@ -58,9 +58,9 @@ def test_offsets_are_noted_in_the_order_of_the_names() -> None:
 
 @pytest.mark.parametrize("text", ["", "TAGS\x01INNER_MULTI_DISPATCH", "INNER_MULTI_DISPATCH\x01 "])
 def test_a_message_without_further_queues_is_left_alone(text: str) -> None:
-    assert QueueOffsets({}, enable_lmq=True).wrap(text, 0) == (text, set())
+    assert QueueOffsets({}, enable_lmq=True).add_further_offsets(text, 0) == (text, set())
 
 
 def test_an_illegal_further_queue_is_refused() -> None:
     with pytest.raises(IllegalName):
-        QueueOffsets({}, enable_lmq=True).wrap("INNER_MULTI_DISPATCH\x01%LMQ%a/b", 0)
+        QueueOffsets({}, enable_lmq=True).add_further_offsets("INNER_MULTI_DISPATCH\x01%LMQ%a/b", 0)

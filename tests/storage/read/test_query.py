@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
+from tests.fakes.stores import NOW_MS, dispatch, open_store, place_of, put, store_config
 from wakelog.protocol.record import BODY_SIZE_OFFSET_V4, decode_record
 from wakelog.storage.message_store import MessageStore
 
@@ -30,7 +30,7 @@ def store(fs: MemoryFileSystem) -> MessageStore:
 
 
 def places(store: MessageStore) -> list[int]:
-    return [store.physical_offset_at(TOPIC, 0, i) for i in range(12)]
+    return [place_of(store, TOPIC, 0, i) for i in range(12)]
 
 
 def test_a_record_is_found_by_its_place(store: MessageStore) -> None:
@@ -97,7 +97,7 @@ def test_what_the_log_has_no_more_is_left_out(fs: MemoryFileSystem) -> None:
     dispatch(store, fs)
     every = places(store)
     fs.unlink(store.log.files.files[0].path)
-    store.forget_before(4096)
+    store.log.files.forget_before(4096)
     found = store.query_message(TOPIC, "k", 32, 0, LONG_AFTER_MS)
     assert list(found.physical_offsets) == [place for place in every if place >= 4096]
 

@@ -15,6 +15,7 @@ from tests.fakes.stores import (
     MEMORY_BYTES,
     dispatch,
     open_store,
+    place_of,
     put,
     remove_queue_files,
     scan_log,
@@ -157,7 +158,7 @@ def test_beyond_the_end_of_a_queue_that_lost_its_begin(fs: MemoryFileSystem) -> 
     assert get(store, 0).status is GetStatus.MESSAGE_WAS_REMOVING
     remove_queue_files(fs, store.config, (TOPIC, 0), store.min_physical_offset)
     least = store.min_queue_offset(TOPIC, 0)
-    assert store.physical_offset_at(TOPIC, 0, least) == 2 * SEGMENT_BYTES
+    assert place_of(store, TOPIC, 0, least) == 2 * SEGMENT_BYTES
     for offset, status, next_offset in [
         (0, GetStatus.OFFSET_TOO_SMALL, least),
         (least, GetStatus.FOUND, least + 32 if least % 50 <= 18 else least - least % 50 + 50),
@@ -170,9 +171,7 @@ def test_beyond_the_end_of_a_queue_that_lost_its_begin(fs: MemoryFileSystem) -> 
 
 def test_a_removed_segment_is_passed_over(fs: MemoryFileSystem) -> None:
     store = filled(fs, 100, body_bytes=2000)
-    first_left = next(
-        i for i in range(100) if store.physical_offset_at(TOPIC, 0, i) >= SEGMENT_BYTES
-    )
+    first_left = next(i for i in range(100) if place_of(store, TOPIC, 0, i) >= SEGMENT_BYTES)
     # The segment vanishes behind the store's back; entries of the queue still point to it.
     fs.unlink(store.log.files.files[0].path)
     result = get(store, 0)
@@ -552,7 +551,7 @@ def trim(store: MessageStore, physical_offset: int) -> None:
     files = retention_segments(store._parts.fs, store.config)
     files.refresh()
     files.remove_before(physical_offset)
-    store.forget_before(physical_offset)
+    store.log.files.forget_before(physical_offset)
 
 
 @given(

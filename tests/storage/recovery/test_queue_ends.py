@@ -84,11 +84,31 @@ def test_multi_dispatch_is_ignored_unless_enabled() -> None:
     assert table == {("TopicTest", 0): 1}
 
 
-@pytest.mark.parametrize("offsets", ["", "1", "1,2,3", "1,x", "-1,2"])
-def test_queues_and_offsets_that_do_not_match_are_left_out(offsets: str) -> None:
+def test_a_queue_may_get_its_own_messages_and_those_of_others() -> None:
+    config = store_config(enable_multi_dispatch=True, enable_lmq=True)
+    to_other = draft(queue_id=3, properties_text=f"{INNER_MULTI_DISPATCH}\x01Other")
+    own = draft(topic="Other", queue_id=3)
+    for drafts in ([to_other, own, own], [own, own, to_other]):
+        table, counted = ends_of(drafts, config)
+        assert table == counted == {("TopicTest", 3): 1, ("Other", 3): 3}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "further"),
+    [
+        ("5,7", {("%LMQ%a", 0): 6, ("%LMQ%b", 0): 8}),
+        ("5,7,", {("%LMQ%a", 0): 6, ("%LMQ%b", 0): 8}),
+        ("", {}),
+        ("1", {}),
+        ("1,2,3", {}),
+        ("1,x", {}),
+        ("-1,2", {("%LMQ%b", 0): 3}),
+    ],
+)
+def test_the_lists_of_further_queues_are_read_as_dispatch_reads_them(
+    offsets: str, further: dict[QueueKey, int]
+) -> None:
     ends = QueueEnds(enable_multi_dispatch=True, enable_lmq=True)
     text = f"{INNER_MULTI_DISPATCH}\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x01{offsets}"
     ends.note(b"A", 0, 0, 100, 0, text.encode())
-    table = ends.table()
-    assert table.pop(("A", 0)) == 1
-    assert all(offset >= 0 for offset in table.values()) and len(table) < 2
+    assert ends.table() == {("A", 0): 1} | further

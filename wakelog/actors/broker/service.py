@@ -333,7 +333,7 @@ class BrokerService:
 
     def retained(self, *, begin_offset: int, disk_full: bool) -> None:
         """Forget what Retention has removed, and accept messages or refuse them."""
-        self.store.forget_before(begin_offset)
+        self.store.log.files.forget_before(begin_offset)
         self.store.set_disk_full(disk_full)
         self._state_log.disk(full=disk_full)
 

@@ -4,6 +4,7 @@ Read in this order:
 
     mapped_file -> mapped_file_queue        one fixed-size file; files in sequence
     append queue_offsets -> commit_log      where a record goes; the single writer
+    multi_dispatch                          which further queues it goes to
     commit_log_reader                       the same bytes, from any process
     allocate flush transient_pool           what happens beside the writer
     record_check record_walk scan           from bytes to sound records and dispatch requests

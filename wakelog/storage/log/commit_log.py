@@ -142,7 +142,7 @@ class CommitLog:
             return _PROPERTIES_TOO_LONG
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
         try:
-            queue_offset = self.queue_offsets.open(key)
+            queue_offset = self.queue_offsets.get_or_add(key)
             records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
             size = sum(map(len, records))
             if size > self._message_bytes_max:
@@ -235,10 +235,12 @@ class CommitLog:
         properties_text = draft.properties_text
         if len(draft.body) > self._message_bytes_max or len(properties_text) > PROPERTIES_BYTES_MAX:
             return _ILLEGAL
-        next_offset = self.queue_offsets.open(key)
+        next_offset = self.queue_offsets.get_or_add(key)
         advanced: set[QueueKey] = set()
         if self._multi_dispatch and INNER_MULTI_DISPATCH in properties_text:
-            properties_text, advanced = self.queue_offsets.wrap(properties_text, draft.queue_id)
+            properties_text, advanced = self.queue_offsets.add_further_offsets(
+                properties_text, draft.queue_id
+            )
         properties = encode_properties_text(properties_text)
         if len(properties) > PROPERTIES_BYTES_MAX:
             return _PROPERTIES_TOO_LONG

@@ -55,7 +55,7 @@ class QueueOffsets:
         """Return a queue's next offset, 0 for a queue that has never had one."""
         return self._next.get(key, 0)
 
-    def open(self, key: QueueKey) -> int:
+    def get_or_add(self, key: QueueKey) -> int:
         """Return a queue's next offset; a new queue joins the table with 0.
 
         Raises: IllegalName for a new queue whose name must not reach a path.
@@ -77,7 +77,7 @@ class QueueOffsets:
         for key in [key for key in self._next if key[0] == topic]:
             del self._next[key]
 
-    def wrap(self, properties_text: str, queue_id: int) -> tuple[str, set[QueueKey]]:
+    def add_further_offsets(self, properties_text: str, queue_id: int) -> tuple[str, set[QueueKey]]:
         """Return a multi-dispatch message's properties with its offsets, and its queues.
 
         The table does not change: `advance` each queue once after the message is placed. A message
@@ -88,7 +88,7 @@ class QueueOffsets:
         if not names.strip():
             return properties_text, set()
         keys = multi_dispatch_keys(names, queue_id, enable_lmq=self._enable_lmq)
-        offsets = [str(self.open(key)) for key in keys]
+        offsets = [str(self.get_or_add(key)) for key in keys]
         properties[INNER_MULTI_QUEUE_OFFSET] = MULTI_DISPATCH_SEPARATOR.join(offsets)
         properties.pop(WAIT, None)
         return encode_properties(properties), set(keys)

@@ -11,23 +11,17 @@ truncateDirtyLogicFiles, recoverTopicQueueTable, MultiDispatch (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from posixpath import join
 
-from wakelog.protocol.properties import (
-    INNER_MULTI_DISPATCH,
-    INNER_MULTI_QUEUE_OFFSET,
-    decode_properties,
-)
+from wakelog.protocol.properties import INNER_MULTI_DISPATCH, decode_properties
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.file_system import FileSystem, names_in
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.log.queue_offsets import (
-    MULTI_DISPATCH_SEPARATOR,
-    QueueKey,
-    multi_dispatch_keys,
-)
+from wakelog.storage.log.multi_dispatch import multi_targets
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.record_check import Buffer
 from wakelog.storage.paths import StorePaths, parse_queue_id
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
@@ -104,7 +98,7 @@ class QueueRepair:
 class QueueEnds:
     """The last queue offset of every queue, from sound records in log order."""
 
-    __slots__ = ("_enable_lmq", "_first", "_first_multi", "_multi_dispatch", "_next", "_next_multi")
+    __slots__ = ("_enable_lmq", "_first", "_multi_dispatch", "_next")
 
     def __init__(self, *, enable_multi_dispatch: bool, enable_lmq: bool) -> None:
         """Start without any queue."""
@@ -112,8 +106,6 @@ class QueueEnds:
         self._enable_lmq = enable_lmq
         self._first: dict[tuple[bytes, int], tuple[int, int]] = {}
         self._next: dict[tuple[bytes, int], int] = {}
-        self._first_multi: dict[QueueKey, tuple[int, int]] = {}
-        self._next_multi: dict[QueueKey, int] = {}
 
     def note(
         self,
@@ -127,22 +119,23 @@ class QueueEnds:
         """Count the next record of the log; a later record of a queue replaces earlier ones."""
         if sys_flag & TRANSACTION_MASK not in CONSUMED_TYPES:
             return
-        key = topic, queue_id
-        if self._next.get(key) != queue_offset:
-            self._first[key] = queue_offset, physical_offset
-        self._next[key] = queue_offset + 1
-        if self._multi_dispatch:
-            text = bytes(properties)
-            if _MULTI_DISPATCH_BYTES in text:
-                self._note_multi(text.decode("utf-8", "replace"), queue_id, physical_offset)
+        self._count((topic, queue_id), queue_offset, physical_offset)
+        if self._multi_dispatch and _MULTI_DISPATCH_BYTES in (text := bytes(properties)):
+            for target in multi_targets(
+                decode_properties(text.decode("utf-8", "replace")),
+                queue_id,
+                enable_lmq=self._enable_lmq,
+            ):
+                if target.queue_offset >= 0:  # dispatch refuses others too
+                    key = target.topic.encode(), target.queue_id
+                    self._count(key, target.queue_offset, physical_offset)
 
     def table(self) -> dict[QueueKey, int]:
         """Return the next queue offset of each (topic, queue id) that was seen."""
-        table = {
+        return {
             (topic.decode("utf-8", "replace"), queue_id): next_offset
             for (topic, queue_id), next_offset in self._next.items()
         }
-        return table | self._next_multi
 
     def first(self, key: QueueKey) -> tuple[int, int] | None:
         """Return queue offset and place of a queue's first record that was seen, None without one.
@@ -150,22 +143,12 @@ class QueueEnds:
         A topic that was deleted and made again restarts its numbers: the first after that counts.
         """
         topic, queue_id = key
-        return self._first.get((topic.encode(), queue_id), self._first_multi.get(key))
+        return self._first.get((topic.encode(), queue_id))
 
-    def _note_multi(self, properties_text: str, queue_id: int, physical_offset: int) -> None:
-        properties = decode_properties(properties_text)
-        names = properties.get(INNER_MULTI_DISPATCH, "")
-        offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(MULTI_DISPATCH_SEPARATOR)
-        if not names.strip():
-            return
-        keys = multi_dispatch_keys(names, queue_id, enable_lmq=self._enable_lmq)
-        if len(keys) != len(offsets):
-            return  # as dispatch does: such a message reaches none of the queues
-        for key, offset in zip(keys, offsets, strict=True):
-            if offset.isascii() and offset.isdigit():
-                if self._next_multi.get(key) != int(offset):
-                    self._first_multi[key] = int(offset), physical_offset
-                self._next_multi[key] = int(offset) + 1
+    def _count(self, key: tuple[bytes, int], queue_offset: int, physical_offset: int) -> None:
+        if self._next.get(key) != queue_offset:
+            self._first[key] = queue_offset, physical_offset
+        self._next[key] = queue_offset + 1
 
 
 def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:
@@ -174,12 +157,10 @@ def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:
     for topic in names_in(fs, root):
         for name in names_in(fs, join(root, topic)):
             queue_id = parse_queue_id(name)
-            try:
+            with suppress(IllegalName):
                 if queue_id is not None:
                     paths.consume_queue(topic, queue_id)
                     yield topic, queue_id
-            except IllegalName:
-                continue
 
 
 def _no_file(path: str, size_bytes: int) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.dispatchers.multi_dispatch import MultiTarget, multi_targets
+from wakelog.storage.log.multi_dispatch import MultiTarget, multi_targets
 
 
 @pytest.mark.parametrize(
