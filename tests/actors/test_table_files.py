@@ -16,7 +16,7 @@ from wakelog.telemetry.logs import Log
 
 def make_tables(fs: MemoryFileSystem) -> TableFiles:
     fs.make_directories("/store")
-    return TableFiles(ConfigFiles(fs, StorePaths("/store")), Log.BROKER, "test")
+    return TableFiles(ConfigFiles(fs, StorePaths("/store").config), Log.BROKER, "test")
 
 
 @on_loop

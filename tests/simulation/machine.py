@@ -43,9 +43,10 @@ from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import MessageDraft, PutStatus
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.flush import Flush, SegmentSync
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.retention.retention_files import remove_segment, retention_segments
+from wakelog.storage.retention.retention_files import remove_segment
 from wakelog.storage.store_parts import OpenOptions
 
 ROOT = "/store"
@@ -101,7 +102,7 @@ class Machine:
         self.sent_count = 0
         self._stored_ms = 0
         self._shown: dict[QueueKey, int] = {}
-        self._files = ConfigFiles(self.fs, config.paths)
+        self._files = ConfigFiles(self.fs, config.paths.config)
         self.flush_core = Flush(config, end, now_ms)
         self.segments = SegmentSync(self.fs, config.commit_log_file_bytes)
         try:
@@ -269,7 +270,7 @@ class Machine:
 
     def trim(self) -> None:
         """Remove the oldest segment, as Retention and Reput do. Raises: StoreError."""
-        files = retention_segments(self.fs, self.config)
+        files = commit_log_files(self.fs, self.config, read_only=True)
         files.refresh()
         first = files.first
         limit = min(self.dispatch.core.position, self.flushed)

@@ -8,7 +8,7 @@ has become blind.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -35,37 +35,25 @@ from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery import log_end, quarantine, search, steps, watermark_trust
+from wakelog.storage.recovery import log_end, quarantine, queues, search, steps, watermark_trust
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.queues import QueueEnds, QueueRepair
 from wakelog.storage.recovery.watermark_trust import DurablePositions
 
 
-class Replacement(NamedTuple):
-    """One attribute with something else in its place."""
-
-    owner: Any
-    name: str
-    value: Any
-
-
 class Mutant(NamedTuple):
-    """A mistake: what it is in words, and what is replaced to make it."""
+    """A mistake: what it is in words, and what is replaced to make it: owner, name, new value."""
 
     meaning: str
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[tuple[Any, str, Any], ...]
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """Make the mistake until the context ends."""
-        patches = [patch.object(owner, name, value) for owner, name, value in self.replacements]
-        for one in patches:
-            one.start()
-        try:
+        with ExitStack() as stack:
+            for owner, name, value in self.replacements:
+                stack.enter_context(patch.object(owner, name, value))
             yield
-        finally:
-            for one in reversed(patches):
-                one.stop()
 
 
 def _nothing(*_arguments: Any, **_named: Any) -> None:
@@ -154,7 +142,7 @@ def _empty_slots(fs: Any, fd: int, shape: Any, slots: Any, kept: int) -> None:
 
 
 def _delete_then_rename(self: ConfigFiles, name: str, text: str) -> None:
-    path = self._paths.config(name)
+    path = self._path_of(name)
     try:
         self._fs.make_directories(path.rpartition("/")[0])
         write_synced(self._fs, path + ".tmp", text.encode())
@@ -274,6 +262,14 @@ def _begin_where_the_broker_says(self: IndexDispatcher, max_physical_offset: int
 _RECOVER_INDEX = IndexDispatcher.recover
 
 
+def _say_that_the_index_is_whole(*arguments: Any) -> Any:
+    removed, _ = _REMOVE_INDEX(*arguments)
+    return removed, 1 << 62
+
+
+_REMOVE_INDEX = steps._remove_untrusted_index
+
+
 def _drop_index(self: IndexDispatcher, physical_offset: int) -> int:
     self._writer.repair(0, self._store_time)
     return physical_offset
@@ -309,7 +305,7 @@ _SET_END = ConsumeQueueWriter._set_end
 
 
 def _mutant(meaning: str, *replacements: tuple[Any, str, Any]) -> Mutant:
-    return Mutant(meaning, tuple(Replacement(*one) for one in replacements))
+    return Mutant(meaning, replacements)
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -395,7 +391,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "index_dropped_after_a_crash": _mutant(
         "removed index files are not made again (4.9.3, IndexService.load)",
-        (steps, "_index_end", lambda *_: 1 << 62),
+        (steps, "_remove_untrusted_index", _say_that_the_index_is_whole),
         (IndexDispatcher, "recover", _begin_where_the_broker_says),
         (IndexDispatcher, "truncate", _drop_index),
     ),
@@ -467,7 +463,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "light_queues_uncounted": _mutant(
         "numbering of light queues goes on before they are whole",
-        (QueueEnds, "_note_multi", _nothing),
+        (queues, "multi_targets", lambda *_, **_options: []),
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",

@@ -19,8 +19,8 @@ from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import IllegalName, NotWriteable
 from wakelog.storage.log.append import PutStatus
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.read.reader import GetStatus
-from wakelog.storage.retention.retention_files import retention_segments
 
 TOPIC = "TopicTest"
 
@@ -187,7 +187,7 @@ def test_removed_segments_move_the_begin(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     put(store, *[b"x" * 1000] * 12)
     dispatch(store, fs)
-    files = retention_segments(fs, store.config)
+    files = commit_log_files(fs, store.config, read_only=True)
     files.refresh()
     files.remove_before(2 * 4096)
     store.log.files.forget_before(2 * 4096)

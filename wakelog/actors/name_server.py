@@ -55,16 +55,6 @@ class AwaitSave(NamedTuple):
     response: RemotingCommand | None
 
 
-class OneFile(NamedTuple):
-    """The path of the name server's table, which is kvConfigPath (a ConfigPaths)."""
-
-    path: str
-
-    def config(self, name: str) -> str:
-        """Return the path."""
-        return self.path
-
-
 class NameServerService:
     """One name server in this process."""
 
@@ -74,8 +64,7 @@ class NameServerService:
         """Hold everything, open nothing."""
         self._config = config
         self._bind_host = bind_host
-        path = OneFile(config.kv_config_path)
-        files = ConfigFiles(fs or FileSystem(), path)
+        files = ConfigFiles(fs or FileSystem(), lambda _: config.kv_config_path)
         self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
         self._timer = Timer(self._tick)
         self._log = logger(Log.NAME_SERVER)

@@ -316,7 +316,7 @@ def kept_filters(
             raise ValueError(str(error)) from None
 
     try:
-        return ConfigFiles(fs, paths).load(KEPT if is_guarded else GUARDED, decode)
+        return ConfigFiles(fs, paths.config).load(KEPT if is_guarded else GUARDED, decode)
     except DamagedStore:
         return None  # bitmaps may be missing; the check of the files reports why
 

@@ -346,7 +346,7 @@ class StoreView:
     def _config(self, name: str, decode: Callable[[str], None]) -> None:
         assert self.store.paths is not None
         try:
-            ConfigFiles(self._fs, self.store.paths).load(name + ".json", decode)
+            ConfigFiles(self._fs, self.store.paths.config).load(name + ".json", decode)
         except (StoreError, KeyError, TypeError) as error:
             raise StoreUnreadable(f"{name}.json of {self.store.broker}: {error}") from error
 

@@ -53,7 +53,6 @@ class StoreLocked(StoreError):
     """Another broker holds the store's lock: stop it, or give this one another directory."""
 
     def __init__(self, path: str, holder_pid: int | None) -> None:
-        """Keep the lock file's `path` and the holder's process id where the kernel names it."""
         self.path = path
         self.holder_pid = holder_pid
         holder = "another process" if holder_pid is None else f"process {holder_pid}"
@@ -64,7 +63,6 @@ class WrongStore(StoreError):
     """The directory is not the store that was asked for: mount the right one."""
 
     def __init__(self, path: str, reason: str) -> None:
-        """Keep the `path` of the directory and the `reason` it was refused."""
         self.path = path
         self.reason = reason
         super().__init__(f"{path} is not this broker's store: {reason}")
@@ -74,7 +72,6 @@ class DamagedStore(StoreError):
     """Files that cannot be opened without guessing; nothing was changed."""
 
     def __init__(self, path: str, reason: str, remedy: str) -> None:
-        """Keep the `path` at fault, the `reason`, and the `remedy` for the operator."""
         self.path = path
         self.reason = reason
         self.remedy = remedy
@@ -85,7 +82,6 @@ class CorruptRecord(StoreError):
     """The bytes at a physical offset are not a sound record; nothing of them was served."""
 
     def __init__(self, physical_offset: int, reason: str) -> None:
-        """Keep the `physical_offset` of the first damaged byte's record and the `reason`."""
         self.physical_offset = physical_offset
         self.reason = reason
         super().__init__(f"corrupt record at physical offset {physical_offset}: {reason}")
@@ -95,7 +91,6 @@ class StoreFailed(StoreError):
     """The operating system refused an operation on a file of the store."""
 
     def __init__(self, path: str, operation: str, cause: OSError) -> None:
-        """Keep the `path`, the `operation` that failed and the system's `cause`."""
         self.path = path
         self.operation = operation
         self.cause = cause
@@ -110,7 +105,6 @@ class NotWriteable(StoreError):
     """The store refuses messages since an earlier write or sync failed."""
 
     def __init__(self, cause: str) -> None:
-        """Keep the `cause` in words: the failure that stopped the writes."""
         self.cause = cause
         super().__init__(f"the store takes no messages: {cause}")
 

@@ -27,7 +27,7 @@ def fs() -> MemoryFileSystem:
 
 @pytest.fixture
 def files(fs: MemoryFileSystem) -> ConfigFiles:
-    return ConfigFiles(fs, small_config().paths)
+    return ConfigFiles(fs, small_config().paths.config)
 
 
 def test_a_text_that_never_was_is_none(files: ConfigFiles) -> None:
@@ -132,7 +132,7 @@ def test_the_text_is_durable_before_it_gets_its_name(
             super().rename(source, target)
 
     ordered = Ordered()
-    ordered_files = ConfigFiles(ordered, small_config().paths)
+    ordered_files = ConfigFiles(ordered, small_config().paths.config)
     ordered_files.save("topics.json", "[1]")
     ordered_files.save("topics.json", "[2]")
     assert ordered.calls["sync_directory"] == 2
@@ -141,7 +141,7 @@ def test_the_text_is_durable_before_it_gets_its_name(
 
 def test_the_real_brokers_texts_load(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
-    files = ConfigFiles(FileSystem(), StorePaths(str(store)))
+    files = ConfigFiles(FileSystem(), StorePaths(str(store)).config)
     topics = files.load("topics.json", json.loads)
     assert topics is not None
     known = {topic["topic"] for topic in manifest["topicConfigs"]}

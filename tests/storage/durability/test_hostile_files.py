@@ -112,7 +112,7 @@ def run(config: StoreConfig) -> None:
     store = open_store(fs, config)
     try:
         claim_identity(fs, config.paths.store_identity, broker_name="b", new_store_id="id")
-        tables = ConfigFiles(fs, config.paths)
+        tables = ConfigFiles(fs, config.paths.config)
         tables.load("topics.json", loads)
         tables.save("topics.json", '{"a": 1}')
         put(store, b"x" * 500)

@@ -64,7 +64,7 @@ def test_what_is_written_to_the_kept_file_is_there_after_the_stop(
     config: Path, lock: StoreLock
 ) -> None:
     guard = StartGuard(FileSystem(), paths_of(config), lock)
-    files = ConfigFiles(FileSystem(), paths_of(config))
+    files = ConfigFiles(FileSystem(), paths_of(config).config)
     for text in ("{} older", "{} newer"):
         files.save(guard.kept[NAMES[0]], text)
     guard.remove()

@@ -24,7 +24,7 @@ from tests.fakes.stores import (
 )
 from wakelog.protocol.record import decode_record
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.commit_log_reader import CommitLogReader, commit_log_files
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue import ConsumeQueue
@@ -41,7 +41,6 @@ from wakelog.storage.read.reader import (
     Reader,
 )
 from wakelog.storage.read.store_readers import StoreReaders
-from wakelog.storage.retention.retention_files import retention_segments
 
 TOPIC = "TopicTest"
 SEGMENT_BYTES = 65_536
@@ -548,7 +547,7 @@ def test_limits_count_what_is_sent() -> None:
 
 def trim(store: MessageStore, physical_offset: int) -> None:
     """Remove segments below an offset, as Retention does."""
-    files = retention_segments(store._parts.fs, store.config)
+    files = commit_log_files(store._parts.fs, store.config, read_only=True)
     files.refresh()
     files.remove_before(physical_offset)
     store.log.files.forget_before(physical_offset)

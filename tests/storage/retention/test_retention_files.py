@@ -12,12 +12,12 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import DiskUsage, FileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.retention.retention import Segment
 from wakelog.storage.retention.retention_files import (
     FREED_BYTES_MAX,
     read_retention_input,
     remove_segment,
-    retention_segments,
 )
 
 BYTES = 4096
@@ -38,7 +38,7 @@ def path(number: int) -> str:
 
 
 def test_the_input_lists_segments_and_disks(fs: MemoryFileSystem) -> None:
-    files = retention_segments(fs, CONFIG)
+    files = commit_log_files(fs, CONFIG, read_only=True)
     given = read_retention_input(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
     assert given.segments == [Segment(i * BYTES, (i + 1) * BYTES, 1000 + i) for i in range(3)]
     assert given.log_usages == [fs.usage]
@@ -61,7 +61,7 @@ class SilentDisk(MemoryFileSystem):
 
 def test_a_disk_that_does_not_answer_is_unknown() -> None:
     fs = SilentDisk()
-    files = retention_segments(fs, CONFIG)
+    files = commit_log_files(fs, CONFIG, read_only=True)
     given = read_retention_input(fs, CONFIG, files, hour=4, appended=0, dispatched=0)
     assert (given.segments, given.log_usages, given.queue_usage) == (
         [],
@@ -71,7 +71,7 @@ def test_a_disk_that_does_not_answer_is_unknown() -> None:
 
 
 def test_only_the_oldest_segment_is_removed(fs: MemoryFileSystem) -> None:
-    files = retention_segments(fs, CONFIG)
+    files = commit_log_files(fs, CONFIG, read_only=True)
     files.refresh()
     assert remove_segment(fs, files, BYTES) is None
     assert remove_segment(fs, files, 0) == path(0)
@@ -80,7 +80,7 @@ def test_only_the_oldest_segment_is_removed(fs: MemoryFileSystem) -> None:
 
 
 def test_a_refused_removal_is_an_error(fs: MemoryFileSystem) -> None:
-    files = retention_segments(fs, CONFIG)
+    files = commit_log_files(fs, CONFIG, read_only=True)
     files.refresh()
     fs.fail("unlink", number=errno.EACCES)
     with pytest.raises(StoreFailed):
@@ -88,7 +88,7 @@ def test_a_refused_removal_is_an_error(fs: MemoryFileSystem) -> None:
 
 
 def test_a_removed_segment_is_free_while_others_still_have_it_open(fs: MemoryFileSystem) -> None:
-    files = retention_segments(fs, CONFIG)
+    files = commit_log_files(fs, CONFIG, read_only=True)
     files.refresh()
     of_the_loop = fs.open(path(0))
     remove_segment(fs, files, 0)
@@ -102,7 +102,7 @@ def test_a_segment_with_another_name_stays_whole(tmp_path: Path) -> None:
         write_file(real, f"{tmp_path}/commitlog/{number * BYTES:020d}", b"x" * BYTES)
     backup = tmp_path / "backup"
     backup.hardlink_to(tmp_path / "commitlog" / f"{0:020d}")
-    files = retention_segments(real, config)
+    files = commit_log_files(real, config, read_only=True)
     files.refresh()
     assert remove_segment(real, files, 0) is not None
     assert backup.read_bytes() == b"x" * BYTES
@@ -127,7 +127,7 @@ def test_a_large_segment_is_cut_a_piece_at_a_time() -> None:
     size_bytes = fs.size(0)
     for number in range(2):
         write_file(fs, f"/store/commitlog/{number * size_bytes:020d}", b"")
-    files = retention_segments(fs, store_config(commit_log_file_bytes=size_bytes))
+    files = commit_log_files(fs, store_config(commit_log_file_bytes=size_bytes), read_only=True)
     files.refresh()
     fs.lengths.clear()
     remove_segment(fs, files, 0)
@@ -135,7 +135,7 @@ def test_a_large_segment_is_cut_a_piece_at_a_time() -> None:
 
 
 def test_a_segment_that_cannot_be_cut_is_removed_all_the_same(fs: MemoryFileSystem) -> None:
-    files = retention_segments(fs, CONFIG)
+    files = commit_log_files(fs, CONFIG, read_only=True)
     files.refresh()
     fs.fail("truncate")
     assert remove_segment(fs, files, 0) == path(0)

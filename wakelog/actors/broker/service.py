@@ -95,7 +95,7 @@ class BrokerService:
         self.services = BrokerServices(plan, calls_by_service, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(
-            ConfigFiles(self._fs, self._settings.store.paths), Log.BROKER, "broker-save"
+            ConfigFiles(self._fs, self._settings.store.paths.config), Log.BROKER, "broker-save"
         )
         self._published: FilterPublisher | None = None
         self._has_dispatched = False

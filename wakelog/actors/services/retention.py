@@ -32,12 +32,12 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.retention.leases import LeaseBook
 from wakelog.storage.retention.retention import HOUR_MS, AgeClock, Retention, RetentionDecision
 from wakelog.storage.retention.retention_files import (
     read_retention_input,
     remove_segment,
-    retention_segments,
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
 from wakelog.telemetry.logs import Log, logger
@@ -103,7 +103,7 @@ class RetentionService(Service):
                 "lease file unreadable, all leases dropped", path=self.store.paths.leases
             )
         self._core = Retention(self.store, wall_ms())
-        self._segments = session.closing(retention_segments(self.fs, self.store))
+        self._segments = session.closing(commit_log_files(self.fs, self.store, read_only=True))
         self._sums = SumThread(self.fs, self.store)
         session.on_release(self._sums.stop)
         return {}

@@ -251,7 +251,7 @@ def _committed(store: StoreLog) -> Iterator[Committed]:
         return
     offsets = ConsumerOffsets()
     try:
-        ConfigFiles(FileSystem(), store.paths).load("consumerOffset.json", offsets.load)
+        ConfigFiles(FileSystem(), store.paths.config).load("consumerOffset.json", offsets.load)
     except StoreError as error:
         raise JobFailed(str(error), "repair the file, or leave the store out") from error
     for group, topic, queues in offsets.committed():

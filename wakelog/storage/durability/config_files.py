@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from posixpath import dirname
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from wakelog.storage.errors import DamagedStore, store_errors
 from wakelog.storage.file_system import FileSystem, opened, write_synced
@@ -28,21 +28,15 @@ TEXT_BYTES_MAX = 1 << 30
 T = TypeVar("T")
 
 
-class ConfigPaths(Protocol):
-    """Where the texts are: a store's `StorePaths`, or the one file of a name server."""
-
-    def config(self, name: str) -> str:
-        """Return the path of a text by its file name."""
-
-
 class ConfigFiles:
-    """Loads and saves the texts of one store by file name, such as `topics.json`."""
+    """Loads and saves texts by file name, such as `topics.json`."""
 
-    __slots__ = ("_broken", "_fs", "_paths")
+    __slots__ = ("_broken", "_fs", "_path_of")
 
-    def __init__(self, fs: FileSystem, paths: ConfigPaths) -> None:
+    def __init__(self, fs: FileSystem, path_of: Callable[[str], str]) -> None:
+        """Keep `path_of`, such as `StorePaths.config`: it returns a text's path by its name."""
         self._fs = fs
-        self._paths = paths
+        self._path_of = path_of
         self._broken: set[str] = set()
 
     def load(self, name: str, decode: Callable[[str], T]) -> T | None:
@@ -51,7 +45,7 @@ class ConfigFiles:
         decode: raises ValueError or DamagedStore for a text that it cannot read.
         Raises: DamagedStore when texts exist and none can be decoded; StoreFailed.
         """
-        path = self._paths.config(name)
+        path = self._path_of(name)
         reason = None
         for candidate in (path, path + ".bak"):
             try:
@@ -75,7 +69,7 @@ class ConfigFiles:
 
     def save(self, name: str, text: str) -> None:
         """Replace the text durably. Raises: StoreFull, StoreFailed; then the old text stays."""
-        path = self._paths.config(name)
+        path = self._path_of(name)
         with store_errors(path, "save"):
             self._fs.make_directories(dirname(path))
             write_synced(self._fs, path + ".tmp", text.encode())

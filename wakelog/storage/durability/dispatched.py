@@ -61,24 +61,17 @@ class DispatchedFile(SlotFile[DispatchedMark]):
     __slots__ = ()
 
     def __init__(self, fs: FileSystem, path: str) -> None:
-        """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
         super().__init__(fs, path, SLOTS)
 
     def note(self, physical_offset: int, index_end: IndexEnd) -> None:
-        """Record how far queues and index are durable; call after their sync.
-
-        Raises: StoreFailed, StoreFull.
-        """
+        """Record how far queues and index are durable; call after their sync."""
         mark = self.reread()
         if (physical_offset, index_end) != (mark.physical_offset, mark.index_end):
             name, entry_next = index_end
             self.write(DispatchedMark(entry_next, mark.sequence + 1, physical_offset, name))
 
     def lower(self, physical_offset: int) -> None:
-        """Record that nothing above `physical_offset` is known: the log ends there.
-
-        Raises: StoreFailed, StoreFull.
-        """
+        """Record that nothing above `physical_offset` is known: the log ends there."""
         mark = self.reread()
         if physical_offset < mark.physical_offset:
             self.note(physical_offset, mark.index_end if physical_offset else IndexEnd())

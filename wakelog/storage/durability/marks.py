@@ -1,8 +1,7 @@
 """Two empty files in the store's root: `abort` and `wakelog.failed-sync`.
 
 `abort` exists while a broker runs, so its presence at a start means a crash. It is durable before
-the first append, and goes only when everything else is durable. If only the page cache had it, a
-power loss would look like a clean stop.
+the first append, else a power loss would look like a clean stop. It goes when all else is durable.
 
 `wakelog.failed-sync` says that a sync of queues or index failed. After that the page cache shows
 data that the disk never got, as clean pages, so the next process must not trust derived files. The

@@ -87,7 +87,7 @@ class SlotFormat(Generic[SlotT]):
 
 
 class SlotFile(Generic[SlotT]):
-    """The file, open for one writer at a time."""
+    """The file, open for one writer at a time. All it does may raise StoreFailed or StoreFull."""
 
     __slots__ = ("_fd", "_format", "_fs", "_is_cache_suspect", "_path", "mark")
 
@@ -95,7 +95,6 @@ class SlotFile(Generic[SlotT]):
         """Open and read the file, made with zeros if it is missing.
 
         `mark` is the newest slot, as this object last read or wrote it.
-        Raises: StoreFailed, StoreFull.
         """
         self._fs = fs
         self._path = path
@@ -116,16 +115,13 @@ class SlotFile(Generic[SlotT]):
                 raise
 
     def reread(self) -> SlotT:
-        """Read what another writer wrote since; after a failed write, from the disk.
-
-        Raises: StoreFailed.
-        """
+        """Read what another writer wrote since; after a failed write, from the disk."""
         with store_errors(self._path, "read"):
             self.mark = self._read()
         return self.mark
 
     def write(self, slot: SlotT) -> None:
-        """Make this the slot that counts: its sequence follows. Raises: StoreFailed, StoreFull."""
+        """Make this the slot that counts: its sequence follows. It is durable on return."""
         assert slot.sequence == self.mark.sequence + 1, (slot, self.mark)
         self._is_cache_suspect = True
         with store_errors(self._path, "write"):

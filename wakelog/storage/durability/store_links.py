@@ -1,9 +1,8 @@
 """Refuse a store with links that lead out of it, before any file of it is read.
 
-Files are never written through a link in their place (`file_system.py`). But tables and index files
-are also read and replaced: through such a link the broker would use another file as its own, or
-serve its content. Through a link in a folder's place it would make and remove files elsewhere. A
-link to something inside the store's root is fine.
+Files are never written through a link in their place (`file_system.py`). But through a link the
+broker would read another file as its own, or make and remove files elsewhere. A link to something
+inside the store's root is fine.
 
     in                        checked
     the root                  its folders, the checkpoint and the abort file

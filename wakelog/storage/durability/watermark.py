@@ -62,11 +62,10 @@ class Watermark(SlotFile[Mark]):
     __slots__ = ()
 
     def __init__(self, fs: FileSystem, path: str) -> None:
-        """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
         super().__init__(fs, path, SLOTS)
 
     def note(self, physical_offset: int, physic_ms: int, seal: Seal | None = None) -> None:
-        """Record how far the log is durable; call after its sync. Raises: StoreFailed, StoreFull.
+        """Record how far the log is durable; call after its sync.
 
         physic_ms: what the checkpoint's first time is, or will be set to.
         """
@@ -74,10 +73,7 @@ class Watermark(SlotFile[Mark]):
         self._write(physical_offset, max(physic_ms, self.mark.physic_ms), seal)
 
     def lower(self, physical_offset: int) -> None:
-        """Record that nothing above `physical_offset` is known to be durable: it will be cut.
-
-        Raises: StoreFailed, StoreFull.
-        """
+        """Record that nothing above `physical_offset` is known to be durable: it will be cut."""
         if physical_offset < self.mark.physical_offset:
             self._write(physical_offset, self.mark.physic_ms, None)
 

@@ -1,8 +1,7 @@
 """Read one consume queue: 20-byte entries that say where a queue's messages lie in the log.
 
 The Broker reads while Reput writes in another process (`consume_queue_writer.py`); they share only
-the files. Entry `i` (`entries.py`) lies at byte offset 20 * i. Files have one length, and are named
-by the byte offset at which they start.
+the files. Entry `i` (`entries.py`) lies at byte offset 20 * i over all files.
 
 Invariants:
 - Files are pre-sized and zero after the last entry: truncation zeroes what it cuts.
@@ -247,8 +246,7 @@ class ConsumeQueue:
 class Places:
     """The places of a queue, for one search; see `entries.Entries`.
 
-    Most searches continue where the last one ended, and end at once: the first read covers as many
-    places as decide that.
+    Most searches continue where the last one ended, and end at once. The first read decides that.
     """
 
     __slots__ = ("_begin", "_blocking", "_data", "_queue")

@@ -1,25 +1,14 @@
 """Extension units of a consume queue: what does not fit into its 20-byte entries.
 
-An entry whose tags code is an address (fact 51) has a unit. `address + 2**63` is the unit's byte
-offset over all files of the queue's extension, which have one length and are named like queue
-files. A queue entry with a plain tags code is right with and without units. All numbers are big
-endian.
-
-    offset  width  field
-    0         2    size of the unit; -1 ends the file, 0 was never written
-    2         8    tags code
-    10        8    store timestamp, ms
-    18        2    bytes of the bit map, 0 if none
-    20        n    bit map: which consumers' filters the message passed
+An entry whose tags code is an address (fact 51) has a unit. docs/formats/consume_queue.md has the
+layout. `address + 2**63` is the unit's byte offset over all files of the queue's extension, which
+have one length and are named like queue files. A queue entry with a plain tags code is right with
+and without units.
 
 Units never cross a file's end, of which at least 4 bytes stay free. A unit without room goes to the
-next file, and a size of -1 closes the file:
-
-    | unit | unit | ... | unit | -1 | rest, fewer bytes than the next unit and 4 more |
-
-Units gather in memory. `write_pending` writes them. The queue's writer calls it before it writes
-the entries that point to them. No field says where the units end: they end after the unit of the
-queue's last entry that has one. Later bytes belong to entries that are gone, and are zeroed.
+next file, and a size of -1 closes the file. No field says where the units end: they end after the
+unit of the queue's last entry that has one. Later bytes belong to entries that are gone, and are
+zeroed.
 
     at the start, the unit of the last address   units continue
     exists                                       after it
@@ -43,14 +32,14 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.growing_files import GrowingFiles
 
 EXTENSION_ADDRESS_MAX: Final = -(1 << 31) - 1
 """The greatest address. Smaller numbers are addresses, all others tags codes; on disk for good."""
 ADDRESS_BASE: Final = -(1 << 63)
-UNIT: Final = struct.Struct(">hqqh")
+UNIT: Final = struct.Struct(">hqqh")  # size, tags code, store time, bytes of the bit map
 # Read with the fixed part: the default bitmap has 14 bytes, and few have more than these.
 _BITMAP_BYTES_AHEAD: Final = 44
 
@@ -91,36 +80,36 @@ class ConsumeQueueExt:
         """Return the unit at an address, None if it is gone. Raises: StoreFailed."""
         if not is_extension_address(address):
             return None
-        try:
-            return self._unit(address)
-        except StoreFailed as error:
-            # Retention may remove a file between the listing and the open.
-            if isinstance(error.cause, FileNotFoundError):
-                return None
-            raise
-
-    def _unit(self, address: int) -> ExtensionUnit | None:
         offset = address - ADDRESS_BASE
         file = self._files.find(offset)
         if file is None and self._files.refresh():
             file = self._files.find(offset)
         if file is None:
             return None
-        position = offset - file.start_offset
-        data = file.read(position, UNIT.size + _BITMAP_BYTES_AHEAD)
-        if len(data) < UNIT.size:
-            return None
-        size_bytes, tags_code, store_timestamp_ms, bitmap_bytes = UNIT.unpack_from(data)
-        if size_bytes < 1:
-            return None
-        bitmap = data[UNIT.size : UNIT.size + max(bitmap_bytes, 0)]
-        if len(bitmap) < bitmap_bytes:
-            bitmap = file.read(position + UNIT.size, bitmap_bytes)
-        return ExtensionUnit(size_bytes, tags_code, store_timestamp_ms, bitmap)
+        try:
+            return _read_unit(file, offset - file.start_offset)
+        except StoreFailed as error:
+            # Retention may remove a file between the listing and the open.
+            if isinstance(error.cause, FileNotFoundError):
+                return None
+            raise
 
     def close(self) -> None:
         """Close all descriptors and forget the files."""
         self._files.close()
+
+
+def _read_unit(file: MappedFile, position: int) -> ExtensionUnit | None:
+    data = file.read(position, UNIT.size + _BITMAP_BYTES_AHEAD)
+    if len(data) < UNIT.size:
+        return None
+    size_bytes, tags_code, store_timestamp_ms, bitmap_bytes = UNIT.unpack_from(data)
+    if size_bytes < 1:
+        return None
+    bitmap = data[UNIT.size : UNIT.size + max(bitmap_bytes, 0)]
+    if len(bitmap) < bitmap_bytes:
+        bitmap = file.read(position + UNIT.size, bitmap_bytes)
+    return ExtensionUnit(size_bytes, tags_code, store_timestamp_ms, bitmap)
 
 
 UNIT_BYTES_MAX: Final = 0x7FFF  # its size is a Java short
@@ -165,20 +154,17 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     def truncate(self, last_address: int | None) -> None:
         """Remove durably the units after the one of this address; None: all of them."""
-        if last_address is None:
-            self._files.truncate(0)
-            self._set_end(0)
-            return
-        offset = last_address - ADDRESS_BASE
-        unit = self.unit(last_address)
+        offset = -self._file_bytes if last_address is None else last_address - ADDRESS_BASE
+        unit = None if last_address is None else self.unit(last_address)
         if unit is None:
             self._files.truncate(0)
-            self._set_end(offset - offset % self._file_bytes + self._file_bytes)
-            return
-        end = offset + unit.size_bytes
-        if end < self._files.max_file_end:
-            self._files.truncate(end)
-        self._set_end(end)
+            end = offset - offset % self._file_bytes + self._file_bytes
+        else:
+            end = offset + unit.size_bytes
+            if end < self._files.max_file_end:
+                self._files.truncate(end)
+        self._pending = []
+        self.end = self._pending_begin = end
 
     def put(self, tags_code: int, store_timestamp_ms: int, bitmap: bytes) -> int | None:
         """Append a unit and return its address, None if it does not fit."""
@@ -199,10 +185,9 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     def write_pending(self) -> None:
         """Write what was put, and make missing files. Raises: StoreError."""
-        if not self._pending:
-            return
-        self._pending_begin = self._growing.write(self._pending_begin, b"".join(self._pending))
-        self._pending = []
+        if self._pending:
+            self._pending_begin = self._growing.write(self._pending_begin, b"".join(self._pending))
+            self._pending = []
 
     def remove_before(self, min_address: int) -> int:
         """Delete files that end below this address, never the last one; return how many."""
@@ -210,16 +195,9 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         return len(self._files.remove_before(min_address - ADDRESS_BASE - 1))
 
     def mark_unsynced(self) -> None:
-        """Count every file as written and not synced: a killed writer may have left it so.
-
-        Syncing the others costs little.
-        """
+        """Count every file as written and not synced: a killed writer may have left it so."""
         self._growing.dirty.update(file.path for file in self._files.files)
 
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call; the caller has to sync them."""
         return self._growing.take_dirty()
-
-    def _set_end(self, end: int) -> None:
-        self._pending = []
-        self.end = self._pending_begin = end

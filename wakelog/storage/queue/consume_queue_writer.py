@@ -87,10 +87,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.max_physical_offset = -1
         self.max_queue_offset = 0
         self.begin_without_entries: int | None = None
-        self.repeated_count = 0
-        self.gaps_count = 0
-        self.refused_count = 0
-        self.mended_count = 0
+        self.repeated_count = self.gaps_count = self.refused_count = self.mended_count = 0
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -113,9 +110,9 @@ class ConsumeQueueWriter(ConsumeQueue):
         if after_crash:
             self._reread_from_disk()
             end = crash_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
-            self._set_end(self.files_end if end is None else end, keep_blank=True)
         else:
-            self._set_end(self.end_of_written(), keep_blank=True)
+            end = self.end_of_written()
+        self._set_end(self.files_end if end is None else end, keep_blank=True)
         self.begin_without_entries = begin_without_entries if self._is_empty else None
         if self._extension is not None:
             self._extension.recover(self._last_address())
@@ -333,19 +330,15 @@ class ConsumeQueueWriter(ConsumeQueue):
         if not 0 <= queue_offset <= QUEUE_OFFSET_MAX:
             self.refused_count += 1
             return None
-        missing = 0
         if self._is_empty:
             self._start_at(queue_offset)
-        elif queue_offset != 0:
-            missing = queue_offset - self.max_queue_offset
-            if missing < 0:
-                self.repeated_count += 1
-                return None
-            if missing > 0:
-                self.gaps_count += 1
-                if not self._fill_gaps or missing > GAP_ENTRIES_MAX:
-                    return 0
-        return missing
+            return 0
+        missing = queue_offset - self.max_queue_offset if queue_offset else 0
+        if missing < 0:
+            self.repeated_count += 1
+            return None
+        self.gaps_count += missing > 0
+        return missing if self._fill_gaps and missing <= GAP_ENTRIES_MAX else 0
 
     def _is_last_damaged(self, entry: bytes) -> bool:
         """Tell whether the last entry is damaged: it is above `entry`, whose record has none.
@@ -428,8 +421,7 @@ class ConsumeQueueWriter(ConsumeQueue):
     def _last_address(self) -> int | None:
         """Return the address of the last entry that has a unit, None if none has.
 
-        4.9.3 checks the last three files only. Units may be switched on for a while, and again
-        later.
+        Units may be switched on for a while, and again later, so three files are not enough.
         """
         for file in reversed(self._files.files):
             end = min(self.max_queue_offset * ENTRY_BYTES, file.end_offset) - file.start_offset

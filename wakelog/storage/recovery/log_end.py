@@ -8,10 +8,9 @@ sound record has one of two causes:
 - Damage: bytes that were durable have changed since. The log continues after them. Ending it here
   would lose messages that were acknowledged and synced.
 
-Below the durable watermark it is damage. Elsewhere the first sound record after the place decides.
-That record was durable if it is not older than the last sound record before the place, and older
-than the checkpoint's time of the log. Then the place is damage. Damage is reported and skipped.
-4.9.3 always ends the log, and `cut_at_damage` does the same.
+Below the durable watermark it is damage. Elsewhere the first sound record after the place decides
+(docs/recovery.md, "Damage"). Damage is reported and skipped. 4.9.3 always ends the log, and
+`cut_at_damage` does the same.
 
 Invariants:
 - The end is at the watermark or above, unless another broker wrote below it. Store times within a
@@ -29,10 +28,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from wakelog.protocol.record import (
-    BODY_CRC_OFFSET,
-    INT,
-)
+from wakelog.protocol.record import BODY_CRC_OFFSET, INT
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.record_check import (

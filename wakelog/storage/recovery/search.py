@@ -5,9 +5,7 @@
     crash    log: watermark; queues, index: dispatched  the lower of the two    at dispatched
     crash    not both                                   by the checkpoint       there as well
 
-With both positions a recovery reads what a broker wrote in its last second or two, however long
-the log is. With the checkpoint's times it begins at a segment. Two findings make it fall back from
-the positions to the times:
+Two findings make a recovery fall back from the positions to the checkpoint's times:
 
 - The records just below the positions are damaged, or do not end there (`store_time_below`).
 - Something above them that was durable is damaged: then more below may be damaged.
@@ -185,7 +183,8 @@ def _queues_that_lost_entries(store: RecoveringStore, found: Searched) -> str | 
 
 def _search_after_crash(store: RecoveringStore, durable: DurablePositions) -> Searched:
     """Search by the positions, and by the checkpoint's times where those turn out to be wrong."""
-    plan = _plan(store, durable)
+    queues_end = store.queues.max_physical_offset
+    plan = plan_after_crash(store.config, store.files, store.times, queues_end, durable)
     if not plan.by_position:
         return _search(store, plan, durable.watermark)
     doubt = f"the records in front of {plan.checked_from} are not what they were"
@@ -195,13 +194,8 @@ def _search_after_crash(store: RecoveringStore, durable: DurablePositions) -> Se
         if not found.end.damaged:
             return found
         doubt = f"what was durable is damaged at {found.end.damaged[0].begin}"
-    by_times = _plan(store, durable._replace(dispatched=0))
-    return _search(store, by_times, durable.watermark)._replace(doubt=doubt)
-
-
-def _plan(store: RecoveringStore, durable: DurablePositions) -> CheckPlan:
-    queues_end = store.queues.max_physical_offset
-    return plan_after_crash(store.config, store.files, store.times, queues_end, durable)
+    plan = plan_after_crash(store.config, store.files, store.times, queues_end, DurablePositions())
+    return _search(store, plan, durable.watermark)._replace(doubt=doubt)
 
 
 def _search(

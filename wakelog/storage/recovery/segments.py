@@ -4,10 +4,9 @@
 is damage, because later ones were durable. Such a log is neither cut nor appended to; a
 `MissingFile` takes the place of each missing segment.
 
-`store_time_below` checks the records just below a position. Each of the last records must follow
-the one before it, and the last one must end at the position. Without this check, a recovery that
-begins at a durable position would miss that the tail below it is gone. That happens on a disk that
-lost synced data, in a copy of a running store, or after a broker that left no other trace.
+`store_time_below` checks the records just below a position. Without it, a recovery that begins at a
+durable position would miss that the tail below it is gone. That happens on a disk that lost synced
+data, in a copy of a running store, or after a broker that left no other trace.
 
 Invariant: `store_time_below` reads at most 17 MiB, mostly 64 KiB, whatever the log's length.
 
@@ -17,11 +16,12 @@ length, even one that its own kill left, and does not look for gaps.
 
 from __future__ import annotations
 
+from posixpath import dirname
 from typing import Final
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, store_errors
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.log import record_walk
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file import MappedFile
@@ -46,7 +46,9 @@ def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -
         if not written:
             # Segments made ahead of need can follow a gap where the one before was not made.
             for path in reversed(loaded.beyond_gap):
-                _remove(fs, path)
+                with store_errors(path, "remove"):
+                    fs.unlink(path)
+                    fs.sync_directory(dirname(path))
             loaded = files.load()
         elif bridge:
             loaded = files.load(bridge=True)
@@ -69,7 +71,7 @@ def reread_from_disk(fs: FileSystem, files: MappedFileQueue, physical_offset: in
 
     Raises: StoreFailed.
     """
-    for directory in sorted({file.path.rpartition("/")[0] for file in files.files}):
+    for directory in sorted({dirname(file.path) for file in files.files}):
         with store_errors(directory, "sync"):
             fs.sync_directory(directory)
     for file in files.files:
@@ -125,24 +127,14 @@ def _reader(file: MappedFile) -> record_walk.Read:
 
 
 def _is_blank(fs: FileSystem, path: str) -> bool:
-    with store_errors(path, "read"):
-        fd = fs.open(path, read_only=True)
-        try:
-            position = fs.next_data(fd, 0)
-            while position is not None:
-                data = fs.pread(fd, _PIECE_BYTES, position)
-                if data.strip(b"\0"):
-                    return False
-                position = fs.next_data(fd, position + len(data)) if data else None
-            return True
-        finally:
-            fs.close(fd)
-
-
-def _remove(fs: FileSystem, path: str) -> None:
-    with store_errors(path, "remove"):
-        fs.unlink(path)
-        fs.sync_directory(path.rpartition("/")[0])
+    with store_errors(path, "read"), opened(fs, path, read_only=True) as fd:
+        position = fs.next_data(fd, 0)
+        while position is not None:
+            data = fs.pread(fd, _PIECE_BYTES, position)
+            if data.strip(b"\0"):
+                return False
+            position = fs.next_data(fd, position + len(data)) if data else None
+        return True
 
 
 CHECKED_BYTES: Final = 64 << 10
@@ -157,8 +149,8 @@ _WIDER: Final = 16  # so many times as much is searched next if no record was fo
 def store_time_below(files: MappedFileQueue, physical_offset: int) -> int | None:
     """Return the store time of the record that ends at `physical_offset`.
 
-    A blank may lie between them. Returns 0 where the log begins, and None if the records below are
-    damaged or end elsewhere. Raises: StoreFailed.
+    Each record in front of it must follow the one before. A blank may lie between. Returns 0 where
+    the log begins, and None if the records below are damaged or end elsewhere. Raises: StoreFailed.
     """
     if physical_offset <= files.min_offset:
         return 0

@@ -120,7 +120,12 @@ def recover(
     there is no room for the quarantine; StoreFailed.
     """
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
-    clean_exit = not _is_aborted(fs, config.paths.abort) and not failed_sync
+    abort = AbortFile(fs, config.paths.abort)
+    clean_exit = not abort.exists() and not failed_sync
+    if abort.exists():
+        # A killed broker may have left it in the page cache alone. Recovery writes files that only
+        # our own broker writes; if a power loss then removed it, they would look foreign.
+        abort.create()
     # 1, 2: the segments, and how far the log is durable
     files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
@@ -128,9 +133,10 @@ def recover(
     if not durable.watermark:
         drop_sums_of_changed(fs, config.paths, files)
     elif not failed_sync and not cut_at_damage:
-        durable = _with_dispatched(fs, config, durable)
-    queues = QueueRepair(fs, config)
-    try:
+        mark = read_dispatched(fs, config.paths.dispatched)
+        has_index = mark.index_end != IndexEnd()
+        durable = durable._replace(dispatched=mark.physical_offset, has_index=has_index)
+    with closing(QueueRepair(fs, config)) as queues:
         # 3, 4, 5: the queues' own ends, then the log's
         queues.cut_unwritten(after_crash=not clean_exit, durable=durable.dispatched)
         store = RecoveringStore(fs, config, files, queues, times, cut_at_damage)
@@ -143,8 +149,6 @@ def recover(
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = _next_offsets(queues, found, files)
-    finally:
-        queues.close()
     # 9, 10: the index, and where dispatch begins
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
     index_removed: tuple[str, ...] = ()
@@ -184,37 +188,12 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
     files = commit_log_files(fs, config, read_only=True)
     files.load()
     times = _read_checkpoint(fs, config.paths.checkpoint)
-    queues = QueueRepair(fs, config)
-    try:
+    with closing(files), closing(QueueRepair(fs, config)) as queues:
         queues.cut_unwritten(after_crash=True)
         queues_end = queues.max_physical_offset
         plan = plan_after_crash(config, files, times, queues_end, DurablePositions())
-    finally:
-        queues.close()
-        files.close()
     _, index_end = _remove_untrusted_index(fs, config, times.index_ms)
     return min(plan.dispatch_from, index_end)
-
-
-def _is_aborted(fs: FileSystem, path: str) -> bool:
-    """Return whether there is an abort file; if there is one, make it durable.
-
-    A killed broker may have left it in the page cache alone. Recovery writes files that only our
-    own broker writes; if a power loss then removed the abort file, they would look foreign.
-    """
-    abort = AbortFile(fs, path)
-    if not abort.exists():
-        return False
-    abort.create()
-    return True
-
-
-def _with_dispatched(
-    fs: FileSystem, config: StoreConfig, durable: DurablePositions
-) -> DurablePositions:
-    mark = read_dispatched(fs, config.paths.dispatched)
-    has_index = mark.index_end != IndexEnd()
-    return durable._replace(dispatched=mark.physical_offset, has_index=has_index)
 
 
 def _end_log(
@@ -287,20 +266,17 @@ def _remove_untrusted_index(
 ) -> tuple[tuple[str, ...], int]:
     """Remove index files younger than the checkpoint; return them, and where the others end.
 
-    The end counts even when nothing was removed: an earlier recovery may have been interrupted.
+    The end is where their last record begins, 0 without files. It counts even when nothing was
+    removed: an earlier recovery may have been interrupted.
     """
     directory = config.paths.index_directory
     with store_errors(directory, "remove"):
         removed = remove_index_files_after(fs, config, timestamp_ms)
-    return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
-
-
-def _index_end(fs: FileSystem, config: StoreConfig) -> int:
-    """Return where the last record begins that the remaining index files have, 0 without any."""
-    directory = config.paths.index_directory
+    if not config.message_index_enable:
+        return removed, sys.maxsize
     with store_errors(directory, "read"):
         names = index_names(fs, directory)
         if not names:
-            return 0
+            return removed, 0
         with closing(IndexFileReader(fs, join(directory, names[-1]), index_shape(config))) as file:
-            return file.header().end_physical_offset
+            return removed, file.header().end_physical_offset

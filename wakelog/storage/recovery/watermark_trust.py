@@ -2,18 +2,9 @@
 
 A 4.9.3 broker ignores the watermark. It may have cut the log below it and appended bytes that it
 never synced. Then the watermark is not trusted: recovery runs without it and writes a new one at
-the log's end. These traces show another broker:
-
-    how we left      trace of another broker
-    either way       the lock file has the text that 4.9.3 writes (`durability/store_lock.py`)
-    clean stop       the checkpoint changed; or the last segment is younger, and there is an abort
-                     file or a message at the old end
-    crash            the abort file is gone; or the checkpoint's first time is higher than any that
-                     we wrote
-
-The lock text shows every 4.9.3 broker that got as far as appending. The other traces serve stores
-whose lock file was lost or not copied. A segment that is only younger is still ours: a copy of the
-store or a repair by hand does that.
+the log's end. docs/recovery.md, "After another broker", lists the traces that show one; `_doubt`
+looks for them. A segment that is only younger is still ours: a copy of the store or a repair by
+hand does that.
 
 Invariant: a trusted watermark lies in a segment that exists, or at the end of the last one.
 
@@ -31,7 +22,7 @@ from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.durability.store_lock import was_another_brokers
 from wakelog.storage.durability.watermark import Mark, Seal, Watermark, checkpoint_digest, read_mark
 from wakelog.storage.errors import DamagedStore, store_errors
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.recovery.segments import check_at
@@ -81,12 +72,8 @@ def seal_of(
 ) -> Seal:
     """Return the parts of a store that another broker would change. Raises: StoreFailed."""
     path = config.paths.checkpoint
-    with store_errors(path, "read"):
-        fd = fs.open(path, read_only=True)
-        try:
-            digest = checkpoint_digest(fs.pread(fd, CHECKPOINT_BYTES, 0))
-        finally:
-            fs.close(fd)
+    with store_errors(path, "read"), opened(fs, path, read_only=True) as fd:
+        digest = checkpoint_digest(fs.pread(fd, CHECKPOINT_BYTES, 0))
     file = files.find(max(physical_offset - 1, 0))
     if file is None:
         return Seal(digest, 0, 0)

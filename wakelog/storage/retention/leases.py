@@ -92,7 +92,7 @@ class _LeaseFile(msgspec.Struct, frozen=True):
 
 
 class LeaseBook:
-    """The leases of one store, with their file. No clock."""
+    """The leases of one store, with their file. No clock. Saving raises StoreFull, StoreFailed."""
 
     def __init__(self, fs: FileSystem, paths: StorePaths, now_ms: int) -> None:
         """Read the file; each lease in it has `GRACE_MS` to be renewed. Raises: StoreFailed."""
@@ -119,10 +119,7 @@ class LeaseBook:
     def grant(
         self, lease_id: str, holder: str, *, begin: int, end: int, now_ms: int
     ) -> Lease | None:
-        """Hold [begin, end) for a new reader; None if too many leases hold already.
-
-        Raises: StoreFull, StoreFailed; then nothing is held.
-        """
+        """Hold [begin, end) for a new reader; None if too many hold. An error holds nothing."""
         assert lease_id not in self._by_id and 0 <= begin <= end
         if self._held_count >= LEASES_MAX:
             self._refused_count += 1
@@ -138,10 +135,7 @@ class LeaseBook:
         return lease
 
     def renew(self, lease_id: str, now_ms: int) -> Lease | None:
-        """Extend a lease and return it; a lost one unchanged, None if there is no such lease.
-
-        Raises: StoreFull, StoreFailed.
-        """
+        """Extend a lease and return it; a lost one unchanged, None if there is no such lease."""
         lease = self._by_id.get(lease_id)
         if lease is not None and not lease.lost:
             lease = self._keep(msgspec.structs.replace(lease, expires_ms=now_ms + LEASE_MS))
@@ -149,7 +143,7 @@ class LeaseBook:
         return lease
 
     def end(self, lease_id: str) -> bool:
-        """Drop a lease; return whether there was such a one. Raises: StoreFull, StoreFailed."""
+        """Drop a lease; return whether there was such a one."""
         was_there = self._by_id.pop(lease_id, None) is not None
         if was_there:
             self._save()
@@ -158,22 +152,18 @@ class LeaseBook:
     def expire(self, now_ms: int) -> bool:
         """Drop what was not renewed in time; True if that is for `save_changes` to write."""
         latest_ms = now_ms + LEASE_MS
-        expired = [lease for lease in self.all() if lease.expires_ms <= now_ms]
-        for lease in expired:
-            del self._by_id[lease.lease_id]
-            self._expired_count += not lease.lost
-        too_long = [lease for lease in self.all() if lease.expires_ms > latest_ms]
-        for lease in too_long:  # the clock was set back
-            self._keep(msgspec.structs.replace(lease, expires_ms=latest_ms))
-        if expired or too_long:
-            self._is_saved = False
-        return bool(expired or too_long)
+        changed = [x for x in self.all() if not now_ms < x.expires_ms <= latest_ms]
+        for lease in changed:
+            if lease.expires_ms > latest_ms:  # the clock was set back
+                self._keep(msgspec.structs.replace(lease, expires_ms=latest_ms))
+            else:
+                del self._by_id[lease.lease_id]
+                self._expired_count += not lease.lost
+        self._is_saved &= not changed
+        return bool(changed)
 
     def lose_below(self, physical_offset: int, why: str) -> list[Lease]:
-        """Give up what lies below an offset; return the leases that are lost by it.
-
-        `save_changes` writes that.
-        """
+        """Give up what lies below an offset, for `save_changes` to write; return what is lost."""
         lost = [x for x in self.all() if x.begin < physical_offset and not x.lost]
         for lease in lost:
             self._keep(msgspec.structs.replace(lease, lost=why))
@@ -182,12 +172,11 @@ class LeaseBook:
         all_lost = [lease for lease in self.all() if lease.lost]
         for lease in all_lost[: max(len(all_lost) - LEASES_MAX, 0)]:
             del self._by_id[lease.lease_id]
-        if lost:
-            self._is_saved = False
+        self._is_saved &= not lost
         return lost
 
     def save_changes(self) -> None:
-        """Write what `expire` and `lose_below` changed. Raises: StoreFull, StoreFailed."""
+        """Write what `expire` and `lose_below` changed."""
         if not self._is_saved:
             self._save()
 

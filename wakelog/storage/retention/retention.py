@@ -35,6 +35,7 @@ segment above the slowest dispatcher can be deleted, and ages go by the wall clo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Final, NamedTuple
 
 import msgspec
@@ -108,16 +109,16 @@ class RetentionDecision(NamedTuple):
     next_step_ms: int
 
 
-class RetentionStatistics(msgspec.Struct, frozen=True):
+class RetentionStatistics(msgspec.Struct):
     """What the service measured and did since it was made."""
 
-    log_used_percent: int
-    queue_used_percent: int
-    disk_full: bool
-    runs_count: int
-    removed_count: int
-    held_back_count: int
-    leased_count: int
+    log_used_percent: int = UNKNOWN_PERCENT
+    queue_used_percent: int = UNKNOWN_PERCENT
+    disk_full: bool = False
+    runs_count: int = 0
+    removed_count: int = 0
+    held_back_count: int = 0
+    leased_count: int = 0
 
 
 class Retention:
@@ -129,16 +130,16 @@ class Retention:
         self._hours = parse_hours(config.delete_when)
         self._first_run_ms = now_ms + FIRST_RUN_DELAY_MS
         self._derived_before = 0
-        self._disk_full = False
-        self._log_percent = self._queue_percent = UNKNOWN_PERCENT
-        self._runs_count = self._removed_count = self._held_back_count = self._leased_count = 0
+        self._numbers = RetentionStatistics()
 
     def step(self, store: RetentionInput, now_ms: int) -> RetentionDecision:
         """Decide by what was just read from the store; call again at `next_step_ms`."""
-        self._log_percent = min(map(used_percent, store.log_usages), default=UNKNOWN_PERCENT)
-        self._queue_percent = used_percent(store.queue_usage)
-        fullest = max(self._log_percent, self._queue_percent)
-        self._disk_full = fullest > DISK_FULL_PERCENT
+        numbers = self._numbers
+        log_percents = map(used_percent, store.log_usages)
+        numbers.log_used_percent = min(log_percents, default=UNKNOWN_PERCENT)
+        numbers.queue_used_percent = used_percent(store.queue_usage)
+        fullest = max(numbers.log_used_percent, numbers.queue_used_percent)
+        numbers.disk_full = fullest > DISK_FULL_PERCENT
         reasons = self._reasons(store) if now_ms >= self._first_run_ms else ()
         choice = _Choice(())
         if reasons:
@@ -150,15 +151,15 @@ class Retention:
                     kept_from = store.appended
             leased_from = None if is_pressed else store.leased_from
             choice = _choose(store, expired_ms, kept_from, leased_from)
-            self._runs_count += 1
-            self._removed_count += len(choice.remove)
-            self._held_back_count += choice.held_back_at is not None
-            self._leased_count += choice.leased_at is not None
+            numbers.runs_count += 1
+            numbers.removed_count += len(choice.remove)
+            numbers.held_back_count += choice.held_back_at is not None
+            numbers.leased_count += choice.leased_at is not None
         return RetentionDecision(
             remove=choice.remove,
             pause_ms=self._config.delete_commit_log_files_interval_ms,
             derived_before=self._derived(store.segments) if now_ms >= self._first_run_ms else None,
-            disk_full=self._disk_full,
+            disk_full=numbers.disk_full,
             reasons=reasons,
             held_back_at=choice.held_back_at,
             leased_at=choice.leased_at,
@@ -167,15 +168,7 @@ class Retention:
 
     def statistics(self) -> RetentionStatistics:
         """Return what was measured and done."""
-        return RetentionStatistics(
-            log_used_percent=self._log_percent,
-            queue_used_percent=self._queue_percent,
-            disk_full=self._disk_full,
-            runs_count=self._runs_count,
-            removed_count=self._removed_count,
-            held_back_count=self._held_back_count,
-            leased_count=self._leased_count,
-        )
+        return copy(self._numbers)
 
     def _reasons(self, store: RetentionInput) -> tuple[str, ...]:
         """Return the reasons for which segments may go now; none if they may not."""
@@ -183,11 +176,10 @@ class Retention:
         if store.hour in self._hours:
             reasons.append("timeup")
         percent_max = self._config.disk_used_space_percent_max
-        for percent in (self._log_percent, self._queue_percent):
-            # An unknown usage counts as too much, as in 4.9.3: it removes only expired segments.
-            if percent < 0 or percent > percent_max:
-                reasons.append("spacefull")
-                break
+        # An unknown usage counts as too much, as in 4.9.3: it removes only expired segments.
+        percents = (self._numbers.log_used_percent, self._numbers.queue_used_percent)
+        if not all(0 <= percent <= percent_max for percent in percents):
+            reasons.append("spacefull")
         if store.segments and store.segments[0].end_offset <= self._kept_from(store.appended):
             reasons.append(TOO_LONG)
         return tuple(reasons)
@@ -240,7 +232,7 @@ def _choose(
 
 def used_percent(usage: DiskUsage | None) -> int:
     """Return how full a disk is in whole percent; -1 if unknown."""
-    percent = usage.used_percent if usage is not None else None
+    percent = None if usage is None else usage.used_percent
     return UNKNOWN_PERCENT if percent is None else percent
 
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import DiskUsage, FileSystem
-from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.retention import RetentionInput, Segment
 
@@ -47,11 +46,6 @@ def read_retention_input(
     )
 
 
-def retention_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
-    """Return the log's segments for Retention, which never writes them."""
-    return commit_log_files(fs, config, read_only=True)
-
-
 def remove_segment(fs: FileSystem, files: MappedFileQueue, start_offset: int) -> str | None:
     """Remove the oldest segment if it is the one that starts at `start_offset`, and free its space.
 
@@ -60,7 +54,9 @@ def remove_segment(fs: FileSystem, files: MappedFileQueue, start_offset: int) ->
     first = files.first
     if first is None or first.start_offset != start_offset:
         return None
-    fd = _open_to_cut(fs, first.path)
+    fd = None
+    with contextlib.suppress(OSError):  # read only, or a link: then the last close frees it
+        fd = fs.open(first.path)
     try:
         removed = files.remove_before(first.end_offset)
         assert len(removed) == 1, removed
@@ -70,13 +66,6 @@ def remove_segment(fs: FileSystem, files: MappedFileQueue, start_offset: int) ->
         if fd is not None:
             fs.close(fd)
     return removed[0]
-
-
-def _open_to_cut(fs: FileSystem, path: str) -> int | None:
-    try:
-        return fs.open(path)
-    except OSError:
-        return None  # read only, or a link: the last close frees it
 
 
 def _free(fs: FileSystem, fd: int, size_bytes: int) -> None:
