@@ -25,11 +25,6 @@ from wakelog.storage.read.reader import GetStatus
 TOPIC = "TopicTest"
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_what_was_put_is_pulled_after_each_restart(fs: MemoryFileSystem) -> None:
     for start in range(4):
         store = open_store(fs, store_config())

@@ -33,11 +33,6 @@ CONFIG = store_config()
 POOLED = store_config(transient_store_pool_enable=True, transient_store_pool_count=2)
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def opened(
     fs: MemoryFileSystem, config: StoreConfig = CONFIG, options: OpenOptions | None = None
 ) -> StoreParts:

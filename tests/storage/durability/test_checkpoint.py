@@ -21,13 +21,6 @@ from wakelog.storage.errors import StoreFailed, StoreFull
 PATH = "/store/checkpoint"
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 def test_a_new_file_is_all_zeros_and_durable(fs: MemoryFileSystem) -> None:
     checkpoint = Checkpoint(fs, PATH)
     assert read_file(fs, PATH) == bytes(4096)

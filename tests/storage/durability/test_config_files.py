@@ -21,11 +21,6 @@ PATH = "/store/config/topics.json"
 
 
 @pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def files(fs: MemoryFileSystem) -> ConfigFiles:
     return ConfigFiles(fs, small_config().paths.config)
 

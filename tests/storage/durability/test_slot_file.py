@@ -39,13 +39,6 @@ SLOTS = SlotFormat(b"TEST", struct.Struct(">4sqq"), Level)
 SLOT_BYTES = len(SLOTS.encode(Level()))
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 def opened(fs: MemoryFileSystem, *values: int) -> SlotFile[Level]:
     """Return the file with these values written one after the other."""
     file = SlotFile(fs, PATH, SLOTS)

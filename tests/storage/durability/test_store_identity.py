@@ -14,13 +14,6 @@ from wakelog.storage.errors import StoreFull, WrongStore
 PATH = "/store/wakelog.store"
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 def claim(
     fs: MemoryFileSystem, *, broker: str = "broker-a", expected: str | None = None
 ) -> StoreIdentity:

@@ -31,13 +31,6 @@ def kernels() -> Kernels:
     return compile_kernels()
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 def log_of(*messages: bytes | tuple[bytes, dict[str, Any]]) -> LogBytes:
     log = LogBytes(segment_bytes=SEGMENT_BYTES)
     for i, message in enumerate(messages):

@@ -25,13 +25,6 @@ PATH = "/store/commitlog/" + offset_name(0)
 UNFINISHED = "/store/wakelog.new.broker." + offset_name(0)
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 AHEAD = "/store/wakelog.new.broker.ahead"
 
 

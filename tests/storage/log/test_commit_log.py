@@ -41,11 +41,6 @@ PREPARED, COMMIT, ROLLBACK = 0x4, 0x8, 0xC
 
 
 @pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def log(fs: MemoryFileSystem) -> CommitLog:
     return open_log(fs, small_config())
 

@@ -20,11 +20,6 @@ CONFIG = small_config()
 
 
 @pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def log(fs: MemoryFileSystem) -> CommitLog:
     return open_log(fs, CONFIG)
 

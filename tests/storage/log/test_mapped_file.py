@@ -14,11 +14,6 @@ from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
 
 
 @pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def file(fs: MemoryFileSystem) -> MappedFile:
     write_file(fs, "/q/00000000000000000200", bytes(100))
     return MappedFile(fs, "/q/00000000000000000200", start_offset=200, size_bytes=100)

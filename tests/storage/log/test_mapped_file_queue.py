@@ -16,11 +16,6 @@ from wakelog.storage.paths import offset_name
 SIZE = 100
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def make(fs: MemoryFileSystem, *offsets: int, directory: str = "/q", fill: bytes = b"x") -> None:
     for offset in offsets:
         write_file(fs, f"{directory}/{offset_name(offset)}", fill * SIZE)

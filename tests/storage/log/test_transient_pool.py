@@ -24,11 +24,6 @@ CONFIG = small_config()
 POOL = "/shared/wakelog-id"
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def open_pool(fs: MemoryFileSystem, count: int = 2) -> TransientPool:
     return TransientPool(fs, POOL, count=count, segment_bytes=SEGMENT_BYTES)
 

@@ -39,11 +39,6 @@ def open_queue(fs: MemoryFileSystem) -> ConsumeQueue:
     return queue
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_a_queue_without_files(fs: MemoryFileSystem) -> None:
     queue = open_queue(fs)
     assert (queue.first_queue_offset, queue.files_end) == (0, 0)

@@ -23,13 +23,6 @@ FILE_BYTES = 64
 BASE = -(1 << 63)
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 def open_writer(
     fs: MemoryFileSystem, last_address: int | None = None, *, file_bytes: int = FILE_BYTES
 ) -> ConsumeQueueExtWriter:

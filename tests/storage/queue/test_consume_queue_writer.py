@@ -72,13 +72,6 @@ def numbers(fs: MemoryFileSystem) -> list[int | None]:
     return found
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories("/store")
-    return fs
-
-
 # What is there before, what is put, what is there then; see the table in the module.
 TABLE = {
     "first": ([], (5, 0), [5]),

@@ -20,11 +20,6 @@ from wakelog.storage.paths import offset_name
 from wakelog.storage.queue.entries import ENTRY
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def lie(fs: MemoryFileSystem, place: int, entry: bytes) -> None:
     """Spoil an entry."""
     path = f"{DIRECTORY}/{offset_name(place // FILE_ENTRIES * FILE_BYTES)}"

@@ -14,11 +14,6 @@ LONG_AFTER_MS = NOW_MS + 10**9
 
 
 @pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def store(fs: MemoryFileSystem) -> MessageStore:
     """Twelve messages one second apart: one with key k0, two with k1, ..."""
     store = open_store(fs, store_config())

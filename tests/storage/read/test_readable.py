@@ -17,11 +17,6 @@ RECORD_BYTES = 100
 
 
 @pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def config() -> StoreConfig:
     return store_config()
 

@@ -47,11 +47,6 @@ SEGMENT_BYTES = 65_536
 FILE_ENTRIES = 50
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def config(**values: object) -> StoreConfig:
     return store_config(commit_log_file_bytes=SEGMENT_BYTES, **values)
 

@@ -20,11 +20,6 @@ BYTES = 4 * BLOCK_BYTES
 NOW_MS = 1234
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def segments(fs: MemoryFileSystem, contents: Iterable[bytes]) -> list[MappedFile]:
     files = []
     for i, content in enumerate(contents):

@@ -24,11 +24,6 @@ def path(number: int) -> str:
     return f"/store/commitlog/{number * BYTES:020d}"
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_no_directory_is_an_empty_log(fs: MemoryFileSystem) -> None:
     assert not load_segments(fs, CONFIG).files
 

@@ -23,13 +23,6 @@ PATHS = StorePaths("/store")
 LEASE = Lease("a", "spark", 1000, 2000, NOW_MS + LEASE_MS)
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    fs = MemoryFileSystem()
-    fs.make_directories(PATHS.root)
-    return fs
-
-
 def write_text(fs: MemoryFileSystem, text: bytes) -> None:
     fd = fs.open(PATHS.leases, create=True)
     fs.pwrite(fd, text, 0)

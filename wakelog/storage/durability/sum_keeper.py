@@ -64,7 +64,6 @@ class SumWriter:
         self._begin = -1
         self._segment: MappedFile | None = None
         self._sectors: list[list[int]] = []
-        self._sector = 0
         self.summed_bytes = 0
 
     def step(self, watermark: int, bytes_max: int) -> int:
@@ -73,14 +72,14 @@ class SumWriter:
         Raises: StoreFailed, StoreFull.
         """
         self._follow()
-        while (segment := self._next_segment()) is not None:
-            if segment.start_offset >= watermark:
-                return 0
-            while self._sector < len(self._sectors):
-                found = self._sum(segment, watermark, bytes_max)
-                if found is not None:
-                    return found
-                self._sector += 1
+        while (segment := self._segment) is not None and segment.start_offset < watermark:
+            number = None if segment.is_missing else self._first_unfinished()
+            if number is not None:
+                return self._sum(segment, number, watermark, bytes_max)
+            following = self._files.find(segment.end_offset)
+            if following is None:
+                break
+            self._load(following)
         return 0
 
     def close(self) -> None:
@@ -91,65 +90,53 @@ class SumWriter:
         """List the segments again; remove the sums of those that retention removed."""
         self._files.refresh()
         begin = self._files.min_offset
-        if begin == self._begin:
-            return
-        self._begin = begin
-        for name in sum_names(self._fs, self._paths):
-            if int(name) < begin:
-                remove_sums(self._fs, join(self._paths.sums_directory, name))
+        if begin != self._begin:
+            self._begin = begin
+            for name in sum_names(self._fs, self._paths):
+                if int(name) < begin:
+                    remove_sums(self._fs, join(self._paths.sums_directory, name))
+        if self._segment is None or self._segment.start_offset < begin:
+            self._load(self._files.find(begin))
 
-    def _next_segment(self) -> MappedFile | None:
-        """Return the segment being summed, or the next one when all of its blocks have sums."""
-        segment = self._segment
-        if segment is not None and segment.start_offset >= self._begin:
-            if self._sector < len(self._sectors):
-                return segment
-            begin = segment.end_offset
-        else:
-            begin = self._begin
-        segment = self._files.find(begin)
+    def _load(self, segment: MappedFile | None) -> None:
+        """Continue with a segment, after the sums that it has."""
+        self._segment = segment
         if segment is not None:
-            self._segment = segment
-            self._sectors = read_sectors(
-                self._fs, self._path_of(segment), self._blocks.sectors_count
-            )
-            self._sector = 0
-        return segment
+            path = self._path_of(segment)
+            self._sectors = read_sectors(self._fs, path, self._blocks.sectors_count)
 
-    def _sum(self, segment: MappedFile, watermark: int, bytes_max: int) -> int | None:
-        """Add to the sums of the present sector; None if it is full, 0 if no block is durable."""
-        if segment.is_missing:
-            return None
-        sums = self._sectors[self._sector]
-        first = self._sector * SECTOR_SUMS
+    def _first_unfinished(self) -> int | None:
+        """Return the number of the first sector with a block without a sum, None if all have."""
+        for number, sums in enumerate(self._sectors):
+            if len(sums) < min(SECTOR_SUMS, self._blocks.blocks_count - number * SECTOR_SUMS):
+                return number
+        return None
+
+    def _sum(self, segment: MappedFile, number: int, watermark: int, bytes_max: int) -> int:
+        """Add to the sums of a sector; return how many bytes, 0 if no block is durable."""
+        sums, first = list(self._sectors[number]), number * SECTOR_SUMS
         blocks_count = min(SECTOR_SUMS, self._blocks.blocks_count - first)
-        if len(sums) >= blocks_count:
-            return None
         begin = (first + len(sums)) * self._blocks.block_bytes
-        added: list[int] = []
         summed_bytes = 0
-        while len(sums) + len(added) < blocks_count and summed_bytes < bytes_max:
+        while len(sums) < blocks_count and summed_bytes < bytes_max:
             length = min(self._blocks.block_bytes, segment.size_bytes - begin)
             if segment.start_offset + begin + length > watermark:
                 break
             data = segment.read(begin, length)
             if len(data) < length:
                 break  # removed meanwhile, and cut to free its space
-            added.append(crc32(data))
+            sums.append(crc32(data))
             begin += length
             summed_bytes += length
-        if added:
-            self._write(segment, [*sums, *added])
+        if summed_bytes:
+            directory = self._paths.sums_directory
+            if not self._fs.exists(directory):
+                with store_errors(directory, "make"):
+                    self._fs.make_directories(directory, [])
+            write_sectors(self._fs, self._path_of(segment), {number: sums})
+            self._sectors[number] = sums
         self.summed_bytes += summed_bytes
         return summed_bytes
-
-    def _write(self, segment: MappedFile, sums: list[int]) -> None:
-        directory = self._paths.sums_directory
-        if not self._fs.exists(directory):
-            with store_errors(directory, "make"):
-                self._fs.make_directories(directory, [])
-        write_sectors(self._fs, self._path_of(segment), {self._sector: sums})
-        self._sectors[self._sector] = sums
 
     def _path_of(self, segment: MappedFile) -> str:
         return join(self._paths.sums_directory, basename(segment.path))

@@ -192,16 +192,18 @@ class ConsumeQueueWriter(ConsumeQueue):
             for i in range(at):
                 put_one(i)
         while at < count:
-            if queue_offsets[at] != self.max_queue_offset or queue_offsets[at] == 0:
-                put_one(at)
-                at += 1
-                continue
             later = np.searchsorted(breaks, at, side="right")
             run_end = int(breaks[later]) if later < len(breaks) else count
-            # A copy: the caller fills its columns again before a failed write is repeated.
-            self._append(bytes(view[at * ENTRY_BYTES : run_end * ENTRY_BYTES]), run_end - at)
-            self.max_physical_offset = int(ends[run_end - 1])
-            at = run_end
+            if self.put_run(
+                view[at * ENTRY_BYTES : run_end * ENTRY_BYTES],
+                queue_offset=int(queue_offsets[at]),
+                physical_offset=int(physical_offsets[at]),
+                physical_offset_end=int(ends[run_end - 1]),
+            ):
+                at = run_end
+            else:
+                put_one(at)
+                at += 1
 
     def write_pending(self) -> None:
         """Write what was put, and make missing files."""
