@@ -120,12 +120,7 @@ def recover(
     there is no room for the quarantine; StoreFailed.
     """
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
-    abort = AbortFile(fs, config.paths.abort)
-    clean_exit = not abort.exists() and not failed_sync
-    if abort.exists():
-        # A killed broker may have left it in the page cache alone. Recovery writes files that only
-        # our own broker writes; if a power loss then removed it, they would look foreign.
-        abort.create()
+    clean_exit = not _is_aborted(fs, config.paths.abort) and not failed_sync
     # 1, 2: the segments, and how far the log is durable
     files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
@@ -194,6 +189,19 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
         plan = plan_after_crash(config, files, times, queues_end, DurablePositions())
     _, index_end = _remove_untrusted_index(fs, config, times.index_ms)
     return min(plan.dispatch_from, index_end)
+
+
+def _is_aborted(fs: FileSystem, path: str) -> bool:
+    """Return whether there is an abort file; if there is one, make it durable.
+
+    A killed broker may have left it in the page cache alone. Recovery writes files that only our
+    own broker writes; if a power loss then removed the abort file, they would look foreign.
+    """
+    abort = AbortFile(fs, path)
+    if abort.exists():
+        abort.create()
+        return True
+    return False
 
 
 def _end_log(
