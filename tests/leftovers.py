@@ -102,11 +102,7 @@ def in_use(paths: Iterable[str]) -> set[str]:
     """Return those of the paths that a living process has open, mapped or bound, or works below."""
     wanted = set(paths)
     held = {fields[7] for fields in _rows(_PROC / "net" / "unix") if len(fields) > 7}
-    for process_id in _process_ids() if wanted else ():
-        try:
-            held.update(_open_links(process_id), _mapped(process_id))
-        except OSError:
-            continue
+    held |= open_paths(_process_ids() if wanted else ())
     return {path for path in wanted if any(x == path or x.startswith(path + "/") for x in held)}
 
 

@@ -128,20 +128,19 @@ _WITHOUT = [
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_split_run_counts_both_processes(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("source", "code", "last_line"),
+    [(PASSING, 0, "2 passed, 0 failed"), (PASSING + FAILING, 1, "2 passed, 1 failed")],
+)
+def test_a_split_run_counts_both_processes_and_shows_what_failed(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    code: int,
+    last_line: str,
 ) -> None:
-    source = PASSING + "@pytest.mark.kill\ndef test_k(): pass\n"
+    source += "@pytest.mark.kill\ndef test_k(): pass\n"
     result = run_split(pytester, monkeypatch, source)
-    assert (result.ret, result.outlines[-1]) == (0, "2 passed, 0 failed")
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_a_failure_in_the_second_process_fails_the_run_and_is_shown(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = PASSING + FAILING + "@pytest.mark.kill\ndef test_k(): pass\n"
-    result = run_split(pytester, monkeypatch, source)
-    assert (result.ret, result.outlines[-1]) == (1, "2 passed, 1 failed")
-    result.stdout.fnmatch_lines(["*def test_b(): assert False*"])
+    assert (result.ret, result.outlines[-1]) == (code, last_line)
+    if code:
+        result.stdout.fnmatch_lines(["*def test_b(): assert False*"])

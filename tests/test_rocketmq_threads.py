@@ -1,11 +1,10 @@
-"""The table of threads: whole, true, and the one that the document shows."""
+"""The table of threads is whole and true; `test_dashboards.py` compares the document with it."""
 
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
-from scripts.generate import ROOT, threads_document
+from scripts.generate import ROOT
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Row, Thread
 from wakelog.actors.ray.options import TARGETS
 from wakelog.telemetry.metrics import METRICS
@@ -64,7 +63,3 @@ def test_what_a_row_names_exists(row: Thread) -> None:
     assert (ROOT / row.test_path).is_file(), row.test_path
     assert row.metric in {name for spec in METRICS for name in spec.series_names}
     assert row.actor == EVERY_ACTOR or set(row.actor.split(", ")) <= TARGETS.keys()
-
-
-def test_the_document_is_drawn_from_the_table() -> None:
-    assert Path(ROOT, "docs/threads.md").read_text() == threads_document(), "run ./dev docs"

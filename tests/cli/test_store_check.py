@@ -222,14 +222,15 @@ def test_a_transient_pool_without_room_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_store_with_segments_needs_little(tmp_path: Path) -> None:
-    with_a_segment(tmp_path / "store")
-    plan = plan_in(tmp_path)
-    check_stores(plan, SmallDisk(SPARE_BYTES))
-    assert "needs 16.0 MiB" in refusal(plan, SmallDisk(SPARE_BYTES - 1))
-
-
-def test_several_brokers_on_one_disk_need_their_sum(tmp_path: Path) -> None:
-    plan = plan_in(tmp_path, SMALL, broker_count=2)
-    check_stores(plan, SmallDisk(2 * NEW_STORE_BYTES))
-    assert "the disk of " in refusal(plan, SmallDisk(2 * NEW_STORE_BYTES - 1))
+@pytest.mark.parametrize(
+    ("broker_count", "has_segment", "needed_bytes"),
+    [(1, True, SPARE_BYTES), (2, False, 2 * NEW_STORE_BYTES)],
+)
+def test_a_store_with_segments_needs_little_and_several_brokers_need_their_sum(
+    broker_count: int, has_segment: bool, needed_bytes: int, tmp_path: Path
+) -> None:
+    if has_segment:
+        with_a_segment(tmp_path / "store")
+    plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
+    check_stores(plan, SmallDisk(needed_bytes))
+    assert "the disk of " in refusal(plan, SmallDisk(needed_bytes - 1))

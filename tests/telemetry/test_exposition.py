@@ -106,25 +106,30 @@ def test_anything_else_is_refused(request_bytes: bytes, status: bytes) -> None:
     assert ask(request_bytes)[0] == status
 
 
-def test_slow_statistics_end_the_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+async def read_never() -> Mapping[str, Any]:
+    await asyncio.Event().wait()
+    return VALUES
+
+
+async def read_badly() -> Mapping[str, Any]:
+    raise RuntimeError("secret detail")
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (read_never, b"no statistics within 0.01 s\n"),
+        (read_badly, b"no statistics: RuntimeError\n"),
+    ],
+)
+def test_statistics_that_hang_or_fail_end_the_scrape(
+    read: Callable[[], Awaitable[Mapping[str, Any]]],
+    message: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(exposition, "SCRAPE_SECONDS_MAX", 0.01)
-
-    async def read_never() -> Mapping[str, Any]:
-        await asyncio.Event().wait()
-        return VALUES
-
-    status, _, body = ask(get(), read_never)
-    assert status == b"HTTP/1.1 503 Service Unavailable"
-    assert b"no statistics within" in body
-
-
-def test_failing_statistics_end_the_scrape() -> None:
-    async def read_badly() -> Mapping[str, Any]:
-        raise RuntimeError("secret detail")
-
-    status, _, body = ask(get(), read_badly)
-    assert status == b"HTTP/1.1 503 Service Unavailable"
-    assert body == b"no statistics: RuntimeError\n"
+    status, _, body = ask(get(), read)
+    assert (status, body) == (b"HTTP/1.1 503 Service Unavailable", message)
 
 
 def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

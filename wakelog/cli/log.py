@@ -114,7 +114,8 @@ def dump(
     text = record_json if as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
     with closing(CommitLogReader(FileSystem(), settled)) as log:
-        for record in itertools.islice(selected_records(log, selection, _report_gap), count_max):
+        records = selected_records(log, selection, lambda gap: _note(passed_over(gap)))
+        for record in itertools.islice(records, count_max):
             count += 1
             print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))
     if limit is None and count == LIMIT_DEFAULT:
@@ -131,10 +132,6 @@ def _moment_ms(option: str, text: str | None) -> int | None:
         return None if text is None else read_moment_ms(text)
     except ValueError as error:
         raise PlanRefused(f"{option} {text} is no time", f"Give {error}.") from None
-
-
-def _report_gap(stretch: BadStretch) -> None:
-    _note(passed_over(stretch))
 
 
 def passed_over(stretch: BadStretch) -> str:

@@ -77,7 +77,7 @@ def advice(report: VerifyReport) -> list[str]:
 def report_json(report: VerifyReport) -> str:
     """Return everything as one JSON object."""
     findings = [
-        {_camel(name): value for name, value in finding._asdict().items()}
+        {camel(name): value for name, value in finding._asdict().items()}
         | {"severity": finding.severity.value}
         for finding in report.findings.kept
     ]
@@ -155,7 +155,8 @@ def _host_text(host: Host) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Return the name of a field as JSON has it: `queue_offset` is `queueOffset`."""
     first, *others = name.split("_")
     return first + "".join(map(str.title, others))
 

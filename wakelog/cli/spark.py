@@ -317,10 +317,7 @@ def _session(master: Text, confs: list[Pair] | None) -> Iterator[SparkSession]:
 
 def _print_report(report: Any, as_json: bool, *lines: str) -> None:
     """Print the lines, or one line of JSON with the fields of the report."""
-    fields = {_json_name(name): value for name, value in report._asdict().items()}
+    from wakelog.cli.log_text import camel
+
+    fields = {camel(name.removesuffix("_count")): x for name, x in report._asdict().items()}
     print(json.dumps(fields) if as_json else "\n".join(lines))
-
-
-def _json_name(name: str) -> str:
-    first, *rest = name.removesuffix("_count").split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -17,7 +17,6 @@ Invariants:
     - a histogram has no scale: its bounds are seconds already.
 """
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -85,21 +84,17 @@ def labels_of(path: Path) -> tuple[str, ...]:
 def gauge(name: str, text: str, *sources: str, minus: str = "", scale: float = 1.0) -> MetricSpec:
     """Declare a value that goes up and down. Paths are written with `/` between their parts."""
     other = _path(minus) if minus else ()
-    return MetricSpec(name, Kind.GAUGE, text, _paths(sources), other, scale)
+    return MetricSpec(name, Kind.GAUGE, text, tuple(map(_path, sources)), other, scale)
 
 
 def counter(name: str, text: str, *sources: str) -> MetricSpec:
     """Declare a value that only grows; ``_total`` is added to the name."""
-    return MetricSpec(name, Kind.COUNTER, text, _paths(sources))
+    return MetricSpec(name, Kind.COUNTER, text, tuple(map(_path, sources)))
 
 
 def histogram(name: str, text: str, *sources: str) -> MetricSpec:
     """Declare counts of durations by upper bound."""
-    return MetricSpec(name, Kind.HISTOGRAM, text, _paths(sources))
-
-
-def _paths(texts: Iterable[str]) -> tuple[Path, ...]:
-    return tuple(map(_path, texts))
+    return MetricSpec(name, Kind.HISTOGRAM, text, tuple(map(_path, sources)))
 
 
 def _path(text: str) -> Path:

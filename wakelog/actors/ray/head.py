@@ -51,13 +51,11 @@ class HeadConfig(msgspec.Struct, frozen=True):
     """What a head is started with.
 
     worker_count: processes that Ray may start at once, as many as there will be actors.
-    ray_directory: where Ray keeps its session.
-    directories: removed at the end.
+    directories: removed at the end; Ray keeps its session in a directory of the first.
     plain_because: why Ray is started by `ray.init`, None for the fast start.
     """
 
     worker_count: int
-    ray_directory: str
     directories: tuple[str, ...]
     plain_because: str | None = None
 
@@ -82,7 +80,8 @@ def start_ray(config: HeadConfig) -> FastRay | PlainRay:
     return start(
         worker_count=config.worker_count,
         object_store_bytes=OBJECT_STORE_BYTES,
-        directory=config.ray_directory,
+        # Ray makes its own directory readable for all users, and the token is beside it.
+        directory=f"{config.directories[0]}/ray",
     )
 
 

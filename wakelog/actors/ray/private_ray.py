@@ -108,8 +108,6 @@ class RayCluster:
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=memory_directory()))
         self._config = HeadConfig(
             worker_count=worker_count,
-            # A directory inside: Ray makes its own readable for all users, and the token is here.
-            ray_directory=str(self.directory / "ray"),
             directories=(str(self.directory), str(self.shared_directory)),
             plain_because=plain_because or guard.untested_version(),
         )
