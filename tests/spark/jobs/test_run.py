@@ -11,7 +11,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.run import CONTEXT_LOGGERS, SparkRunner, explained, failure_of
+from wakelog.spark.jobs.run import CONTEXT_LOGGERS, explained, failure_of, run_tasks
 from wakelog.storage.errors import DamagedStore
 
 
@@ -26,9 +26,8 @@ def refuse(item: int) -> int:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
-    run = SparkRunner(spark)
-    assert run(double, [3, 1, 2]) == [(6, "x"), (2, "x"), (4, "x")]
-    assert run(double, []) == []
+    assert run_tasks(spark, double, [3, 1, 2]) == [(6, "x"), (2, "x"), (4, "x")]
+    assert run_tasks(spark, double, []) == []
 
 
 def frozen_count(item: int) -> int:
@@ -38,14 +37,14 @@ def frozen_count(item: int) -> int:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_collector_skips_what_a_task_imported(spark: SparkSession) -> None:
-    assert max(SparkRunner(spark)(frozen_count, range(8))) > 1000
+    assert max(run_tasks(spark, frozen_count, range(8))) > 1000
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_failed_task_says_why_and_what_to_do(spark: SparkSession) -> None:
     with pytest.raises(JobFailed, match=r"^/a/file: item 5 is bad; mend it$") as caught:
-        SparkRunner(spark)(refuse, [5])
+        run_tasks(spark, refuse, [5])
     assert caught.value.remedy == "mend it"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 
@@ -13,50 +14,39 @@ from wakelog.client.route import QueueAt
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.errors import DataLost
+from wakelog.spark.options import ReadOptions
+from wakelog.spark.records.record_walk import RowOptions
 from wakelog.spark.remote.pulled_kernel import scan_pulled
 from wakelog.spark.remote.pulled_walk import PulledWalk
-from wakelog.spark.remote.puller import Puller, PullLimits
+from wakelog.spark.remote.puller import Puller
 from wakelog.spark.remote.query import PulledRange
 from wakelog.storage.kernels.layout import QUEUE_OFFSET
 
 KEY = ("a", "T", 0)
 AT = QueueAt(*KEY, "a:10911")
-SMALL = PullLimits(batch_rows=50, batch_bytes=1 << 20, pull_count=1024)
+SMALL = ReadOptions(rows=RowOptions(batch_rows=50, batch_bytes=1 << 20), pull_count=1024)
 
 
 class Reading:
     """The result of a range: offsets by batch, and the reported offsets."""
 
-    def __init__(
-        self,
-        cluster: FakeCluster,
-        begin: int,
-        end: int,
-        limits: PullLimits = SMALL,
-        **values: object,
-    ) -> None:
+    def __init__(self, cluster: FakeCluster, begin: int, end: int, **values: Any) -> None:
         self.batches: list[list[int]] = []
         self.reported: list[int] = []
-        asyncio.run(self._run(cluster, PulledRange(AT, begin, end), limits, values))
+        options = SMALL._replace(**values)
+        asyncio.run(self._run(cluster, PulledRange(AT, begin, end), options))
 
-    async def _run(
-        self,
-        cluster: FakeCluster,
-        part: PulledRange,
-        limits: PullLimits,
-        values: dict[str, object],
-    ) -> None:
+    async def _run(self, cluster: FakeCluster, part: PulledRange, options: ReadOptions) -> None:
         walk = PulledWalk(scan_pulled)
-
-        def report(queue_offset: int, reason: str) -> None:
-            self.reported.append(queue_offset)
-
-        puller = Puller(cluster.calls(), part, limits, report=report, **values)  # type: ignore[arg-type]
+        puller = Puller(cluster.calls(), part, options, report=self._report)
         try:
             while await puller.fill(walk):
                 self.batches.append(walk.numbers[: walk.count, QUEUE_OFFSET].tolist())
         finally:
             await puller.close()
+
+    def _report(self, queue_offset: int, reason: str) -> None:
+        self.reported.append(queue_offset)
 
     @property
     def offsets(self) -> list[int]:
@@ -75,29 +65,30 @@ def test_a_range_is_pulled_whole_in_batches(span: tuple[int, int]) -> None:
     found = Reading(cluster(), *span)
     # The broker gives what it likes; rows behind the range are left out by its bounds.
     assert [x for x in found.offsets if x < span[1]] == list(range(*span))
-    assert all(len(batch) >= SMALL.batch_rows for batch in found.batches[:-1])
+    assert all(len(batch) >= SMALL.rows.batch_rows for batch in found.batches[:-1])
 
 
 def test_a_batch_ends_with_its_bytes() -> None:
     size = len(messages(1)[0])
-    limits = SMALL._replace(batch_bytes=3 * size, pull_count=2)
-    assert [len(batch) for batch in Reading(cluster(10), 0, 10, limits).batches] == [4, 4, 2]
+    rows = SMALL.rows._replace(batch_bytes=3 * size)
+    reading = Reading(cluster(10), 0, 10, rows=rows, pull_count=2)
+    assert [len(batch) for batch in reading.batches] == [4, 4, 2]
 
 
 def test_tags_are_left_to_the_broker_and_offsets_without_a_message_passed_over() -> None:
     found = cluster(0)
     plain, tagged = messages(100), messages(200, properties=properties(TAGS="x"))
     found.queues[KEY] = plain + tagged[100:103] + messages(97, first=103)
-    assert Reading(found, 0, 200, expression="x || y").offsets == [100, 101, 102]
-    assert Reading(found, 101, 102, expression="x").offsets[:1] == [101]
-    assert Reading(found, 110, 200, expression="x").offsets == []
+    assert Reading(found, 0, 200, tags=("x", "y")).offsets == [100, 101, 102]
+    assert Reading(found, 101, 102, tags=("x",)).offsets[:1] == [101]
+    assert Reading(found, 110, 200, tags=("x",)).offsets == []
 
 
 def test_the_next_pull_is_under_way_while_rows_are_made() -> None:
     found = cluster()
 
     async def run() -> int:
-        puller = Puller(found.calls(), PulledRange(AT, 0, 200), SMALL)
+        puller = Puller(found.calls(), PulledRange(AT, 0, 200), SMALL, report=print)
         await puller.fill(PulledWalk(scan_pulled))
         pulls = [code for _, code in found.asked].count(RequestCode.PULL_MESSAGE)
         await puller.close()
@@ -178,13 +169,13 @@ def test_messages_that_are_missing_among_others_are_lost() -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 31, 32, 70, 199])
-@pytest.mark.parametrize("expression", ["*", "x"])
-def test_a_damaged_record_is_passed_over_with_a_word(bad: int, expression: str) -> None:
+@pytest.mark.parametrize("tags", [(), ("x",)])
+def test_a_damaged_record_is_passed_over_with_a_word(bad: int, tags: tuple[str, ...]) -> None:
     found = cluster(tags="x")
     broken = bytearray(found.queues[KEY][bad])
     broken[0:8] = b"damaged!"
     found.queues[KEY][bad] = bytes(broken)
-    reading = Reading(found, 0, 200, expression=expression)
+    reading = Reading(found, 0, 200, tags=tags)
     assert reading.offsets == [x for x in range(200) if x != bad]
     assert reading.reported == [bad]
 

@@ -46,7 +46,7 @@ def test_rows_are_those_of_the_source(fs: MemoryFileSystem, tmp_path: Path) -> N
     expected = query_rows(storePath=f"b={write_segments(tmp_path / 'log', log)}")
     assert rows(found.tables) == expected
     assert found.tables.keys() == {*stores.TOPICS, "packed"}
-    assert found[2:] == (61, 0, 0, 0)
+    assert found.counts["rows"] == found.counts.total() == 61
 
 
 def test_rows_above_the_limit_come_with_the_next_call(
@@ -71,7 +71,12 @@ def test_parts_without_a_message_are_counted(fs: MemoryFileSystem) -> None:
     log.add(topic="a/../../b")
     log.damage(log.offsets[3] + 4, b"\0\0\0\0")
     found = gatherer(fs, log).gather(0, log.end)
-    assert found[2:] == (19, 1, 1, 0)
+    assert found.counts == {
+        "rows": 19,
+        "damaged_stretches": 1,
+        "unnamed_rows": 1,
+        "missed_bytes": 0,
+    }
 
 
 def test_a_log_that_retention_shortened_begins_later(fs: MemoryFileSystem) -> None:
@@ -80,7 +85,7 @@ def test_a_log_that_retention_shortened_begins_later(fs: MemoryFileSystem) -> No
     fs.unlink(f"{CONFIG.paths.commit_log_directories[0]}/{offset_name(0)}")
     found = reader.gather(log.offsets[1], log.end)
     begin = log.segment_bytes
-    assert found.missing_bytes == begin - log.offsets[1]
+    assert found.counts["missed_bytes"] == begin - log.offsets[1]
     assert [row["commitLogOffset"] for row in rows(found.tables)] == [
         each for each in log.offsets if each >= begin
     ]

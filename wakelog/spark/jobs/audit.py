@@ -18,6 +18,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from os.path import isdir, join
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,7 @@ from wakelog.audit.findings import FINDINGS_KEPT_MAX, Finding, Severity
 from wakelog.audit.verify import VerifyReport, verify
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.jobs.rebuild import scanned
-from wakelog.spark.jobs.run import Runner, SparkRunner
+from wakelog.spark.jobs.run import Runner, run_tasks
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, source_path
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
@@ -48,7 +49,7 @@ def audit(spark: SparkSession, config: StoreConfig, *, scratch: str | None = Non
     Raises: JobFailed, StoreError.
     """
     path = source_path(config)
-    found = verify_by(SparkRunner(spark), config, scratch)
+    found = verify_by(partial(run_tasks, spark), config, scratch)
     names = ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset")
     messages = read_log(spark, path, *names, **ALL_TOPICS)
     table = _places(messages).unionByName(_duplicates(spark, path))

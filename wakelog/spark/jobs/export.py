@@ -27,8 +27,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os.path import abspath, join, relpath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -36,7 +37,7 @@ from wakelog.dispatchers.sync_files import sync_files
 from wakelog.spark.columns import MESSAGE_COLUMNS, chosen_columns
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.run import explained
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, replace_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,26 +98,22 @@ class ExportState:
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 found = _fixed_settings(json.load(file))
-            if found != wanted and self._has_nothing():
-                for name in ("checkpoint", "staged"):
-                    shutil.rmtree(join(self.folder, name), ignore_errors=True)
-                self._write(path, wanted)
-            elif found != wanted:
+            if found == wanted:
+                return
+            if self._listed():
                 names = sorted(x for x in {*found, *wanted} if found.get(x) != wanted.get(x))
                 raise JobFailed(
                     f"{self.target} is an export with another {', '.join(names)}: "
                     f"{', '.join(f'{name}={found.get(name)!r}' for name in names)}",
                     "ask for the same, or export into a new folder",
                 )
-            return
-        if os.path.isdir(self.target) and os.listdir(self.target) not in ([], [FOLDER]):
-            raise JobFailed(f"{self.target} is no export and not empty", "give a new folder")
-        os.makedirs(join(self.folder, "batches"), exist_ok=True)
+            for name in ("checkpoint", "staged"):
+                shutil.rmtree(join(self.folder, name), ignore_errors=True)
+        else:
+            if os.path.isdir(self.target) and os.listdir(self.target) not in ([], [FOLDER]):
+                raise JobFailed(f"{self.target} is no export and not empty", "give a new folder")
+            os.makedirs(join(self.folder, "batches"), exist_ok=True)
         self._write(path, wanted)
-
-    def _has_nothing(self) -> bool:
-        """Return whether no batch ever counted. The list of the last one always stays."""
-        return not self._listed()
 
     def staged(self, batch: int) -> str:
         """Return the folder for a batch, without the files of an earlier attempt."""
@@ -130,13 +127,15 @@ class ExportState:
 
     def list_files(self, batch: int) -> None:
         """Sync the staged files and write the list of their names: now the batch counts."""
+        import pyarrow.parquet as pq
+
         staged = join(self.folder, "staged", str(batch))
         names: dict[str, str] = {}
         rows_count = 0
-        paths = list(_parquet_files(staged))
+        paths = [str(path) for path in sorted(Path(staged).rglob("*.parquet"))]
         sync_files(self._fs, paths)
         for number, path in enumerate(paths):
-            rows_count += _rows_count(path)
+            rows_count += int(pq.read_metadata(path).num_rows)
             folder = relpath(os.path.dirname(path), staged)
             names[relpath(path, staged)] = join(folder, f"part-{batch:08d}-{number:05d}.parquet")
         self._write(self._list(batch), {"files": names, "rows": rows_count})
@@ -161,7 +160,7 @@ class ExportState:
                 os.unlink(self._list(number))
 
     def _listed(self) -> list[int]:
-        """Return the batches that have a list; other files in the folder are ignored."""
+        """Return the batches that have a list: none only if none ever counted."""
         names = os.listdir(join(self.folder, "batches"))
         return [int(match[1]) for match in map(_LIST_NAME.fullmatch, names) if match]
 
@@ -169,14 +168,9 @@ class ExportState:
         return join(self.folder, "batches", f"{batch}.json")
 
     def _write(self, path: str, value: object) -> None:
-        """Replace a small file in one step, durably."""
         unfinished = join(self.folder, "new." + os.path.basename(path))
-        with open(unfinished, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-        self._fs.sync_directory(os.path.dirname(path))
+        data = json.dumps(value, indent=1).encode()
+        replace_file(self._fs, path, data, temporary_path=unfinished)
 
 
 def export(
@@ -255,17 +249,3 @@ def topics_of(target: str) -> list[str]:
     """Return the topics of an export."""
     names = os.listdir(target) if os.path.isdir(target) else []
     return sorted(unquote(x.removeprefix("topic=")) for x in names if x.startswith("topic="))
-
-
-def _parquet_files(folder: str) -> Iterator[str]:
-    for directory, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith(".parquet"):
-                yield join(directory, name)
-
-
-def _rows_count(path: str) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(path).num_rows)

@@ -22,7 +22,7 @@ from wakelog.audit.parts import ScanJob, part_loader, scan_segment
 from wakelog.audit.rebuild import LogReport, check_target, needs_values, rebuild_into
 from wakelog.audit.stretches import FillStretch
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.run import Runner, SparkRunner
+from wakelog.spark.jobs.run import Runner, run_tasks
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -40,7 +40,7 @@ def rebuild(spark: SparkSession, config: StoreConfig, target: str) -> LogReport:
     config: names the log's folders and the lengths of all files.
     Raises: JobFailed, StoreError, OSError.
     """
-    return rebuild_by(SparkRunner(spark), config, target)
+    return rebuild_by(partial(run_tasks, spark), config, target)
 
 
 def rebuild_by(run: Runner, config: StoreConfig, target: str) -> LogReport:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import wakelog
 from wakelog.spark.errors import JobFailed
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Runner: TypeAlias = Callable[[Callable[[int], None], Sequence[int]], object]
+"""`run_tasks` with its session, for work on segments: it does the work of all items."""
 
 CONTEXT_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """The loggers by which pyspark prints an error's place, with all frames of Java."""
@@ -41,29 +43,16 @@ _IN_SENTENCES: Final = frozenset({"ClientError", "NotAcknowledged"})
 """The kinds of errors whose remedy is a sentence of its own."""
 
 
-class Runner(Protocol):
-    """What a job needs from Spark."""
-
-    def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Do the work of all items. Raises: JobFailed."""
-        ...
-
-
-class SparkRunner:
-    """Runs the tasks of a session."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        """Start nothing."""
-        self._spark = spark
-
-    def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Do the work of all items; `work` and items are pickled. Raises: JobFailed."""
-        if not items:
-            return []
-        # Not mapInArrow: it needs pandas, which nothing else here needs.
-        tasks = self._spark.sparkContext.parallelize(items, len(items))
-        with explained():
-            return tasks.map(partial(_work, work)).collect()
+def run_tasks(
+    spark: SparkSession, work: Callable[[Item], Result], items: Sequence[Item]
+) -> list[Result]:
+    """Do the work of all items; `work` and items are pickled. Raises: JobFailed."""
+    if not items:
+        return []
+    # Not mapInArrow: it needs pandas, which nothing else here needs.
+    tasks = spark.sparkContext.parallelize(items, len(items))
+    with explained():
+        return tasks.map(partial(_work, work)).collect()
 
 
 def _work(work: Callable[[Item], Result], item: Item) -> Result:

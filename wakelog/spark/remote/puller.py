@@ -24,24 +24,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from wakelog.client.broker_calls import BrokerCalls, Pulled
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.errors import DataLost
+from wakelog.spark.options import ReadOptions
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.query import PulledRange
 from wakelog.storage.kernels.layout import QUEUE_OFFSET
 
 REMOVING: Final = "MESSAGE_WAS_REMOVING"
-
-
-class PullLimits(NamedTuple):
-    """The size of a batch, and the number of messages in one pull."""
-
-    batch_rows: int
-    batch_bytes: int
-    pull_count: int
 
 
 class Puller:
@@ -51,18 +44,15 @@ class Puller:
         self,
         calls: BrokerCalls,
         part: PulledRange,
-        limits: PullLimits,
+        options: ReadOptions,
         *,
-        expression: str = "*",
-        fail_on_data_loss: bool = True,
-        report: Callable[[int, str], None] = lambda queue_offset, reason: None,
+        report: Callable[[int, str], None],
     ) -> None:
         """Pull nothing yet. report: called with the offset of each damaged record."""
         self._calls = calls
         self._part = part
-        self._limits = limits
-        self._expression = expression
-        self._fail_on_data_loss = fail_on_data_loss
+        self._options = options
+        self._expression = " || ".join(options.tags) or "*"
         self._report = report
         self._position = part.begin
         self._one_by_one = False
@@ -89,7 +79,7 @@ class Puller:
 
     async def _gather(self) -> list[bytes]:
         """Pull the bodies of a batch; offsets without a body may be skipped."""
-        limits, begin = self._limits, self._position
+        rows, begin = self._options.rows, self._position
         bodies: list[bytes] = []
         size_bytes = 0
         while self._position < self._part.end:
@@ -99,7 +89,7 @@ class Puller:
                 bodies.append(found.body)
                 size_bytes += len(found.body)
             self._position = next_offset
-            if self._position - begin >= limits.batch_rows or size_bytes >= limits.batch_bytes:
+            if self._position - begin >= rows.batch_rows or size_bytes >= rows.batch_bytes:
                 break
             if self._one_by_one and bodies:
                 break
@@ -117,7 +107,7 @@ class Puller:
         return found
 
     def _start_pull(self, queue_offset: int) -> asyncio.Task[Pulled]:
-        count = self._limits.pull_count
+        count = self._options.pull_count
         if self._expression == "*":
             count = min(count, self._part.end - queue_offset)
         if self._one_by_one:
@@ -148,7 +138,7 @@ class Puller:
 
     def _lose(self, end: int, how: str) -> int:
         """Skip the offsets up to `end`, or raise DataLost."""
-        if self._fail_on_data_loss:
+        if self._options.fail_on_data_loss:
             broker, topic, queue_id, _ = self._part.queue
             raise DataLost(
                 f"offsets {self._position} to {end} of queue {queue_id} of {topic!r} at {broker} "
@@ -183,7 +173,7 @@ class Puller:
     def _check_whole(self, walk: PulledWalk, begin: int) -> None:
         """Raise DataLost for missing messages: without a filter each offset has one."""
         missing = self._position - begin - walk.count
-        if self._expression == "*" and missing and self._fail_on_data_loss:
+        if self._expression == "*" and missing and self._options.fail_on_data_loss:
             broker, topic, queue_id, _ = self._part.queue
             raise DataLost(
                 f"{missing} of the messages from offset {begin} to {self._position} of queue "

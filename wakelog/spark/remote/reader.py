@@ -20,7 +20,7 @@ from wakelog.network.client import make_client
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.records.rows import Rows
 from wakelog.spark.remote.pulled_walk import PulledWalk
-from wakelog.spark.remote.puller import Puller, PullLimits
+from wakelog.spark.remote.puller import Puller
 from wakelog.spark.remote.query import PulledTask, remote_options
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
@@ -57,14 +57,8 @@ def read_task(
     client_options = remote_options(options)
     with asyncio.Runner() as runner:
         connections = make_client(client_options.credentials, client_options.tls)
-        puller = Puller(
-            BrokerCalls(connections, client_options),
-            task.range,
-            PullLimits(options.rows.batch_rows, options.rows.batch_bytes, options.pull_count),
-            expression=" || ".join(options.tags) or "*",
-            fail_on_data_loss=options.fail_on_data_loss,
-            report=warn,
-        )
+        calls = BrokerCalls(connections, client_options)
+        puller = Puller(calls, task.range, options, report=warn)
         try:
             while runner.run(puller.fill(walk)):
                 yield from rows.batches()

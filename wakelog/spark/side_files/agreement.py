@@ -11,8 +11,9 @@ of which the log has no message any more counts as agreed.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,35 +21,29 @@ import pyarrow.parquet as pq
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, decode_record
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, reading
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, check_record
 
-_COLUMNS: Final = (
-    "commitLogOffset",
-    "storeSize",
-    "topic",
-    "queueId",
-    "queueOffset",
-    "bodyCRC",
-    "bornTimestamp",
-    "storeTimestamp",
-)
-"""These identify a message among all that may ever lie at its place."""
 _TIME_MS_MAX: Final = LONG_MAX // 1000
 
 
-class _Message(NamedTuple):
-    """The columns, times in microseconds."""
+def _micros(time_ms: int) -> int:
+    """Return microseconds, clamped as in the files."""
+    return max(-_TIME_MS_MAX, min(time_ms, _TIME_MS_MAX)) * 1000
 
-    commit_log_offset: int
-    store_size: int
-    topic: str
-    queue_id: int
-    queue_offset: int
-    body_crc: int
-    born_micros: int
-    store_micros: int
+
+_COLUMNS: Final[Mapping[str, Callable[[MessageRecord], Any]]] = {
+    "commitLogOffset": attrgetter("physical_offset"),
+    "storeSize": attrgetter("size_bytes"),
+    "topic": attrgetter("topic"),
+    "queueId": attrgetter("queue_id"),
+    "queueOffset": attrgetter("queue_offset"),
+    "bodyCRC": attrgetter("body_crc"),
+    "bornTimestamp": lambda record: _micros(record.born_timestamp_ms),
+    "storeTimestamp": lambda record: _micros(record.store_timestamp_ms),
+}
+"""These identify a message among all that may ever lie at its place."""
 
 
 def agreed_end(
@@ -67,15 +62,17 @@ def agreed_end(
         if error.errno is not None:
             raise
         return None  # pyarrow raises it for a damaged footer
-    if last.commit_log_offset < log.min_offset:
+    physical_offset, size_bytes, *_ = last
+    if physical_offset < log.min_offset:
         return span_end
-    data = log.read(last.commit_log_offset, last.store_size)
+    data = log.read(physical_offset, size_bytes)
     try:
-        if data is None or _message_of(decode_record(data)) != last:
-            return None
+        record = None if data is None else decode_record(data)
     except RemoteProtocolError:
         return None
-    end = last.commit_log_offset + last.store_size
+    if record is None or last != tuple(read(record) for read in _COLUMNS.values()):
+        return None
+    end = physical_offset + size_bytes
     return span_end if _is_blank(log, end, span_end) else end
 
 
@@ -89,39 +86,17 @@ def _is_blank(log: CommitLogReader, begin: int, end: int) -> bool:
     return end <= segment_end and check.kind is CheckKind.END_OF_FILE
 
 
-def _last_message(fs: FileSystem, path: str) -> _Message:
+def _last_message(fs: FileSystem, path: str) -> tuple[Any, ...]:
     """Return the last row of a file. Raises: pa.ArrowException, IndexError, OSError."""
-    fd = fs.open(path, read_only=True)
-    try:
+    with reading(fs, path) as fd:
         file = pq.ParquetFile(pa.PythonFile(_FileView(fs, fd), mode="r"))
         group = file.read_row_group(file.num_row_groups - 1, columns=list(_COLUMNS))
-    finally:
-        fs.close(fd)
     row = group.slice(max(group.num_rows - 1, 0))
-    values = (_plain(row.column(name)).to_pylist()[0] for name in _COLUMNS)
-    return _Message(*values)
+    return tuple(_plain(row.column(name)).to_pylist()[0] for name in _COLUMNS)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-
-
-def _message_of(record: MessageRecord) -> _Message:
-    return _Message(
-        record.physical_offset,
-        record.size_bytes,
-        record.topic,
-        record.queue_id,
-        record.queue_offset,
-        record.body_crc,
-        _micros(record.born_timestamp_ms),
-        _micros(record.store_timestamp_ms),
-    )
-
-
-def _micros(time_ms: int) -> int:
-    """Return microseconds, clamped as in the files."""
-    return max(-_TIME_MS_MAX, min(time_ms, _TIME_MS_MAX)) * 1000
 
 
 class _FileView(io.RawIOBase):

@@ -20,13 +20,14 @@ Invariants: a message of the log below `begin` is in one file, any other message
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from wakelog.dispatchers.cursor_file import CursorFile
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.spark.side_files.agreement import agreed_end
 from wakelog.spark.side_files.folder import SideFolder, Span
-from wakelog.spark.side_files.gather import ROWS_MAX, Gathered, Gatherer
+from wakelog.spark.side_files.gather import ROWS_MAX, Gatherer
 from wakelog.spark.stores import own_name
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -62,9 +63,8 @@ class ParquetDispatcher:
         self._waiting_rows = 0
         self._waits_since_ms: int | None = None
         self._is_first = True
-        self._counts: dict[str, int] = dict.fromkeys(
-            ("rows", "bytes", "removed_files", "damaged_stretches", "unnamed_rows", "missed_bytes"),
-            0,
+        self._counts = Counter(
+            rows=0, bytes=0, removed_files=0, damaged_stretches=0, unnamed_rows=0, missed_bytes=0
         )
 
     def dispatch(self, batch: DispatchBatch) -> None:
@@ -156,14 +156,8 @@ class ParquetDispatcher:
         assert self._gatherer is not None, "not recovered"
         found = self._gatherer.gather(self._begin, self._end)
         self._counts["bytes"] += self._folder.add(Span(self._begin, found.end), found.tables)
-        self._count(found)
+        self._counts.update(found.counts)
         self._begin = found.end
         self._waiting_rows = 0
         self._waits_since_ms = self._clock_ms() if self._begin < self._end else None
         self._counts["removed_files"] += self._folder.remove_before(self._log.min_offset)
-
-    def _count(self, found: Gathered) -> None:
-        self._counts["rows"] += found.rows_count
-        self._counts["damaged_stretches"] += found.damage_count
-        self._counts["unnamed_rows"] += found.unnamed_count
-        self._counts["missed_bytes"] += found.missing_bytes

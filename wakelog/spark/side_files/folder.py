@@ -107,7 +107,8 @@ class SideFolder:
         All files are durable on return. A failure may leave some of them; the next call removes
         these.
         """
-        self._undo()
+        self._unlink(self._attempt)  # of a call that failed
+        self._attempt = []
         total_bytes = 0
         for topic, table in tables.items():
             directory = self._directory(topic)
@@ -127,10 +128,6 @@ class SideFolder:
             self._spans[span] = list(tables)
         self._attempt = []
         return total_bytes
-
-    def _undo(self) -> None:
-        self._unlink(self._attempt)
-        self._attempt = []
 
     def _remove(self, spans: list[Span]) -> int:
         paths = [path for span in spans for path in self._paths(span)]

@@ -9,6 +9,7 @@ The range that was read ends between two records.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -41,16 +42,13 @@ class LogShort(Exception):
 class Gathered(NamedTuple):
     """The messages of a range of the log that ends at `end`.
 
-    damage_count: damaged parts. unnamed_count: messages of topics whose name is no legal path;
-        they have no consume queue either. missing_bytes: bytes that retention removed before.
+    counts: `rows`; `damaged_stretches`; `unnamed_rows`, of topics whose name is no legal path and
+        which have no consume queue either; `missed_bytes`, which retention removed before.
     """
 
     end: int
     tables: dict[str, pa.Table]
-    rows_count: int
-    damage_count: int
-    unnamed_count: int
-    missing_bytes: int
+    counts: Counter[str]
 
 
 class Gatherer:
@@ -62,15 +60,14 @@ class Gatherer:
         self._broker = broker
         self._bytes_max = bytes_max
         self._walk: RecordWalk | None = None
-        self._damage_count = 0
-        self._missing_bytes = 0
+        self._counts: Counter[str] = Counter()
 
     def gather(self, begin: int, end: int) -> Gathered:
         """Read the log from `begin`, a record's or the log's begin, up to `end` or a limit.
 
         Raises: StoreFailed, LogShort.
         """
-        self._damage_count = self._missing_bytes = 0
+        self._counts = Counter()
         found: list[pa.RecordBatch] = []
         rows_count = total_bytes = 0
         for batch in self._batches(begin, end):
@@ -83,14 +80,8 @@ class Gatherer:
         tables = dict(by_topic(found))
         unnamed = [topic for topic in tables if not _is_name(topic)]
         unnamed_count = sum(len(tables.pop(topic)) for topic in unnamed)
-        return Gathered(
-            end,
-            tables,
-            rows_count - unnamed_count,
-            self._damage_count,
-            unnamed_count,
-            self._missing_bytes,
-        )
+        self._counts.update(rows=rows_count - unnamed_count, unnamed_rows=unnamed_count)
+        return Gathered(end, tables, self._counts)
 
     def _batches(self, begin: int, end: int) -> Iterator[pa.RecordBatch]:
         if self._walk is None:
@@ -102,9 +93,9 @@ class Gatherer:
             for step in self._walk.steps(segment, position, min(end, segment.end)):
                 if not isinstance(step, Damage):
                     yield from rows.batches()
-                    self._damage_count += len(rows.taken_damage())
+                    self._counts["damaged_stretches"] += len(rows.taken_damage())
                 elif step.reason != FILE_ENDS:
-                    self._damage_count += 1
+                    self._counts["damaged_stretches"] += 1
                 elif self._above_removed(step.begin) == step.begin:
                     raise LogShort(f"the log has no bytes at {step.begin}, below its known end")
             position = self._above_removed(segment.end)
@@ -113,7 +104,7 @@ class Gatherer:
         """Return the position, or the log's begin if that is later; count the bytes between."""
         self._log.refresh()
         begin = max(position, self._log.min_offset)
-        self._missing_bytes += begin - position
+        self._counts["missed_bytes"] += begin - position
         return begin
 
 
