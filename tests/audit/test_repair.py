@@ -19,8 +19,9 @@ from wakelog.cli.log_settings import store_config
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
 
+pytestmark = pytest.mark.golden
 
-@pytest.mark.golden
+
 def test_a_repair_that_recovery_refuses_moves_nothing(tmp_path: Path) -> None:
     store, _ = open_golden("ipv6", tmp_path)
     _, middle, _ = sorted((store / "commitlog").iterdir())
@@ -31,7 +32,6 @@ def test_a_repair_that_recovery_refuses_moves_nothing(tmp_path: Path) -> None:
     assert (store / "consumequeue").is_dir() and (store / "index").is_dir()
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize("kind", ["file", "link"])
 def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path, kind: str) -> None:
     store, _ = open_golden("basic", tmp_path)
@@ -47,7 +47,6 @@ def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path, kind: str) -> N
     assert (store / "consumequeue").is_dir()
 
 
-@pytest.mark.golden
 @pytest.mark.slow
 def test_a_large_log_goes_the_compiled_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0)
@@ -67,7 +66,6 @@ def reasons_of(config: StoreConfig, tmp_path: Path) -> set[str]:
     return {finding.reason for finding in report.findings.kept}
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_a_sound_store_is_compared_and_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
@@ -93,7 +91,6 @@ def test_a_sound_store_is_compared_and_not_copied(
     assert len(queues) == is_damaged and all(path.endswith(place) for path in queues)
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize("is_guarded", [False, True])
 def test_units_are_verified_and_rebuilt_with_the_bits_of_the_kept_filters(
     tmp_path: Path, is_guarded: bool
@@ -109,7 +106,6 @@ def test_units_are_verified_and_rebuilt_with_the_bits_of_the_kept_filters(
     assert reasons_of(config, tmp_path) == set()
 
 
-@pytest.mark.golden
 def test_a_bit_that_is_missing_is_damage_and_repaired(tmp_path: Path) -> None:
     store, _ = open_golden("filter_ext", tmp_path)
     config = store_config(str(store), None, [])
@@ -130,7 +126,6 @@ def test_a_bit_that_is_missing_is_damage_and_repaired(tmp_path: Path) -> None:
     assert reasons_of(config, tmp_path) == set()
 
 
-@pytest.mark.golden
 @pytest.mark.parametrize("damage", ["no file", "a text that is none", "no filters"])
 def test_without_kept_filters_units_have_no_bitmaps(tmp_path: Path, damage: str) -> None:
     store, _ = open_golden("filter_ext", tmp_path)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.audit.same_bytes import PIECE_BYTES, same_bytes
+from wakelog.audit.same_bytes import same_bytes
+from wakelog.audit.scratch_files import SPAN_PIECE_BYTES as PIECE_BYTES
 
 LENGTH = 2 * PIECE_BYTES + 100
 DATA = bytes(i % 251 for i in range(LENGTH))

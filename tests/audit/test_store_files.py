@@ -60,12 +60,6 @@ def segment(store: Path, number: int, folder: str = "commitlog") -> Path:
     return path
 
 
-def test_a_sound_store(store: Path) -> None:
-    for number in (3, 4):
-        segment(store, number)
-    assert check(store) == ([], False)
-
-
 @pytest.mark.parametrize("when", ["listed", "checked"])
 def test_what_a_broker_that_runs_removes_meanwhile_is_no_damage(store: Path, when: str) -> None:
     segment(store, 0)
@@ -76,13 +70,6 @@ def test_what_a_broker_that_runs_removes_meanwhile_is_no_damage(store: Path, whe
     assert check(store, Retained(when)) == ([], False)
     assert not list(index.iterdir())
     assert [path.name for path in (store / "commitlog").iterdir()] == [f"{SEGMENT_BYTES:020d}"]
-
-
-def test_a_gap(store: Path) -> None:
-    segment(store, 0)
-    last = segment(store, 3)
-    found, _ = check(store)
-    assert found == [(f"commitlog/{last.name}", "files from 4096 to 12288 are missing before it")]
 
 
 def test_two_log_folders_share_one_sequence(store: Path) -> None:
@@ -103,34 +90,6 @@ def test_folders_that_get_no_new_files_have_a_part_of_the_sequence(store: Path) 
     assert check(store, store_paths_read_only=f"{store}/frozen") == ([], False)
     (store / "frozen" / f"{2 * SEGMENT_BYTES:020d}").write_bytes(b"")
     assert len(check(store, store_paths_read_only=f"{store}/frozen")[0]) == 1
-
-
-def test_a_short_file_before_others_is_not_mended(store: Path) -> None:
-    path = segment(store, 0)
-    path.write_bytes(bytes(10))
-    segment(store, 1)
-    assert check(store)[0] == [(f"commitlog/{path.name}", "10 bytes, configured are 4096")]
-
-
-def test_a_file_that_begins_within_another_misses_none(store: Path) -> None:
-    segment(store, 0)
-    segment(store, 1).rename(store / "commitlog" / f"{7:020d}")
-    assert check(store)[0] == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
-
-
-def test_a_name_that_is_no_multiple_of_the_length(store: Path) -> None:
-    path = segment(store, 0)
-    path.rename(path.with_name(f"{7:020d}"))
-    found, _ = check(store)
-    assert found == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
-
-
-def test_files_of_extension_units_are_checked(store: Path) -> None:
-    (store / "consumequeue_ext" / "GoldTopicA" / "0").mkdir(parents=True)
-    path = store / "consumequeue_ext" / "GoldTopicA" / "0" / f"{7:020d}"
-    path.write_bytes(b"short")
-    found, _ = check(store)
-    assert len(found) == 2, found
 
 
 def test_folders_and_files_in_each_others_place(store: Path) -> None:
@@ -168,6 +127,12 @@ def test_links_in_a_circle_lead_nowhere(store: Path) -> None:
     assert check(store)[1]
 
 
+def log_file(number: int) -> str:
+    return f"commitlog/{number * SEGMENT_BYTES:020d}"
+
+
+SEGMENT = bytes(SEGMENT_BYTES)
+UNITS_BYTES = small_config().consume_queue_extension_file_bytes
 INDEX_BYTES = index_shape(small_config()).file_bytes
 INDEX_NAME = "20200101000000000"
 
@@ -176,13 +141,33 @@ INDEX_NAME = "20200101000000000"
     ("files", "expected"),
     [
         ({"commitlog/x": b""}, [("commitlog/x", "unknown name")]),
+        ({log_file(3): SEGMENT, log_file(4): SEGMENT}, []),
         (
-            {f"commitlog/{0:020d}": bytes(10)},
-            [(f"commitlog/{0:020d}", "10 of 4096 bytes; a start of the broker mends it")],
+            {log_file(0): SEGMENT, log_file(3): SEGMENT},
+            [(log_file(3), "files from 4096 to 12288 are missing before it")],
         ),
         (
-            {f"commitlog/{0:020d}": bytes(5000)},
-            [(f"commitlog/{0:020d}", "5000 bytes, configured are 4096")],
+            {log_file(0): bytes(10)},
+            [(log_file(0), "10 of 4096 bytes; a start of the broker mends it")],
+        ),
+        (
+            {log_file(0): bytes(10), log_file(1): SEGMENT},
+            [(log_file(0), "10 bytes, configured are 4096")],
+        ),
+        ({log_file(0): bytes(5000)}, [(log_file(0), "5000 bytes, configured are 4096")]),
+        (
+            {log_file(0): SEGMENT, f"commitlog/{7:020d}": SEGMENT},
+            [(f"commitlog/{7:020d}", "its name is no multiple of 4096")],
+        ),
+        (
+            {f"consumequeue_ext/T/0/{7:020d}": b"short"},
+            [
+                (f"consumequeue_ext/T/0/{7:020d}", f"its name is no multiple of {UNITS_BYTES}"),
+                (
+                    f"consumequeue_ext/T/0/{7:020d}",
+                    f"5 of {UNITS_BYTES} bytes; a start of the broker mends it",
+                ),
+            ],
         ),
         ({"index/x": b""}, [("index/x", "unknown name")]),
         ({f"index/{INDEX_NAME}": bytes(INDEX_BYTES)}, []),
@@ -211,7 +196,7 @@ def test_names_lengths_and_texts(
     store: Path, files: dict[str, bytes], expected: list[tuple[str, str]]
 ) -> None:
     for name, data in files.items():
-        (store / name).parent.mkdir(exist_ok=True)
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
         (store / name).write_bytes(data)
     assert check(store) == (expected, False)
 

@@ -19,7 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from posixpath import join
 from typing import Final
 
@@ -28,8 +28,11 @@ from wakelog.storage.index.index_service import index_names
 from wakelog.storage.paths import StorePaths
 
 PIECE_BYTES: Final = 1 << 20
-"""The unit of comparing and copying."""
+"""The unit of comparing writes, and of copying."""
+# Whole consume queue entries, and two of them in a core's second-level cache.
+SPAN_PIECE_BYTES: Final = 20 << 13
 
+UsePiece = Callable[[bytearray], None]
 
 # Access to the disk without twins.
 _FILES: Final = FileSystem()
@@ -111,7 +114,7 @@ class ScratchFileSystem(UnfinishedFileSystem):
     __slots__ = ("_by_fd", "_by_path", "_room", "_twin_of")
 
     def __init__(self, twin_of: Callable[[str], str | None] = lambda _: None) -> None:
-        """`twin_of` returns the twin of a path; called once for each path reading for writing."""
+        """`twin_of` returns the twin of a path; called once for each path opened for writing."""
         super().__init__()
         self._twin_of = twin_of
         self._by_path: dict[str, _Twin | None] = {}
@@ -206,21 +209,10 @@ class ScratchFileSystem(UnfinishedFileSystem):
         if twin is None or twin.path != twin_path:
             return False
         with reading(_FILES, path) as own, reading(_FILES, twin_path) as other:
-            fds = own, other
-            return min(map(self.size, fds)) >= length and all(
-                self._is_same(fds, begin, end) for begin, end in twin.same.gaps(length)
+            files = {path: own, twin_path: other}
+            return min(map(self.size, files.values())) >= length and all(
+                is_same_span(_FILES, files, begin, end) for begin, end in twin.same.gaps(length)
             )
-
-    def _is_same(self, fds: Sequence[int], begin: int, end: int) -> bool:
-        for at in range(begin, end, PIECE_BYTES):
-            places = [_FILES.next_data(fd, at) for fd in fds]
-            if all(place is None or place >= end for place in places):
-                return True
-            length = min(PIECE_BYTES, end - at)
-            one, other = (_FILES.pread(fd, length, at) for fd in fds)
-            if one != other:
-                return False
-        return True
 
     def _has(self, twin: _Twin, data: memoryview, position: int) -> bool:
         room = memoryview(self._room)[: len(data)]
@@ -257,6 +249,41 @@ class ScratchFileSystem(UnfinishedFileSystem):
                             _FILES.pwrite(target, piece, at)
             finally:
                 _FILES.close(target)
+
+
+def is_same_span(
+    fs: FileSystem,
+    files: Mapping[str, int],
+    begin: int,
+    end: int,
+    use_piece: UsePiece | None = None,
+) -> bool:
+    """Return whether [begin, end) of all files is equal; a file that ends before differs.
+
+    files: their descriptors by path; a single one is only passed on. use_piece: gets each piece of
+    equal bytes, but no trailing zeros. Two pieces are in memory, and used again. Raises: OSError.
+    """
+    room = [bytearray(SPAN_PIECE_BYTES) for _ in files]
+    for position in range(begin, end, SPAN_PIECE_BYTES):
+        if not any(_has_data(fs, path, fd, position, end) for path, fd in files.items()):
+            return True  # most of a queue's last file was never written
+        if end - position < SPAN_PIECE_BYTES:
+            room = [bytearray(end - position) for _ in files]
+        for (path, fd), piece in zip(files.items(), room, strict=True):
+            with naming(path):
+                if fs.pread_into(fd, piece, position) < len(piece):
+                    return False
+        if room[0] != room[-1]:
+            return False
+        if use_piece is not None:
+            use_piece(room[0])
+    return True
+
+
+def _has_data(fs: FileSystem, path: str, fd: int, begin: int, end: int) -> bool:
+    with naming(path):
+        place = fs.next_data(fd, begin)
+    return place is not None and place < end
 
 
 def store_twins(fs: FileSystem, made: StorePaths, store: StorePaths) -> Callable[[str], str | None]:

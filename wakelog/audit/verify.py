@@ -146,7 +146,7 @@ def verify_store(
             comparison.keys_count,
         )
     except DamagedStore as error:
-        # The files cannot be reading without guessing: the reading ends here, not the list.
+        # The files cannot be opened without guessing: the reading ends here, not the list.
         place = relpath(error.path, config.paths.root)
         if not any(finding.place == place for finding in findings.kept):
             findings.add(Finding(Severity.DAMAGE, "file", place, error.reason))

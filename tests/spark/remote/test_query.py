@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.client.clusters import FakeCluster, messages
@@ -12,7 +10,7 @@ from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
 from wakelog.network.signing import Credentials
 from wakelog.spark.bounds import Bounds
-from wakelog.spark.remote.query import PulledRange, cut, plan_with, remote_options
+from wakelog.spark.remote.query import PulledRange, cut, plan_query, remote_options
 
 QUEUES = [QueueAt("a", "T", queue_id, "a:1") for queue_id in range(3)]
 CLUSTER = FakeCluster(
@@ -21,7 +19,7 @@ CLUSTER = FakeCluster(
 
 
 def spans(**given: str) -> list[tuple[str, int, int, int]]:
-    tasks = asyncio.run(plan_with(CLUSTER.calls(), options(**given)))
+    tasks = plan_query(options(**given), CLUSTER.connect)
     for task in tasks:
         bounds = Bounds(queue_begin=task.range.begin, queue_end=task.range.end)
         assert task.selection.queues == {task.range.queue.key: bounds}

@@ -12,13 +12,7 @@ from tests.fakes.records import STORE_MS, record
 from tests.spark.remote.conftest import options
 from wakelog.client.route import QueueAt
 from wakelog.spark.errors import DataLost, OptionError, SourceError
-from wakelog.spark.remote.queues import (
-    RemoteQueue,
-    find_queues,
-    first_at,
-    range_of,
-    select_queues,
-)
+from wakelog.spark.remote.queues import RemoteQueue, find_queues, find_spans, first_at, range_of
 from wakelog.spark.store_view import QueueRange
 
 
@@ -101,11 +95,12 @@ def three_queues() -> FakeCluster:
     return found
 
 
-def bounds(given: dict[str, str], *, stream: bool = False) -> dict[Queue, tuple[int, int]]:
+def bounds(
+    given: dict[str, str], cluster: FakeCluster | None = None
+) -> dict[Queue, tuple[int, int]]:
     async def run() -> dict[Queue, tuple[int, int]]:
-        calls, read = three_queues().calls(), options(**{"topic": "T", **given})
-        found = await select_queues(calls, read, await find_queues(calls, read), stream=stream)
-        return {key: (x.queue_begin, x.queue_end) for key, x in found.queues.items()}
+        calls, read = (cluster or three_queues()).calls(), options(**{"topic": "T", **given})
+        return await find_spans(calls, read, await find_queues(calls, read))
 
     return asyncio.run(run())
 
@@ -134,10 +129,6 @@ def test_bounds_of_queues(
 ) -> None:
     strategy = {"startingOffsetsByTimestampStrategy": "latest"}
     assert bounds(given | strategy) == {A0: first, A1: second, B0: (0, 0)}
-
-
-def test_a_stream_begins_at_the_ends_of_the_queues() -> None:
-    assert bounds({}, stream=True) == {A0: (10, 10), A1: (20, 20), B0: (0, 0)}
 
 
 WRONG: list[tuple[dict[str, str], type[SourceError], str]] = [
@@ -175,10 +166,5 @@ def test_the_error_of_positions_that_cannot_be_read(
 def test_a_group_without_committed_offsets_is_an_error() -> None:
     found = FakeCluster({A0: messages(5, first=5)})
     found.first[A0] = 5
-
-    async def run() -> None:
-        read = options(topic="T", startingOffsetsFromGroup="unknown")
-        await select_queues(found.calls(), read, await find_queues(found.calls(), read))
-
     with pytest.raises(OptionError, match="'unknown' has committed no offset of these topics"):
-        asyncio.run(run())
+        bounds({"startingOffsetsFromGroup": "unknown"}, found)

@@ -10,15 +10,19 @@ the brokers say at that moment, and its tasks keep it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from wakelog.client.broker_calls import BrokerCalls, open_calls
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.remote.queues import Queues, find_queues, select_queues
+from wakelog.spark.remote.queues import Queues, find_queues, find_spans
+
+Answer = TypeVar("Answer")
+Connect: TypeAlias = Callable[[ClientOptions], AbstractAsyncContextManager[BrokerCalls]]
 
 
 class PulledRange(NamedTuple):
@@ -36,31 +40,30 @@ class PulledTask(NamedTuple):
     selection: Selection
 
 
-def plan_query(options: ReadOptions) -> list[PulledTask]:
-    """Plan a batch read. Raises: SourceError, ClientError."""
+def plan_query(options: ReadOptions, connect: Connect = open_calls) -> list[PulledTask]:
+    """Plan a batch read by what brokers say now. Raises: SourceError, ClientError."""
 
-    async def plan() -> list[PulledTask]:
-        async with open_calls(remote_options(options)) as calls:
-            return await plan_with(calls, options)
+    async def plan(calls: BrokerCalls) -> list[PulledTask]:
+        queues = await find_queues(calls, options)
+        return make_tasks(options, queues, await find_spans(calls, options, queues))
 
-    return asyncio.run(plan())
+    return ask(options, plan, connect)
 
 
-async def plan_with(calls: BrokerCalls, options: ReadOptions) -> list[PulledTask]:
-    """Plan by what brokers say now. Raises: SourceError, ClientError."""
-    queues = await find_queues(calls, options)
-    selection = await select_queues(calls, options, queues)
-    spans = {
-        key: (bounds.queue_begin, bounds.queue_end) for key, bounds in selection.queues.items()
-    }
-    return make_tasks(options, queues, selection, spans)
+def ask(
+    options: ReadOptions, question: Callable[[BrokerCalls], Awaitable[Answer]], connect: Connect
+) -> Answer:
+    """Connect to the brokers of a query for one question, and return its answer."""
+
+    async def asked() -> Answer:
+        async with connect(remote_options(options)) as calls:
+            return await question(calls)
+
+    return asyncio.run(asked())
 
 
 def make_tasks(
-    options: ReadOptions,
-    queues: Queues,
-    selection: Selection,
-    spans: Mapping[QueueKey, tuple[int, int]],
+    options: ReadOptions, queues: Queues, spans: Mapping[QueueKey, tuple[int, int]]
 ) -> list[PulledTask]:
     """Cut the offsets to read into tasks. spans: [begin, end) of each queue."""
     pieces = cut(
@@ -68,16 +71,13 @@ def make_tasks(
         records_max=options.partition_records_max,
         partitions_min=options.partitions_min,
     )
-    # A task needs the bounds of its own queue only; a cluster may have many queues.
-    return [
-        PulledTask(
-            part,
-            selection._replace(
-                queues={part.queue.key: Bounds(queue_begin=part.begin, queue_end=part.end)}
-            ),
-        )
-        for part in pieces
-    ]
+    selection = Selection(options.topics, tags=options.tags, sql=options.sql)
+    tasks = []
+    for part in pieces:
+        # A task needs the bounds of its own queue only; a cluster may have many queues.
+        own = {part.queue.key: Bounds(queue_begin=part.begin, queue_end=part.end)}
+        tasks.append(PulledTask(part, selection._replace(queues=own)))
+    return tasks
 
 
 def cut(

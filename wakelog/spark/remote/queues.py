@@ -16,7 +16,7 @@ from typing import NamedTuple
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.route import QueueAt
 from wakelog.protocol.record import decode_record
-from wakelog.spark.bounds import Bounds, QueueKey, Selection
+from wakelog.spark.bounds import QueueKey
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import DataLost, OptionError
 from wakelog.spark.options import ReadOptions
@@ -71,22 +71,17 @@ async def range_of(calls: BrokerCalls, queue: QueueAt) -> QueueRange:
     return QueueRange(min(begin, end), end)
 
 
-async def select_queues(
-    calls: BrokerCalls, options: ReadOptions, queues: Queues, *, stream: bool = False
-) -> Selection:
-    """Return what a query reads, with bounds for every queue.
+async def find_spans(
+    calls: BrokerCalls, options: ReadOptions, queues: Queues
+) -> dict[QueueKey, tuple[int, int]]:
+    """Return [begin, end) of what a batch query reads of each queue.
 
     Raises: OptionError, DataLost, ClientError.
     """
     begins, ends = await asyncio.gather(
-        find_begins(calls, options, queues, default=LATEST if stream else EARLIEST),
-        _find_ends(calls, options, queues),
+        find_begins(calls, options, queues, default=EARLIEST), _find_ends(calls, options, queues)
     )
-    bounds = {
-        key: Bounds(queue_begin=begin, queue_end=max(begin, ends[key]))
-        for key, begin in begins.items()
-    }
-    return Selection(options.topics, queues=bounds, tags=options.tags, sql=options.sql)
+    return {key: (begin, max(begin, ends[key])) for key, begin in begins.items()}
 
 
 async def find_begins(

@@ -16,20 +16,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from wakelog.client.broker_calls import BrokerCalls, open_calls
-from wakelog.client.options import ClientOptions
-from wakelog.spark.bounds import QueueKey, Selection
+from wakelog.spark.bounds import QueueKey
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.positions import LATEST
-from wakelog.spark.remote.query import make_tasks, remote_options
+from wakelog.spark.remote.query import Answer, Connect, ask, make_tasks
 from wakelog.spark.remote.queues import QueueOffsets, Queues, find_begins, find_queues
 from wakelog.spark.starts import check_there
 from wakelog.spark.trigger import Offset, TriggeredStream
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION: Final = 1
-Answer = TypeVar("Answer")
 
 
 class RemoteStreamReader(TriggeredStream):
@@ -50,7 +47,7 @@ class RemoteStreamReader(TriggeredStream):
         schema: StructType,
         *,
         now_s: Callable[[], float] = time.monotonic,
-        connect: Callable[[ClientOptions], AbstractAsyncContextManager[BrokerCalls]] = open_calls,
+        connect: Connect = open_calls,
     ) -> None:
         """Send no request yet."""
         super().__init__(options, schema, now_s=now_s)
@@ -106,8 +103,7 @@ class RemoteStreamReader(TriggeredStream):
         planned = {key: queues[key] for key in ends if key in queues}
         begins, _ = self._spans(places_of(start), planned)
         spans = {key: (begin, ends[key]) for key, begin in begins.items()}
-        selection = Selection(options.topics, tags=options.tags, sql=options.sql)
-        return [InputPartition(x) for x in make_tasks(options, queues, selection, spans)]
+        return [InputPartition(x) for x in make_tasks(options, queues, spans)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. Raises: DataLost."""
@@ -137,11 +133,7 @@ class RemoteStreamReader(TriggeredStream):
         return self._ask(lambda calls: find_queues(calls, self._options))
 
     def _ask(self, question: Callable[[BrokerCalls], Awaitable[Answer]]) -> Answer:
-        async def ask() -> Answer:
-            async with self._connect(remote_options(self._options)) as calls:
-                return await question(calls)
-
-        return asyncio.run(ask())
+        return ask(self._options, question, self._connect)
 
 
 def limited(begins: Mapping[QueueKey, int], ends: QueueOffsets, rows_max: int) -> QueueOffsets:
