@@ -7,6 +7,7 @@ memory.
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 # More than a person reads; a store with more needs a rebuild, not a list.
@@ -46,14 +47,13 @@ class Compared(NamedTuple):
     findings: list[Finding]
 
 
+@dataclass
 class Findings:
     """A bounded list of findings that counts all of them."""
 
-    def __init__(self) -> None:
-        """Begin empty."""
-        self.kept: list[Finding] = []
-        self.damages_count = 0
-        self.notes_count = 0
+    kept: list[Finding] = field(default_factory=list)
+    damages_count: int = 0
+    notes_count: int = 0
 
     def add(self, finding: Finding) -> None:
         """Count a finding, and keep it if there is room."""

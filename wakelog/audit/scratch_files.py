@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from posixpath import join
 from typing import Final
 
@@ -97,15 +98,13 @@ class Spans:
             yield at, length
 
 
+@dataclass(slots=True)
 class _Twin:
     """The file that a scratch file is compared with, and the spans that refer to it."""
 
-    __slots__ = ("own_path", "path", "same")
-
-    def __init__(self, own_path: str, path: str) -> None:
-        self.own_path = own_path
-        self.path = path
-        self.same = Spans()
+    own_path: str
+    path: str
+    same: Spans = field(default_factory=Spans)
 
 
 class ScratchFileSystem(UnfinishedFileSystem):

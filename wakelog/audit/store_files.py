@@ -19,6 +19,7 @@ does not notice a gap.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from posixpath import basename, join, relpath
 from typing import Final
@@ -38,25 +39,23 @@ from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_
 CONFIGURATION_BYTES_MAX: Final = 256 << 20
 
 
+@dataclass
 class StoreFiles:
-    """Checks every folder of one store."""
+    """Checks every folder of one store, and adds to `findings`."""
 
-    def __init__(self, fs: FileSystem, config: StoreConfig, findings: Findings) -> None:
-        """Add to `findings`."""
-        self._fs = fs
-        self._config = config
-        self._paths = config.paths
-        self._findings = findings
-        self.leads_outside = False
+    fs: FileSystem
+    config: StoreConfig
+    findings: Findings
+    leads_outside: bool = False
 
     def check(self) -> None:
         """Check all files; after that, `leads_outside` states that reading them is not safe."""
-        paths = self._paths
-        logs = *paths.commit_log_directories, *self._config.read_only_directories
-        self._check_sequence(logs, self._config.commit_log_file_bytes)
+        paths = self.config.paths
+        logs = *paths.commit_log_directories, *self.config.read_only_directories
+        self._check_sequence(logs, self.config.commit_log_file_bytes)
         for root, file_bytes in (
-            (paths.consume_queue_root, self._config.consume_queue_bytes),
-            (paths.consume_queue_extension_root, self._config.consume_queue_extension_file_bytes),
+            (paths.consume_queue_root, self.config.consume_queue_bytes),
+            (paths.consume_queue_extension_root, self.config.consume_queue_extension_file_bytes),
         ):
             for topic in self._folders(root):
                 for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
@@ -96,38 +95,38 @@ class StoreFiles:
         return starts
 
     def _check_index(self) -> None:
-        file_bytes = index_shape(self._config).file_bytes
-        for path in self._files(self._paths.index_directory, is_index_name):
+        file_bytes = index_shape(self.config).file_bytes
+        for path in self._files(self.config.paths.index_directory, is_index_name):
             size = self._size(path)
             if size not in (None, file_bytes):
                 self._damage(path, f"{size} bytes, configured are {file_bytes}")
 
     def _check_checkpoint(self) -> None:
-        path = self._paths.checkpoint
+        path = self.config.paths.checkpoint
         if self._is_file(path):
-            size = size_of(self._fs, path)
+            size = size_of(self.fs, path)
             if size != CHECKPOINT_BYTES:
                 self._note(path, f"{size} of {CHECKPOINT_BYTES} bytes; recovery begins early")
 
     def _check_configuration(self) -> None:
-        directory = self._paths.config_directory
+        directory = self.config.paths.config_directory
         for name in self._names(directory):
             path = join(directory, name)
-            if name.removesuffix(".bak") == GUARDED and self._fs.read_link(path) is not None:
+            if name.removesuffix(".bak") == GUARDED and self.fs.read_link(path) is not None:
                 continue  # of a wakelog broker that runs or was killed; it is never followed
             if self._is_file(path) and name.endswith(".json") and not self._is_json(path):
-                if self._fs.is_file(path + ".bak") and self._is_json(path + ".bak"):
+                if self.fs.is_file(path + ".bak") and self._is_json(path + ".bak"):
                     self._note(path, "no JSON; its .bak holds")
                 else:
                     self._damage(path, "no JSON, and no .bak that is")
 
     def _is_json(self, path: str) -> bool:
-        with reading(self._fs, path) as fd:
-            size = self._fs.size(fd)
+        with reading(self.fs, path) as fd:
+            size = self.fs.size(fd)
             if size > CONFIGURATION_BYTES_MAX:
                 return False
             try:
-                loads(self._fs.pread(fd, size, 0))
+                loads(self.fs.pread(fd, size, 0))
             except ValueError:
                 return False
         return True
@@ -138,7 +137,7 @@ class StoreFiles:
             path = join(root, name)
             if not self._is_plain(path):
                 continue
-            if self._fs.is_file(path):
+            if self.fs.is_file(path):
                 self._note(path, "a file where a folder belongs")
             elif not fits(name):
                 self._note(path, "unknown name")
@@ -160,7 +159,7 @@ class StoreFiles:
         if not self._is_plain(directory):
             return []
         try:
-            return self._fs.list_directory(directory)
+            return self.fs.list_directory(directory)
         except FileNotFoundError:
             return []
         except NotADirectoryError:
@@ -169,10 +168,10 @@ class StoreFiles:
 
     def _is_plain(self, path: str) -> bool:
         """Return whether a path may be read: no link leads out. Add a finding for any link."""
-        target = self._fs.read_link(path)
+        target = self.fs.read_link(path)
         if target is None:
             return True
-        if not leads_out(self._fs, self._paths.root, path):
+        if not leads_out(self.fs, self.config.paths.root, path):
             self._add(Severity.NOTE, "link", path, f"a link to {target}")
             return True
         self.leads_outside = True
@@ -183,15 +182,15 @@ class StoreFiles:
         """Return whether a path may be read as a file; add a finding for what else is there."""
         if not self._is_plain(path):
             return False
-        is_file = self._fs.is_file(path)
-        if not is_file and self._fs.exists(path):
+        is_file = self.fs.is_file(path)
+        if not is_file and self.fs.exists(path):
             self._damage(path, "no regular file")
         return is_file
 
     def _size(self, path: str) -> int | None:
         """Return a file's length, None if a running broker removed it since the listing."""
         try:
-            return size_of(self._fs, path)
+            return size_of(self.fs, path)
         except FileNotFoundError:
             return None
 
@@ -202,7 +201,7 @@ class StoreFiles:
         self._add(Severity.DAMAGE, "file", path, reason)
 
     def _add(self, severity: Severity, kind: str, path: str, reason: str) -> None:
-        self._findings.add(Finding(severity, kind, relpath(path, self._paths.root), reason))
+        self.findings.add(Finding(severity, kind, relpath(path, self.config.paths.root), reason))
 
 
 def check_files(fs: FileSystem, config: StoreConfig) -> tuple[Findings, bool]:

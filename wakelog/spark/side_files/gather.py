@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -108,18 +109,18 @@ class Gatherer:
         return begin
 
 
+@dataclass
 class _OpenLog:
     """One segment of the log, as `RecordWalk` reads one."""
 
-    def __init__(self, log: CommitLogReader, end: int) -> None:
-        self._log = log
-        self.end = end
+    log: CommitLogReader
+    end: int
 
     def read_into(self, buffer: memoryview, physical_offset: int) -> int:
-        return self._log.read_span_into(buffer, physical_offset)
+        return self.log.read_span_into(buffer, physical_offset)
 
     def read(self, physical_offset: int, length_max: int) -> bytes:
-        return self._log.read_span(physical_offset, length_max)
+        return self.log.read_span(physical_offset, length_max)
 
 
 def by_topic(batches: list[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:

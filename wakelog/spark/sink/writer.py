@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark import TaskContext
@@ -45,12 +46,11 @@ REPEATED: Final = (
 )
 
 
+@dataclass
 class Written(WriterCommitMessage):
     """The result of a task whose rows are all stored."""
 
-    def __init__(self, rows_count: int) -> None:
-        """Keep the count."""
-        self.rows_count = rows_count
+    rows_count: int
 
 
 class _Target(NamedTuple):
@@ -99,12 +99,11 @@ class BatchWriter(DataSourceArrowWriter):
         _check(messages)
 
 
+@dataclass
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a stream."""
 
-    def __init__(self, target: _Target) -> None:
-        """Keep the part that all tasks share."""
-        self._target = target
+    target: _Target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task of one batch. Raises: RowRefused, NotAcknowledged."""
@@ -112,7 +111,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(QUERY_PROPERTY)
         batch = context.getLocalProperty(BATCH_PROPERTY)
         assert query is not None and batch is not None, "Spark gives both to every stream's tasks"
-        return self._target.write(iterator, WrittenPart(query, int(batch), context.partitionId()))
+        return self.target.write(iterator, WrittenPart(query, int(batch), context.partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Check that every task succeeded. Raises: NotAcknowledged."""
