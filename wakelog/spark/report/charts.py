@@ -63,18 +63,11 @@ def traffic(figures: Figures) -> list[Chart]:
         ("Messages a second", "messages", compact),
         ("Bytes a second", "bytes", size),
     ):
-        series = [
-            _topic_series(
-                figures,
-                topic,
-                {
-                    each.begin_ms: getattr(each, field) * 1000 / figures.every_ms
-                    for each in figures.intervals
-                    if each.topic == topic
-                },
-            )
-            for topic in (*figures.shown, OTHERS)
-        ]
+        series = []
+        for topic in (*figures.shown, OTHERS):
+            found = [each for each in figures.intervals if each.topic == topic]
+            rates = {x.begin_ms: getattr(x, field) * 1000 / figures.every_ms for x in found}
+            series.append(_topic_series(figures, topic, rates))
         charts.append(_timed_chart(name, series, figures.every_ms, label))
     return charts
 
@@ -84,20 +77,14 @@ def latencies(figures: Figures) -> list[Chart]:
     charts = []
     for topic in (*figures.shown, OTHERS):
         found = [x for x in figures.intervals if x.topic == topic and x.p99_ms is not None]
-        series = [
-            Series(
-                name,
-                colours(figures).get(topic, GREY),
-                {each.begin_ms: getattr(each, field) for each in found},
-                dash,
-                is_hidden=field == "max_ms",
-            )
-            for name, field, dash in (
-                ("p50", "p50_ms", "dot"),
-                ("p99", "p99_ms", "solid"),
-                ("longest", "max_ms", "dash"),
-            )
-        ]
+        colour, series = colours(figures).get(topic, GREY), []
+        for name, field, dash in (
+            ("p50", "p50_ms", "dot"),
+            ("p99", "p99_ms", "solid"),
+            ("longest", "max_ms", "dash"),
+        ):
+            values = {each.begin_ms: getattr(each, field) for each in found}
+            series.append(Series(name, colour, values, dash, is_hidden=field == "max_ms"))
         if found:
             name = topic or OTHERS_NAME
             charts.append(_timed_chart(name, series, figures.every_ms, duration, unit="ms"))
@@ -179,24 +166,19 @@ def _chart(
     figure = go.Figure()
     texts = [place_text(place) for place in places]
     for each in series:
-        values = [each.values.get(place) for place in places]
-        shown = escape(each.name)  # plotly takes some elements of HTML in names
+        trace: dict[str, Any] = {
+            "x": texts,
+            "y": [each.values.get(place) for place in places],
+            "name": escape(each.name),  # plotly takes some elements of HTML in names
+        }
         if each.dash:
             line = {"color": each.colour, "dash": each.dash}
             visible = "legendonly" if each.is_hidden else True
             figure.add_scatter(
-                x=texts,
-                y=values,
-                name=shown,
-                line=line,
-                visible=visible,
-                mode="lines+markers",
-                marker_size=4,
+                **trace, line=line, visible=visible, mode="lines+markers", marker_size=4
             )
         else:
-            figure.add_bar(
-                x=texts, y=values, name=shown, marker={"color": each.colour, "line_width": 0}
-            )
+            figure.add_bar(**trace, marker={"color": each.colour, "line_width": 0})
     figure.update_layout(
         barmode="stack",
         height=280,
