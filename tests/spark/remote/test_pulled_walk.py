@@ -12,7 +12,6 @@ from wakelog.protocol.record import decode_record
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.record_walk import RowOptions
 from wakelog.spark.records.rows import Rows
-from wakelog.spark.remote.pulled_kernel import scan_pulled
 from wakelog.spark.remote.pulled_walk import PulledWalk
 
 V6: dict[str, Any] = {
@@ -28,7 +27,7 @@ def test_rows_are_those_of_the_records() -> None:
         record(90, queue_offset=6, **V6),
         record(400, queue_offset=7, body=zlib.compress(b"long " * 99), sys_flag=1),
     ]
-    walk = PulledWalk(scan_pulled)
+    walk = PulledWalk()
     assert walk.scan([records[0], records[1] + records[2]], "T", 0, 3)
     assert (walk.count, walk.group_count) == (3, 1)
     rows = Rows(walk, MESSAGES, Selection(), RowOptions(broker="b"))
@@ -41,7 +40,7 @@ def test_rows_are_those_of_the_records() -> None:
 
 
 def test_damaged_records_and_records_of_other_queues() -> None:
-    walk = PulledWalk(scan_pulled)
+    walk = PulledWalk()
     assert not walk.scan([record(0), b"x" * 100], "T", 0, 5)
     assert walk.count == 1
     assert walk.scan([record(0, topic="U")], "T", 0, 5)

@@ -16,7 +16,6 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.records.record_walk import RowOptions
-from wakelog.spark.remote.pulled_kernel import scan_pulled
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller
 from wakelog.spark.remote.query import PulledRange
@@ -37,7 +36,7 @@ class Reading:
         asyncio.run(self._run(cluster, PulledRange(AT, begin, end), options))
 
     async def _run(self, cluster: FakeCluster, part: PulledRange, options: ReadOptions) -> None:
-        walk = PulledWalk(scan_pulled)
+        walk = PulledWalk()
         puller = Puller(cluster.calls(), part, options, report=self._report)
         try:
             while await puller.fill(walk):
@@ -89,7 +88,7 @@ def test_the_next_pull_is_under_way_while_rows_are_made() -> None:
 
     async def run() -> int:
         puller = Puller(found.calls(), PulledRange(AT, 0, 200), SMALL, report=print)
-        await puller.fill(PulledWalk(scan_pulled))
+        await puller.fill(PulledWalk())
         pulls = [code for _, code in found.asked].count(RequestCode.PULL_MESSAGE)
         await puller.close()
         return pulls

@@ -7,14 +7,10 @@ Invariants: all scanned records are sound; a scan that stops early has met a dam
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from wakelog.spark.records.record_walk import Array, Scanned
+from wakelog.spark.records.record_walk import Scanned
 from wakelog.storage.kernels.layout import GROUP, NO_GROUP, NUMBER_FIELDS
-
-ScanPulled = Callable[[Array, Array, int, Array], tuple[int, int]]
 
 
 class PulledWalk(Scanned):
@@ -23,8 +19,10 @@ class PulledWalk(Scanned):
     Its records have one queue, or none if none is of the queue that was pulled.
     """
 
-    def __init__(self, scan_pulled: ScanPulled) -> None:
-        """scan_pulled: `pulled_kernel.scan_pulled`, or the same in plain Python."""
+    def __init__(self) -> None:
+        """Hold no record yet; imports numba."""
+        from wakelog.spark.remote.pulled_kernel import scan_pulled
+
         super().__init__(buffer_bytes=0, records_max=0)
         self._scan_pulled = scan_pulled
 

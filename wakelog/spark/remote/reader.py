@@ -44,15 +44,13 @@ def read_task(
     options: ReadOptions, schema: pa.Schema, task: PulledTask
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one task; imports numba. Raises: DataLost, ClientError."""
-    from wakelog.spark.remote.pulled_kernel import scan_pulled
-
     broker, topic, queue_id, _ = task.range.queue
     name = f"queue {queue_id} of {topic} at {broker}"
 
     def warn(queue_offset: int, reason: str) -> None:
         _LOGGER.warning("offset %d of %s has no readable message: %s", queue_offset, name, reason)
 
-    walk = PulledWalk(scan_pulled)
+    walk = PulledWalk()
     rows = Rows(walk, schema, task.selection, options.rows._replace(broker=broker))
     client_options = remote_options(options)
     with asyncio.Runner() as runner:
