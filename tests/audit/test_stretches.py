@@ -102,15 +102,6 @@ def test_instead_of_waiting_a_stretch_is_filled_here(compiled: Kernels, lanes_co
     assert worker.submitted_count < -(-log.end // STRETCH_BYTES)
 
 
-def test_what_fails_here_is_raised_where_it_is_wanted(compiled: Kernels) -> None:
-    log = log_of(100)
-    broken = Log(bytes(log.data))
-    broken.broken_at = log.offsets[50]
-    ahead = stretches(broken, compiled, SlowWorker())
-    with pytest.raises(OSError, match="Input/output"):
-        offsets(ahead, 0, log.end)
-
-
 def test_with_threads(compiled: Kernels) -> None:
     log = log_of(300)
     with ThreadPoolExecutor(3) as pool:
@@ -156,11 +147,14 @@ def test_records_longer_than_stretches(compiled: Kernels) -> None:
     assert offsets(ahead, 0, log.end) == log.offsets
 
 
-def test_a_failed_read_is_raised_where_it_is_wanted(compiled: Kernels) -> None:
+@pytest.mark.parametrize("make_worker", [LaterWorker, SlowWorker])
+def test_a_failed_read_is_raised_where_it_is_wanted(
+    compiled: Kernels, make_worker: Callable[[], LaterWorker]
+) -> None:
     log = log_of(200)
     source = Log(bytes(log.data))
     source.broken_at = 5 * STRETCH_BYTES
-    ahead = stretches(source, compiled, LaterWorker())
+    ahead = stretches(source, compiled, make_worker())
     begin = 0
     with pytest.raises(OSError, match="Input/output"):
         while begin < log.end:

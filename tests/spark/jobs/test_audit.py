@@ -18,8 +18,6 @@ from tests.spark.logs import write_segments
 from wakelog.audit.findings import Severity
 from wakelog.spark.jobs.audit import audit, verify_by
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.sum_keeper import SumWriter
-from wakelog.storage.file_system import FileSystem
 
 
 def damaged_log() -> LogBytes:
@@ -106,20 +104,6 @@ def test_a_segment_of_a_wrong_length_is_a_finding(tmp_path: Path) -> None:
     segment.write_bytes(segment.read_bytes()[:-1])
     [found, *_] = verify_by(LocalRunner(), config_of(manifest, store), None)
     assert found[:3] == (Severity.DAMAGE, "file", str(segment))
-
-
-@pytest.mark.golden
-def test_rot_that_no_crc_covers_is_found_by_the_sums(tmp_path: Path) -> None:
-    store, manifest = open_golden("basic", tmp_path)
-    config = config_of(manifest, store)
-    while SumWriter(FileSystem(), config).step(1 << 20, 1 << 30):
-        pass
-    segment = min((store / "commitlog").iterdir())
-    rot = bytearray(segment.read_bytes())
-    rot[48] ^= 1  # the store timestamp's neighbour, a field without a CRC
-    segment.write_bytes(rot)
-    [found] = [row for row in verify_by(LocalRunner(), config, None) if row.kind == "block"]
-    assert (found.severity, found.physical_offset) == (Severity.DAMAGE, 0)
 
 
 @pytest.mark.spark

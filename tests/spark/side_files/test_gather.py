@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,12 +72,7 @@ def test_parts_without_a_message_are_counted(fs: MemoryFileSystem) -> None:
     log.add(topic="a/../../b")
     log.damage(log.offsets[3] + 4, b"\0\0\0\0")
     found = gatherer(fs, log).gather(0, log.end)
-    assert found.counts == {
-        "rows": 19,
-        "damaged_stretches": 1,
-        "unnamed_rows": 1,
-        "missed_bytes": 0,
-    }
+    assert found.counts == Counter(rows=19, damaged_stretches=1, unnamed_rows=1)
 
 
 def test_a_log_that_retention_shortened_begins_later(fs: MemoryFileSystem) -> None:

@@ -37,4 +37,4 @@ class PulledWalk(Scanned):
         self.count, end = self._scan_pulled(self.bytes, name, queue_id, self.numbers)
         own = np.flatnonzero(self.numbers[: self.count, GROUP] != NO_GROUP)
         self.group_firsts = np.append(own[:1], len(own[:1])).astype(np.int32)
-        return end == len(self.buffer)
+        return bool(end == len(self.buffer))
