@@ -181,16 +181,15 @@ class Rebuild:
         missing = self._log.missing_stretches()
         tail_bytes = self._worker.submit(lambda: self._tail_bytes(end))  # owns the log now
         self._reput.flush()
-        tail_stretches = len(cursor.bad_stretches) - len(stretches)
         index = statistics.dispatchers.get("index", {})
         there = [one for one in stretches if not _is_within(one, missing)]
-        gaps_count = len(stretches) - len(there)
+        left_out_count = len(cursor.bad_stretches) - len(there)
         return LogReport(
             begin=begin,
             end=end,
             records_count=cursor.records_count,
             tail_bytes=tail_bytes.result(),
-            bad_stretches_count=cursor.bad_stretches_count - tail_stretches - gaps_count,
+            bad_stretches_count=cursor.bad_stretches_count - left_out_count,
             bad_stretches=tuple(there),
             size_mismatches_count=cursor.size_mismatches_count,
             damaged_bodies_count=self._bodies.damaged_count,
