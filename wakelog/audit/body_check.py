@@ -23,7 +23,6 @@ class BodyCheck(FilelessDispatcher):
     name = "body_check"
 
     def __init__(self, log: CommitLogReader) -> None:
-        """Check nothing yet."""
         self._log = log
         self.damaged: list[DispatchRequest] = []
         self.damaged_count = 0

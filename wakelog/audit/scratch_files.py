@@ -60,7 +60,6 @@ class Spans:
     __slots__ = ("_begins", "_ends")
 
     def __init__(self) -> None:
-        """Begin without spans."""
         self._begins: list[int] = []
         self._ends: list[int] = []
 

@@ -78,7 +78,6 @@ class ExportState:
     """The folder `_wakelog`: staged files, batches that count, and the settings."""
 
     def __init__(self, target: str) -> None:
-        """Set the names; nothing is read or written."""
         self.target = target
         self.folder = join(target, FOLDER)
         self.checkpoint = join(self.folder, "checkpoint")

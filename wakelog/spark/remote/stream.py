@@ -49,7 +49,6 @@ class RemoteStreamReader(TriggeredStream):
         now_s: Callable[[], float] = time.monotonic,
         connect: Connect = open_calls,
     ) -> None:
-        """Send no request yet."""
         super().__init__(options, schema, now_s=now_s)
         self._connect = connect
 

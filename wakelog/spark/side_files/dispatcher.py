@@ -51,7 +51,6 @@ class ParquetDispatcher:
     def __init__(
         self, fs: FileSystem, config: StoreConfig, *, clock_ms: Callable[[], int] = _now_ms
     ) -> None:
-        """Read nothing yet."""
         self._fs = fs
         self._config = config
         self._clock_ms = clock_ms

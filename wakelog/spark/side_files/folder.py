@@ -58,7 +58,6 @@ class SideFolder:
     """See the module. One owner, one thread."""
 
     def __init__(self, fs: FileSystem, root: str) -> None:
-        """Read nothing yet."""
         self._fs = fs
         self._root = root
         self._spans: dict[Span, list[str]] = {}

@@ -35,7 +35,6 @@ class UniqueKeys:
     """The keys of one partition."""
 
     def __init__(self, part: WrittenPart) -> None:
-        """Digest the part that all keys share."""
         text = f"{part.query}\n{part.batch}\n{part.partition}"
         self._prefix = hashlib.sha256(text.encode()).hexdigest()[: 2 * _PREFIX_BYTES].upper()
 
