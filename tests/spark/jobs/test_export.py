@@ -60,14 +60,14 @@ def test_runs_add_what_is_new_and_a_killed_one_is_gone_on_with(
     write_segments(folder, log_of(30))
     renamed: list[str] = []
 
-    def killed_at_the_second(fs: FileSystem, source: str, name: str) -> None:
+    def killed_at_the_second_file(fs: FileSystem, source: str, name: str) -> None:
         renamed.append(name)
-        if len(renamed) == 2:
+        if len(renamed) == 3:  # the first is the list of the files
             raise RuntimeError("killed")
         os.rename(source, name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FileSystem, "rename", killed_at_the_second)
+        patch.setattr(FileSystem, "rename", killed_at_the_second_file)
         with pytest.raises(JobFailed, match="RuntimeError: killed"):
             export(spark, str(folder), str(target))
     assert len(exported(target)) == 25
