@@ -178,10 +178,7 @@ INDEX_NAME = "20200101000000000"
         ({"checkpoint": bytes(4096)}, []),
         ({"checkpoint": bytes(24)}, [("checkpoint", "24 of 4096 bytes; recovery begins early")]),
         ({"config/topics.json": b"{}", "config/notes": b"{"}, []),
-        (
-            {"config/topics.json": b"{"},
-            [("config/topics.json", "no JSON, and no .bak that is")],
-        ),
+        ({"config/topics.json": b"{"}, [("config/topics.json", "no JSON, and no .bak that is")]),
         (
             {"config/topics.json": b"{", "config/topics.json.bak": b"{"},
             [("config/topics.json", "no JSON, and no .bak that is")],

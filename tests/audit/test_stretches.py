@@ -10,13 +10,7 @@ import pytest
 
 from tests.dispatchers.workers import LaterWorker, SlowWorker
 from tests.fakes.records import LogBytes, record
-from wakelog.audit.stretches import (
-    _PIECE_BYTES,
-    SEARCH_BYTES_MAX,
-    Lane,
-    Stretches,
-    first_record,
-)
+from wakelog.audit.stretches import _PIECE_BYTES, SEARCH_BYTES_MAX, Lane, Stretches, first_record
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns

@@ -10,11 +10,7 @@ from wakelog.storage.file_system import FileSystem, reading, size_of
 
 
 def same_bytes(
-    fs: FileSystem,
-    one: str,
-    other: str,
-    length: int,
-    use_piece: UsePiece | None = None,
+    fs: FileSystem, one: str, other: str, length: int, use_piece: UsePiece | None = None
 ) -> bool:
     """Return whether the first `length` bytes of two files are equal; a shorter file differs.
 

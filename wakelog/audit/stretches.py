@@ -53,10 +53,7 @@ class Lane(NamedTuple):
     def fill(self, begin: int, end: int) -> Filled:
         """Fill the columns with the records of [begin, end), all in one segment."""
         scan = self.columns.scan_stretch(
-            self.log.read_span_into,
-            begin=begin,
-            end=end,
-            segment_end=self.log.segment_end(begin),
+            self.log.read_span_into, begin=begin, end=end, segment_end=self.log.segment_end(begin)
         )
         if self.columns.count:
             self.columns.groups()

@@ -33,9 +33,7 @@ def damaged_log() -> LogBytes:
 
 def log_alone(folder: Path) -> StoreConfig:
     return small_config(
-        store_path_root=str(folder),
-        store_path_commit_log=str(folder),
-        commit_log_file_bytes=8192,
+        store_path_root=str(folder), store_path_commit_log=str(folder), commit_log_file_bytes=8192
     )
 
 

@@ -142,9 +142,7 @@ def test_a_truncation_removes_the_files_after_it(fs: MemoryFileSystem) -> None:
     assert places(fs, CONFIG) == once(log.offsets)
 
 
-def test_a_log_that_another_broker_continued_is_read_again(
-    fs: MemoryFileSystem,
-) -> None:
+def test_a_log_that_another_broker_continued_is_read_again(fs: MemoryFileSystem) -> None:
     log = log_of()
     log.write(fs, CONFIG)
     Run(fs, log).follow(log.offsets[50])

@@ -15,11 +15,7 @@ from tests.spark.remote.conftest import numbered, send
 from tests.spark.side_files.stores import places, side_config
 from wakelog.storage.file_system import FileSystem
 
-SETTINGS = {
-    "parquetDispatcher": "true",
-    "parquetFileBytes": "65536",
-    "parquetFileAgeMs": "100",
-}
+SETTINGS = {"parquetDispatcher": "true", "parquetFileBytes": "65536", "parquetFileAgeMs": "100"}
 TOPIC = "known"
 COUNT = 1000
 SEEN_SECONDS_MAX = 60.0

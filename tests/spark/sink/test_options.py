@@ -64,12 +64,7 @@ def test_columns_have_our_names_or_those_of_kafka() -> None:
     assert check_columns({"value": "binary", "key": "binary"}, options) == ("body", "keys")
     columns = {"BODY": "string", "topic": "string", "queueid": "int", "flag": "int"}
     options = WriteOptions(ClientOptions())
-    assert check_columns(columns, options) == (
-        "body",
-        "topic",
-        "queueId",
-        "flag",
-    )
+    assert check_columns(columns, options) == ("body", "topic", "queueId", "flag")
 
 
 @pytest.mark.parametrize(

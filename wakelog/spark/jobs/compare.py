@@ -71,10 +71,7 @@ def compare(
         .groupBy(*queue, "difference")
         .agg({"*": "count", "queueOffset": "min"})
         .selectExpr(
-            *queue,
-            "difference",
-            "`count(1)` as messages",
-            "`min(queueOffset)` as firstQueueOffset",
+            *queue, "difference", "`count(1)` as messages", "`min(queueOffset)` as firstQueueOffset"
         )
         .orderBy(*queue, "difference")
     )

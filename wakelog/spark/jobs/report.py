@@ -45,11 +45,7 @@ class ReportMade(NamedTuple):
 
 
 def report(
-    spark: SparkSession,
-    store_path: str,
-    into: str,
-    *,
-    options: Mapping[str, str] | None = None,
+    spark: SparkSession, store_path: str, into: str, *, options: Mapping[str, str] | None = None
 ) -> ReportMade:
     """Draw the log of one or several stores into an HTML file.
 

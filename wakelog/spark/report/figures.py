@@ -178,11 +178,7 @@ def read_intervals(messages: DataFrame, shown: Sequence[str], every_ms: int) -> 
         .withColumn("topic", named)
         .withColumn("begin", expr(f"stored - pmod(stored, {every_ms})"))
         .groupBy("topic", "begin")
-        .agg(
-            expr("count(1) as messages"),
-            expr("sum(storeSize) as bytes"),
-            *map(expr, _LATENCIES),
-        )
+        .agg(expr("count(1) as messages"), expr("sum(storeSize) as bytes"), *map(expr, _LATENCIES))
         .orderBy("topic", "begin")
     )
     return [Interval(*row) for row in table.collect()]
