@@ -5,6 +5,7 @@ import pytest
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.decision import Push
 from wakelog.broker.membership import GroupChange
+from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 
@@ -33,6 +34,7 @@ def test_consumers_are_notified_one_way_each_with_its_own_opaque(harness: Harnes
 )
 def test_no_consumer_is_notified_when_that_is_off(keys: dict[str, str], enabled: bool) -> None:
     harness = Harness(**keys)
-    harness.broker.state.notify_consumers(GroupChange("g", (4,)), enabled=enabled)
+    group = SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=enabled)
+    harness.broker.state.notify_consumers(GroupChange("g", (4,)), group)
     harness.broker.state.notify_consumers(None)
     assert harness.instructions() == []

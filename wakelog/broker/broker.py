@@ -115,7 +115,9 @@ class Broker:
         processor = PROCESSORS.get(command.code)
         if processor is None:
             self._request_counts[UNKNOWN_CODE] += 1
-            return None if command.is_oneway else _unsupported(command)
+            remark = unsupported_remark(command.code)
+            response = answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+            return None if command.is_oneway else response
         self._request_counts[command.code] += 1
         instructions = self.state.instructions
         begin = len(instructions)
@@ -253,8 +255,3 @@ class Broker:
             self.state.instructions.append(Push(channel.id, outcome))
         elif outcome is not None:
             self.state.instructions.append(Continue(channel.id, command, outcome))
-
-
-def _unsupported(command: RemotingCommand) -> RemotingCommand:
-    remark = unsupported_remark(command.code)
-    return answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)

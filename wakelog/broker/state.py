@@ -81,9 +81,13 @@ class BrokerState:
             raise RemoteProtocolError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return found
 
-    def notify_consumers(self, change: GroupChange | None, *, enabled: bool = True) -> None:
+    def notify_consumers(
+        self, change: GroupChange | None, group: SubscriptionGroupConfig | None = None
+    ) -> None:
         """Push code 40 to the connections of a changed group: they rebalance its queues."""
-        if change is None or not (enabled and self.config.notify_consumer_ids_changed_enable):
+        if change is None or not self.config.notify_consumer_ids_changed_enable:
+            return
+        if group is not None and not group.notify_consumer_ids_changed_enable:
             return
         for channel_id in change.channel_ids:
             self._push_count += 1

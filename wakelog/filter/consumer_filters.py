@@ -16,7 +16,7 @@ lives with a dead time of 0. After a start all are dead until their groups come.
 
 Invariants:
     - every filter that is kept has compiled, and its bits are of this table's bloom filter.
-    - at most FILTERS_MAX filters are kept; no topic is kept without one.
+    - at most FILTERS_MAX filters are kept; no group is kept without one.
     - `change_count` goes up whenever the expressions that messages are tried against change.
 
 Source: org.apache.rocketmq.broker.filter.{ConsumerFilterManager, ConsumerFilterData} (4.9.3). A
@@ -93,7 +93,7 @@ class _FileContent(msgspec.Struct, rename="camel"):
 
 
 class ConsumerFilters:
-    """Filters by topic and group."""
+    """Filters by group and topic."""
 
     def __init__(self, bloom: BloomFilter, now_ms: int, *, dead_ms_max: int) -> None:
         """Start with none.
@@ -106,25 +106,24 @@ class ConsumerFilters:
         self.change_count = 0
         self._start_ms = now_ms
         self._dead_ms_max = dead_ms_max
-        self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
-        self._count = 0
+        self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
 
     def __len__(self) -> int:
         """Return how many filters are kept, dead ones included."""
-        return self._count
+        return sum(map(len, self._by_group.values()))
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """Return the filter of a group, dead or not."""
-        return self._by_topic.get(topic, {}).get(group)
+        return self._by_group.get(group, {}).get(topic)
 
     def all(self) -> Iterator[ConsumerFilter]:
         """Yield the filters that messages are tried against, dead ones included."""
-        for groups in self._by_topic.values():
-            yield from groups.values()
+        for topics in self._by_group.values():
+            yield from topics.values()
 
     def of_group(self, group: str) -> dict[str, ConsumerFilter]:
         """Return the filters of a group by topic."""
-        return {topic: groups[group] for topic, groups in self._by_topic.items() if group in groups}
+        return dict(self._by_group.get(group, {}))
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> bool:
         """Apply the subscriptions of a heartbeat, or none when no client of a group is left.
@@ -136,32 +135,26 @@ class ConsumerFilters:
             topics.add(wanted.topic)
             if not is_tag_type(wanted.expression_type) and wanted.sub_string:
                 is_full |= not self._register(group, wanted, now_ms)
-        if self._count:
-            for topic, kept in self.of_group(group).items():
-                if topic not in topics and not kept.is_dead:
-                    kept.dead_ms = now_ms
-                    self.dirty = True
+        for topic, kept in self.of_group(group).items():
+            if topic not in topics and not kept.is_dead:
+                kept.dead_ms = now_ms
+                self.dirty = True
         return not is_full
 
     def clean(self, now_ms: int) -> None:
         """Forget what has been dead for too long."""
-        for topic, groups in list(self._by_topic.items()):
-            for group, kept in list(groups.items()):
-                if kept.is_dead and now_ms - kept.dead_ms >= self._dead_ms_max:
-                    self._remove(topic, group)
+        for kept in list(self.all()):
+            if kept.is_dead and now_ms - kept.dead_ms >= self._dead_ms_max:
+                self._remove(kept)
 
     def snapshot(self) -> Callable[[], str]:
         """Copy the table and return what encodes the copy as consumerFilter.json."""
         self.dirty = False
-        content = _FileContent(
-            {
-                topic: _TopicData(
-                    {group: _written(groups[group]) for group in sorted(groups)}, topic
-                )
-                for topic, groups in sorted(self._by_topic.items())
-            }
-        )
-        return lambda: dumps(content, pretty=True).decode()
+        topics: dict[str, _TopicData] = {}
+        for kept in sorted(self.all(), key=lambda kept: (kept.topic, kept.group)):
+            data = topics.setdefault(kept.topic, _TopicData({}, kept.topic))
+            data.group_filter_data[kept.group] = _written(kept)
+        return lambda: dumps(_FileContent(topics), pretty=True).decode()
 
     def load(self, text: str) -> None:
         """Take over consumerFilter.json, ours or 4.9.3's; nothing of it if bits are not ours.
@@ -175,10 +168,10 @@ class ConsumerFilters:
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert self._count == sum(map(len, self._by_topic.values())) <= FILTERS_MAX
-        for topic, groups in self._by_topic.items():
-            assert groups
-            for group, kept in groups.items():
+        assert len(self) <= FILTERS_MAX
+        for group, topics in self._by_group.items():
+            assert topics
+            for topic, kept in topics.items():
                 assert (kept.topic, kept.group) == (topic, group)
                 assert self.bloom.made(kept.positions)
 
@@ -194,7 +187,7 @@ class ConsumerFilters:
                 if kept.is_dead:
                     kept.dead_ms = 0
                 return True
-            self._remove(wanted.topic, group)
+            self._remove(kept)
         compiled = _compiled(wanted.expression_type, wanted.sub_string)
         if compiled is None:
             return True
@@ -217,23 +210,18 @@ class ConsumerFilters:
         self._add(kept)
 
     def _add(self, kept: ConsumerFilter) -> bool:
-        groups = self._by_topic.get(kept.topic, {})
-        if kept.group not in groups:
-            if self._count >= FILTERS_MAX:
-                return False
-            self._count += 1
-        groups[kept.group] = kept
+        if self.get(kept.topic, kept.group) is None and len(self) >= FILTERS_MAX:
+            return False
+        self._by_group.setdefault(kept.group, {})[kept.topic] = kept
         self.change_count += 1
-        self._by_topic[kept.topic] = groups
         self.dirty = True
         return True
 
-    def _remove(self, topic: str, group: str) -> None:
-        groups = self._by_topic[topic]
-        del groups[group]
-        if not groups:
-            del self._by_topic[topic]
-        self._count -= 1
+    def _remove(self, kept: ConsumerFilter) -> None:
+        topics = self._by_group[kept.group]
+        del topics[kept.topic]
+        if not topics:
+            del self._by_group[kept.group]
         self.change_count += 1
         self.dirty = True
 

@@ -10,6 +10,7 @@ from tests.broker.harness import subscription
 from wakelog.broker.processors import consume_queue
 from wakelog.broker.processors.consume_queue import bitmap_text, read_entries
 from wakelog.protocol.bodies import ConsumeQueueData, SubscriptionData
+from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -29,9 +30,8 @@ def store() -> FakeStore:
 def read(
     store: FakeStore, *, begin: int = 0, count: int = 10, wanted: SubscriptionData | None = None
 ) -> list[ConsumeQueueData]:
-    return read_entries(
-        cast(MessageStore, store), "T", 0, begin=begin, count=count, subscription=wanted
-    )
+    header = QueryConsumeQueueRequestHeader(topic="T", queue_id=0, index=begin, count=count)
+    return read_entries(cast(MessageStore, store), header, wanted)
 
 
 def test_an_entry_is_three_numbers(store: FakeStore) -> None:

@@ -20,10 +20,8 @@ from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
-    ConsumerData,
     HeartbeatData,
     SubscriptionData,
-    SubscriptionGroupConfig,
     decode_body,
 )
 from wakelog.protocol.codes import ResponseCode
@@ -50,10 +48,12 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Outcome:
             if subscription.sub_version is None:
                 subscription.sub_version = now_ms
         group = state.groups.find(consumer.group_name, now_ms)
-        if group is not None:
-            _create_retry_topic(state, consumer, group, now_ms)
-        change = state.consumers.register(client, consumer)
-        state.notify_consumers(change, enabled=_notifies(group))
+        topic = retry_topic(consumer.group_name)
+        # A legal group name can be too long for a topic with its prefix: it has no retries then.
+        if group is not None and is_topic(topic):
+            sys_flag = TOPIC_UNIT_SUB if consumer.unit_mode else 0
+            state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
+        state.notify_consumers(state.consumers.register(client, consumer), group)
         wanted = consumer.subscription_data_set
         if not state.filters.register(consumer.group_name, wanted, now_ms):
             raise LimitReached("filters by expression", FILTERS_MAX)
@@ -73,7 +73,7 @@ def unregister_client(
     if header.consumer_group is not None:
         group = state.groups.find(header.consumer_group, now_ms)
         change = state.consumers.unregister(header.consumer_group, channel_id)
-        state.notify_consumers(change, enabled=_notifies(group))
+        state.notify_consumers(change, group)
         state.forget_filters(change, now_ms)
     return request.success()
 
@@ -100,17 +100,3 @@ def check_client_config(state: BrokerState, request: Request[None]) -> Outcome:
 def _log_refusal(state: BrokerState, subscription: SubscriptionData, cause: str) -> None:
     values = {"topic": subscription.topic, "type": subscription.expression_type, "cause": cause}
     state.instructions.append(WriteLine(Appender.FILTER, "subscription refused", values))
-
-
-def _create_retry_topic(
-    state: BrokerState, consumer: ConsumerData, group: SubscriptionGroupConfig, now_ms: int
-) -> None:
-    topic = retry_topic(consumer.group_name)
-    # A legal group name can be too long for a topic with its prefix: such a group has no retries.
-    if is_topic(topic):
-        sys_flag = TOPIC_UNIT_SUB if consumer.unit_mode else 0
-        state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
-
-
-def _notifies(group: SubscriptionGroupConfig | None) -> bool:
-    return group is None or group.notify_consumer_ids_changed_enable

@@ -44,8 +44,17 @@ def query_consume_queue(
         # A subscription by tag has no filter data; fastjson writes its absence as null.
         absent = f"{header.consumer_group}@{header.topic} is not online!"
         body.filter_data = "null" if online else absent
-    work = partial(_read_queue, state.store, header, body)
-    return RunInPool(work, partial(_finish_queue, request))
+
+    def finish(found: QueryConsumeQueueResponseBody | None, _now_ms: int) -> Outcome:
+        queue = f"{header.queue_id}@{header.topic}"
+        if found is None:
+            return request.refusal(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
+        if found.queue_data is None:
+            remark = f"Index {header.index} of {queue} is not exist!"
+            return request.refusal(ResponseCode.SUCCESS, remark)
+        return request.success(body=encode_body(found))
+
+    return RunInPool(partial(_read_queue, state.store, header, body), finish)
 
 
 def _read_queue(
@@ -58,51 +67,26 @@ def _read_queue(
     body.min_queue_index = store.min_queue_offset(topic, queue_id)
     body.max_queue_index = store.max_queue_offset(topic, queue_id)
     if 0 <= header.index < body.max_queue_index:
-        body.queue_data = read_entries(
-            store,
-            topic,
-            queue_id,
-            begin=header.index,
-            count=header.count,
-            subscription=body.subscription_data,
-        )
+        body.queue_data = read_entries(store, header, body.subscription_data)
     return body
 
 
 def read_entries(
     store: MessageStore,
-    topic: str,
-    queue_id: int,
-    *,
-    begin: int,
-    count: int,
+    header: QueryConsumeQueueRequestHeader,
     subscription: SubscriptionData | None,
 ) -> list[ConsumeQueueData]:
-    """Return readable entries from queue offset `begin` on; may wait for the disk."""
-    count_max = min(max(count, 0), ENTRIES_MAX)
+    """Return readable entries from the index of a request on; may wait for the disk."""
+    topic, queue_id = header.topic, header.queue_id
+    count_max = min(max(header.count, 0), ENTRIES_MAX)
     shown = []
-    for entry in store.consume_queue_entries(topic, queue_id, begin, count_max):
+    for entry in store.consume_queue_entries(topic, queue_id, header.index, count_max):
         data = ConsumeQueueData(*entry)
         if is_extension_address(data.tags_code):
             unit = store.extension_unit(topic, queue_id, data.tags_code)
             _show_extension(data, unit, subscription)
         shown.append(data)
     return shown
-
-
-def _finish_queue(
-    request: Request[QueryConsumeQueueRequestHeader],
-    body: QueryConsumeQueueResponseBody | None,
-    _now_ms: int,
-) -> Outcome:
-    header = request.header
-    queue = f"{header.queue_id}@{header.topic}"
-    if body is None:
-        return request.refusal(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
-    if body.queue_data is None:
-        remark = f"Index {header.index} of {queue} is not exist!"
-        return request.refusal(ResponseCode.SUCCESS, remark)
-    return request.success(body=encode_body(body))
 
 
 def bitmap_text(bitmap: bytes) -> str:

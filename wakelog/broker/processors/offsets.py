@@ -53,8 +53,14 @@ def query_consumer_offset(
     queue_offset = state.offsets.query(header.consumer_group, header.topic, header.queue_id)
     if queue_offset >= 0:
         return request.success({"offset": str(queue_offset)})
-    work = partial(_starts_at_zero, state.store, header.topic, header.queue_id)
-    return RunInPool(work, partial(_finish_first_offset, request))
+
+    def finish(starts_at_zero: bool, _now_ms: int) -> Outcome:
+        if starts_at_zero:
+            return request.success({"offset": "0"})
+        remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        return request.refusal(ResponseCode.QUERY_NOT_FOUND, remark)
+
+    return RunInPool(partial(_starts_at_zero, state.store, header.topic, header.queue_id), finish)
 
 
 def search_offset_by_timestamp(
@@ -104,10 +110,3 @@ def _finish_number(request: Request[Any], name: str, number: int, _now_ms: int) 
 
 def _starts_at_zero(store: MessageStore, topic: str, queue_id: int) -> bool:
     return store.min_queue_offset(topic, queue_id) <= 0 and store.in_memory_at(topic, queue_id, 0)
-
-
-def _finish_first_offset(request: Request[Any], at_zero: bool, _now_ms: int) -> Outcome:
-    if at_zero:
-        return request.success({"offset": "0"})
-    remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-    return request.refusal(ResponseCode.QUERY_NOT_FOUND, remark)

@@ -30,33 +30,28 @@ def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader
         header.begin_timestamp,
         header.end_timestamp,
     )
-    return RunInPool(work, partial(_finish_query, request))
+
+    def finish(result: QueryResult, _now_ms: int) -> Outcome:
+        fields = {
+            "indexLastUpdateTimestamp": str(result.index_last_update_timestamp_ms),
+            "indexLastUpdatePhyoffset": str(result.index_last_update_physical_offset),
+        }
+        body = b"".join(result.frames)
+        if body:
+            return request.success(fields, body)
+        remark = "can not find message, maybe time range not correct"
+        return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
+
+    return RunInPool(work, finish)
 
 
 def view_message_by_id(state: BrokerState, request: Request[ViewMessageRequestHeader]) -> Outcome:
     """Return the record at a physical offset (code 33)."""
-    work = partial(state.store.record_bytes, request.header.offset)
-    return RunInPool(work, partial(_finish_view, request))
 
+    def finish(record: bytes | None, _now_ms: int) -> Outcome:
+        if record is None:
+            remark = f"can not find message by the offset, {request.header.offset}"
+            return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+        return request.success(body=bytes(record))
 
-def _finish_query(
-    request: Request[QueryMessageRequestHeader], result: QueryResult, _now_ms: int
-) -> Outcome:
-    fields = {
-        "indexLastUpdateTimestamp": str(result.index_last_update_timestamp_ms),
-        "indexLastUpdatePhyoffset": str(result.index_last_update_physical_offset),
-    }
-    body = b"".join(result.frames)
-    if body:
-        return request.success(fields, body)
-    remark = "can not find message, maybe time range not correct"
-    return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
-
-
-def _finish_view(
-    request: Request[ViewMessageRequestHeader], record: bytes | None, _now_ms: int
-) -> Outcome:
-    if record is None:
-        remark = f"can not find message by the offset, {request.header.offset}"
-        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-    return request.success(body=bytes(record))
+    return RunInPool(partial(state.store.record_bytes, request.header.offset), finish)
