@@ -179,7 +179,7 @@ STORE: Final[tuple[Row, ...]] = (
            "Flush", "storage.log.flush", "rocketmq_flush_lag_bytes"),
     Thread("FlushDiskWatcher", "answers senders that waited too long for the disk",
            "syncFlushTimeout, 5 s",
-           "Broker", "actors.broker.flush_waiters", "rocketmq_flush_waits_timed_out_total"),
+           "Broker", "actors.broker.log_progress", "rocketmq_flush_waits_timed_out_total"),
     Thread("CommitRealTimeService", "copies the transient pool to segments",
            "commitIntervalCommitLog, 200 ms",
            "Commit", "storage.log.transient_pool", "rocketmq_committed_bytes_total"),

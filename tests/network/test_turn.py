@@ -9,7 +9,7 @@ from tests.network.fakes import FakeClock, FakeHandler, FakeLoop, FakeTransport,
 from wakelog.network import refusals
 from wakelog.network.connection import Connection
 from wakelog.network.connection_table import CloseReason
-from wakelog.network.handler import AnswerError, Channel, Reply
+from wakelog.network.handler import AnswerError, Reply
 from wakelog.network.lanes import Lanes, LaneSpec
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
@@ -70,7 +70,7 @@ class Bench:
             wall_ms=self.clock.wall_ms,
         )
 
-    def keep(self, outcome: Any, request: RemotingCommand, channel: Channel, reply: Reply) -> None:
+    def keep(self, outcome: Any, request: RemotingCommand, reply: Reply) -> None:
         self.deferred.append((outcome, reply))
 
     def opened(self, connection: Connection) -> CloseReason | None:

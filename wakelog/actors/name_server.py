@@ -134,9 +134,7 @@ class NameServerService:
                     self._log.warning("broker left", **msgspec.to_builtins(instruction))
         return to_save
 
-    def _on_deferred(
-        self, outcome: AwaitSave, request: RemotingCommand, channel: Channel, reply: Reply
-    ) -> None:
+    def _on_deferred(self, outcome: AwaitSave, request: RemotingCommand, reply: Reply) -> None:
         def send_response(error: BaseException | None) -> None:
             response = outcome.response
             if error is not None and response is not None:

@@ -51,8 +51,8 @@ Reply: TypeAlias = Callable[[RemotingCommand | None], None]
 If the connection is closed, the response is dropped and counted. A second call is a bug.
 """
 
-OnDeferred: TypeAlias = Callable[[Any, RemotingCommand, Channel, Reply], None]
-"""Take over a deferred outcome: ``on_deferred(outcome, request, channel, reply)``."""
+OnDeferred: TypeAlias = Callable[[Any, RemotingCommand, Reply], None]
+"""Take over a deferred outcome: ``on_deferred(outcome, request, reply)``."""
 
 AnswerError: TypeAlias = Callable[[RemotingCommand, Exception], RemotingCommand]
 """Make the response to a request from the exception that ended it.

@@ -208,9 +208,7 @@ class Turn:
                 if outcome.__class__ is RemotingCommand:
                     self._answer(connection, request, outcome)
                 elif outcome is not None:
-                    self._on_deferred(
-                        outcome, request, connection, PendingReply(self, connection, request)
-                    )
+                    self._on_deferred(outcome, request, PendingReply(self, connection, request))
             except Exception as error:
                 self._fail(connection, request, error)
             self._release(connection)

@@ -41,18 +41,18 @@ def reported(fs: MemoryFileSystem) -> int | None:
 def test_changes_are_published_and_nothing_else(
     fs: MemoryFileSystem, filters: ConsumerFilters
 ) -> None:
-    publisher = FilterPublisher(fs, PATHS, 7)
-    publisher.publish(filters)
+    publisher = FilterPublisher(fs, PATHS, 7, filters)
+    publisher.publish()
     assert reported(fs) == 0
     reader = FilterFile(fs, PATHS.filters)
     for group, count in (("g", 1), ("h", 2), ("h", 2)):
         register(filters, group)
-        publisher.publish(filters)
+        publisher.publish()
         table = reader()
         assert table is not None and len(table) == count
     filters.register("g", [], 9)
-    publisher.publish(filters)
-    publisher.retry(filters)
+    publisher.publish()
+    publisher.retry()
     assert publisher.published_count == 3
     assert fs.list_directory("/store") == ["wakelog.filters"]
     publisher.remove()
@@ -61,10 +61,10 @@ def test_changes_are_published_and_nothing_else(
 
 
 def test_another_broker_s_table_is_another(fs: MemoryFileSystem, filters: ConsumerFilters) -> None:
-    FilterPublisher(fs, PATHS, 7).publish(filters)
+    FilterPublisher(fs, PATHS, 7, filters).publish()
     reader = FilterFile(fs, PATHS.filters)
     first = reader()
-    FilterPublisher(fs, PATHS, 8).publish(filters)
+    FilterPublisher(fs, PATHS, 8, filters).publish()
     assert reader() is not first
 
 
@@ -72,23 +72,23 @@ def test_another_broker_s_table_is_another(fs: MemoryFileSystem, filters: Consum
 def test_filters_that_cannot_be_written_leave_no_file(
     fs: MemoryFileSystem, filters: ConsumerFilters, operation: str
 ) -> None:
-    publisher = FilterPublisher(fs, PATHS, 7)
-    publisher.publish(filters)
+    publisher = FilterPublisher(fs, PATHS, 7, filters)
+    publisher.publish()
     register(filters, "g")
     fs.fail(operation, number=errno.ENOSPC)
-    publisher.publish(filters)
+    publisher.publish()
     assert reported(fs) is None
-    publisher.publish(filters)  # a turn does not try again, a tick does
+    publisher.publish()  # a turn does not try again, a tick does
     assert reported(fs) is None
-    publisher.retry(filters)
+    publisher.retry()
     assert reported(fs) == 1
 
 
 def test_a_file_that_cannot_be_removed_is_logged(
     fs: MemoryFileSystem, filters: ConsumerFilters
 ) -> None:
-    publisher = FilterPublisher(fs, PATHS, 7)
-    publisher.publish(filters)
+    publisher = FilterPublisher(fs, PATHS, 7, filters)
+    publisher.publish()
     fs.fail("unlink")
     publisher.remove()
     assert reported(fs) == 0

@@ -1,5 +1,6 @@
-"""How far the log reaches: who is reported of what, and what an answer waits for."""
+"""How far the log reaches: what is reported to which service, and what a response waits for."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -7,140 +8,193 @@ from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.broker.decision import AwaitFlush
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.storage.config import FlushDiskType, StoreConfig
+
+TIMEOUT_MS = 20
 
 
-class Ends:
+class Store:
     """A log whose segments hold it up to `max_physical_offset`."""
 
-    def __init__(self, end: int) -> None:
+    dispatched = 0
+    last_store_timestamp_ms = 7
+
+    def __init__(self, end: int, flush_disk_type: FlushDiskType) -> None:
         self.max_physical_offset = end
-        self.last_store_timestamp_ms = 7
+        self.config = StoreConfig(
+            store_path_root="/s",
+            flush_disk_type=flush_disk_type,
+            sync_flush_timeout_ms=TIMEOUT_MS,
+        )
 
 
-class Lines:
-    """Commit, Flush and Dispatch lines that write down what they are reported."""
+class Client:
+    """A client of Commit, Flush or Reput: writes down what it is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, reported: list[tuple[Any, ...]]) -> None:
+        self._name = name
+        self._reported = reported
+
+    def note_appended(self, *ends: int, **named: int) -> None:
+        self._reported.append((self._name, *ends, *named.values()))
+
+    def request_sync(self) -> None:
+        self._reported.append(("sync",))
+
+    def request_dispatch(self, physical_offset: int) -> None:
+        self._reported.append((self._name, physical_offset))
+
+
+class Harness:
+    """The progress of a log that ends at 100, and everything around it."""
+
+    def __init__(self, *, synchronous_flush: bool) -> None:
+        kind = FlushDiskType.SYNC_FLUSH if synchronous_flush else FlushDiskType.ASYNC_FLUSH
+        self.store = Store(100, kind)
         self.reported: list[tuple[Any, ...]] = []
         self.soon: list[Callable[[], None]] = []
+        self.given: list[tuple[int, int]] = []
+        services = (Client(name, self.reported) for name in ("commit", "flush", "dispatch"))
+        parts: list[Any] = [self.store, *services]
+        self.progress = LogProgress(*parts, call_soon=self.soon.append)
 
-    def turn_over(self) -> None:
+    def end_turn(self) -> None:
         soon, self.soon = self.soon, []
         for run in soon:
             run()
 
+    def append(self, end: int, *, segments_end: int | None = None) -> None:
+        self.store.max_physical_offset = end if segments_end is None else segments_end
+        self.progress.note_appended(end)
+
     def take(self) -> list[tuple[Any, ...]]:
-        reported, self.reported = self.reported, []
-        return reported
+        taken = list(self.reported)
+        self.reported.clear()
+        return taken
+
+    def wait(self, end: int) -> bool:
+        """Let the response of a message that ends at `end` wait; return whether it does."""
+        response = answer(RemotingCommand(code=10, opaque=end), ResponseCode.SUCCESS)
+
+        def reply(command: RemotingCommand | None) -> None:
+            assert command is not None
+            self.given.append((end, command.code))
+
+        return self.progress.await_flush(AwaitFlush(response, end, deadline_ms=1000 + end), reply)
 
 
-class Commit:
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-
-    def note_appended(self, physical_offset: int) -> None:
-        self._lines.reported.append(("commit", physical_offset))
-
-
-class Flush:
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-
-    def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        self._lines.reported.append(("flush", appended, committed, stored_ms))
-
-    def request_sync(self) -> None:
-        self._lines.reported.append(("want",))
+def waiting(*ends: int, written: int = 1_000) -> Harness:
+    """Return a log that ends at `written`, with responses that wait."""
+    harness = Harness(synchronous_flush=True)
+    harness.append(written)
+    assert all(map(harness.wait, ends))
+    return harness
 
 
-class Dispatch:
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-
-    def request_dispatch(self, physical_offset: int) -> None:
-        self._lines.reported.append(("dispatch", physical_offset))
-
-
-def progress_at(end: int, *, synchronous_flush: bool) -> tuple[LogProgress, Ends, Lines]:
-    ends: Any = Ends(end)
-    lines = Lines()
-    clients: Any = Commit(lines), Flush(lines), Dispatch(lines)
-    progress = LogProgress(
-        ends,
-        *clients,
-        synchronous_flush=synchronous_flush,
-        call_soon=lines.soon.append,
-    )
-    return progress, ends, lines
-
-
-def waiting(end: int, given: list[tuple[int, int]]) -> tuple[AwaitFlush, Any]:
-    request = RemotingCommand(code=10, opaque=end)
-    response = answer(request, ResponseCode.SUCCESS)
-
-    def reply(command: RemotingCommand | None) -> None:
-        assert command is not None
-        given.append((end, command.code))
-
-    return AwaitFlush(response, physical_offset_end=end, deadline_ms=1_000), reply
+OK, FAILED, TIMED_OUT = (
+    ResponseCode.SUCCESS,
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+)
 
 
 def test_asynchronous_flush_lets_read_what_the_segments_hold() -> None:
-    progress, ends, lines = progress_at(100, synchronous_flush=False)
-    progress.begin()
-    assert lines.take() == [("dispatch", 100)]
-    ends.max_physical_offset = 300
-    progress.note_appended(200)
-    progress.note_appended(300)
-    assert lines.take() == []  # answers go first
-    lines.turn_over()
-    assert lines.take() == [("commit", 300), ("flush", 300, 300, 7), ("dispatch", 300)]
-    progress.note_flushed(300)
-    assert lines.take() == [] and progress.flushed == 300
+    harness = Harness(synchronous_flush=False)
+    harness.progress.begin()
+    assert harness.take() == [("dispatch", 100)]
+    harness.append(200)
+    harness.append(300)
+    assert harness.take() == []  # responses go first
+    harness.end_turn()
+    assert harness.take() == [("commit", 300), ("flush", 300, 300, 7), ("dispatch", 300)]
+    harness.progress.note_flushed(300)
+    assert harness.take() == [] and harness.progress.flushed == 300
 
 
-def test_a_transient_pool_lets_read_what_its_copier_has_copied() -> None:
-    progress, ends, lines = progress_at(100, synchronous_flush=False)
-    progress.note_appended(300)
-    lines.turn_over()
-    assert lines.take() == [("commit", 300), ("flush", 300, 100, 7)]
-    ends.max_physical_offset = 200
-    progress.note_committed()
-    assert lines.take() == [("flush", 300, 200, 7), ("dispatch", 200)]
-    assert (progress.appended, progress.readable) == (300, 200)
+def test_a_transient_pool_lets_read_what_commit_has_copied() -> None:
+    harness = Harness(synchronous_flush=False)
+    harness.append(300, segments_end=100)
+    harness.end_turn()
+    assert harness.take() == [("commit", 300), ("flush", 300, 100, 7)]
+    harness.store.max_physical_offset = 200
+    harness.progress.note_committed()
+    assert harness.take() == [("flush", 300, 200, 7), ("dispatch", 200)]
+    assert (harness.progress.appended, harness.progress.readable) == (300, 200)
 
 
-def test_synchronous_flush_lets_read_what_is_durable_and_wants_it_at_once() -> None:
-    progress, ends, lines = progress_at(100, synchronous_flush=True)
-    ends.max_physical_offset = 300
-    progress.note_appended(300)
-    assert lines.take() == [("commit", 300), ("flush", 300, 300, 7), ("want",)]
-    progress.note_flushed(200)
-    assert lines.take() == [("dispatch", 200)]
-    progress.note_flushed(150)  # an answer of a Flush of before, overtaken
-    assert lines.take() == [] and progress.flushed == 200
+def test_synchronous_flush_lets_read_what_is_durable_and_asks_for_it_at_once() -> None:
+    harness = Harness(synchronous_flush=True)
+    harness.append(300)
+    assert harness.take() == [("commit", 300), ("flush", 300, 300, 7), ("sync",)]
+    harness.progress.note_flushed(200)
+    assert harness.take() == [("dispatch", 200)]
+    harness.progress.note_flushed(150)  # of a Flush of before, overtaken
+    assert harness.take() == [] and harness.progress.flushed == 200
 
 
-def test_answers_wait_for_the_disk_and_for_nothing_else() -> None:
-    progress, ends, lines = progress_at(100, synchronous_flush=True)
-    given: list[tuple[int, int]] = []
-    assert not progress.await_flush(*waiting(100, given))
-    assert given == [(100, ResponseCode.SUCCESS)]
-    assert progress.await_flush(*waiting(200, given))
-    assert lines.take() == []  # its turn is not over: the flush is wanted at its end
-    ends.max_physical_offset = 200
-    progress.note_appended(200)
-    lines.take()
-    progress.note_flushed(199)
-    assert len(given) == 1 and len(progress.waiters) == 1
-    progress.note_flushed(200)
-    assert given == [(100, ResponseCode.SUCCESS), (200, ResponseCode.SUCCESS)]
+def test_a_response_waits_for_the_disk_and_for_nothing_else() -> None:
+    harness = Harness(synchronous_flush=True)
+    assert not harness.wait(100)
+    assert harness.given == [(100, OK)]
+    assert harness.wait(200)
+    assert harness.take() == []  # its turn is not over: its end asks for the sync
+    harness.append(200)
+    harness.progress.note_flushed(199)
+    assert harness.given == [(100, OK)]
+    assert harness.progress.statistics()["flush_waiters"]["waiting_count"] == 1
+    harness.progress.note_flushed(200)
+    assert harness.given == [(100, OK), (200, OK)]
 
 
-def test_what_was_put_between_turns_is_wanted_at_once() -> None:
-    progress, ends, lines = progress_at(100, synchronous_flush=True)
-    ends.max_physical_offset = 200
-    progress.note_appended(200)
-    lines.take()
-    assert progress.await_flush(*waiting(200, []))
-    assert lines.take() == [("want",)]
+def test_a_sync_is_asked_for_at_once_after_a_put_between_turns() -> None:
+    harness = Harness(synchronous_flush=True)
+    harness.append(200)
+    harness.take()
+    assert harness.wait(200)
+    assert harness.take() == [("sync",)]
+
+
+def test_a_flush_gives_the_responses_that_it_covers_and_no_other() -> None:
+    harness = waiting(110, 120, 130)
+    harness.progress.note_flushed(120)
+    assert harness.given == [(110, OK), (120, OK)]
+
+
+def test_a_failed_write_fails_only_what_it_did_not_write() -> None:
+    harness = waiting(110, 120, 130, written=110)
+    harness.progress.fail_unwritten("the disk is gone")
+    assert harness.given == [(130, FAILED), (120, FAILED)]
+    harness.progress.note_flushed(110)
+    assert harness.given[-1] == (110, OK)
+
+
+def test_a_failed_sync_fails_every_response() -> None:
+    harness = waiting(110, 120)
+    harness.progress.fail_all("EIO")
+    assert harness.given == [(110, FAILED), (120, FAILED)]
+    assert harness.progress.next_deadline_ms is None
+
+
+def test_time_runs_out_in_order_and_is_counted() -> None:
+    harness = waiting(110, 120)
+    assert harness.progress.next_deadline_ms == 1110
+    harness.progress.expire(1115)
+    assert harness.given == [(110, TIMED_OUT)]
+    assert harness.progress.statistics()["flush_waiters"]["timed_out_count"] == 1
+
+
+def test_a_clock_that_is_set_back_lets_no_response_wait_longer() -> None:
+    harness = waiting(110, 120)
+    harness.progress.expire(1100)
+    assert harness.given == []
+    harness.progress.expire(1085)
+    assert harness.given == [(110, TIMED_OUT), (120, TIMED_OUT)]
+
+
+def test_a_waiter_for_durable_bytes_is_woken() -> None:
+    harness = waiting()
+    grown: asyncio.Event = harness.progress.flushed_grown
+    harness.progress.note_flushed(100)
+    assert not grown.is_set()
+    harness.progress.note_flushed(101)
+    assert grown.is_set()

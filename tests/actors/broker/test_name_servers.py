@@ -18,23 +18,19 @@ from wakelog.protocol.codes import ResponseCode
 pytestmark = pytest.mark.process
 
 
-def servers_of(harness: Harness) -> NameServers:
-    return NameServers(harness.settings.broker)
-
-
 @pytest.mark.parametrize("oneway", [True, False])
 def test_what_waits_for_a_registration_comes_after_it(oneway: bool) -> None:
     async def main() -> None:
         service = make_service(PATH, MemoryFileSystem())
         await service.start()
         harness = Harness(namesrvAddr=f"{HOST}:{service.port}")
-        servers = servers_of(harness)
-        await servers.register(harness.broker, seconds_max=5.0)
+        servers = NameServers(harness.broker)
+        await servers.register(seconds_max=5.0)
         async with Peer(service) as client:
             assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
             harness.send("T")
             reported = asyncio.Event()
-            servers.register_soon(harness.broker, oneway=oneway)
+            servers.register_soon(oneway=oneway)
             servers.after_registration(reported.set, oneway=oneway)
             await reported.wait()
             assert (await client.ask(route())).code == ResponseCode.SUCCESS
@@ -52,9 +48,9 @@ def test_a_send_does_not_wait_long_for_a_name_server_that_hangs(
     async def main() -> None:
         silent = socket.create_server((HOST, 0))  # whose kernel connects, and nobody answers
         harness = Harness(namesrvAddr=f"{HOST}:{silent.getsockname()[1]}")
-        servers = servers_of(harness)
+        servers = NameServers(harness.broker)
         # The first is under way, and is not answered for 6 s.
-        servers.register_soon(harness.broker, oneway=False)
+        servers.register_soon(oneway=False)
         await asyncio.sleep(0)
         calls: list[None] = []
         reported = asyncio.Event()

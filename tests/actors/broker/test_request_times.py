@@ -1,11 +1,8 @@
 """What is counted as the time of a put and of a get."""
 
-from collections.abc import Callable
-
 import pytest
 
 from wakelog.actors.broker.request_times import RequestTimes
-from wakelog.broker.decision import Outcome
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
@@ -88,13 +85,3 @@ def test_pulls_that_are_woken_share_the_time(times: RequestTimes, clock: Clock) 
     clock.passes(1.0)
     times.woken(began, 4)
     assert seen(times) == ((0, 0), (4, 1.0))
-
-
-def test_a_pull_in_the_pool_lasts_until_it_is_done(times: RequestTimes, clock: Clock) -> None:
-    done: list[Outcome] = []
-    finish: Callable[[Outcome], None] = times.in_pool(PULL, done.append)
-    clock.passes(3.0)
-    finish(None)
-    assert done == [None]
-    assert seen(times) == ((0, 0), (1, 3.0))
-    assert times.in_pool(SEND, done.append) == done.append

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.notified_broker import notified_broker
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.storage.message_store import MessageStore
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -98,5 +100,26 @@ def test_a_read_of_queues_that_stand_still_is_answered_from_what_they_show(
             fields = {"topic": "t", "queueId": 0}
             end = await running.client.call(RequestCode.GET_MAX_OFFSET, fields)
             assert end.ext_fields["offset"] == "1"
+
+    run(main)
+
+
+def test_a_pull_from_the_disk_is_timed_until_its_thread_has_read(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = MessageStore.get_message
+
+    def read_cold(store: MessageStore, *words: Any, blocking: bool, **options: Any) -> Any:
+        return read(store, *words, blocking=True, **options) if blocking else None
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            await running.client.send("t", b"0")
+            monkeypatch.setattr(MessageStore, "get_message", read_cold)
+            assert [one.body for one in records(await running.client.pull("t", 0))] == [b"0"]
+            statistics = running.broker.statistics()
+            assert statistics["pool"]["run_count"] >= 1
+            counts = statistics["durations"]["get_seconds"]["counts"]
+            assert sum(counts) == 2  # the try on the loop, and the thread's
 
     run(main)

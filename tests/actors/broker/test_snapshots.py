@@ -20,6 +20,7 @@ class Log:
     def __init__(self, flushed: int, appended: int) -> None:
         self.flushed = flushed
         self.appended = self.readable = appended
+        self.flushed_grown = asyncio.Event()
         self.wanted_count = 0
         self.on_want: Callable[[], None] = lambda: None
 
@@ -54,7 +55,7 @@ def taken(
 
         def flush_later() -> None:
             log.flushed += 100
-            asyncio.get_running_loop().call_soon(made.flushed)
+            asyncio.get_running_loop().call_soon(log.flushed_grown.set)
 
         if log.on_want is not never:
             log.on_want = flush_later

@@ -17,10 +17,6 @@ from wakelog.protocol.command import RemotingCommand, answer
 REQUEST = RemotingCommand(code=11, opaque=1)
 
 
-def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
-    return answer(request, ResponseCode.SYSTEM_ERROR, str(error))
-
-
 async def outcome_of(pool: WorkPool, deferred: RunInPool) -> Any:
     done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     pool.run(REQUEST, deferred, done.set_result)
@@ -29,7 +25,7 @@ async def outcome_of(pool: WorkPool, deferred: RunInPool) -> Any:
 
 def test_work_is_done_elsewhere_and_finished_here() -> None:
     async def main() -> None:
-        pool = WorkPool(failed)
+        pool = WorkPool()
         threads: list[threading.Thread] = []
 
         def work() -> int:
@@ -52,7 +48,7 @@ def test_work_is_done_elsewhere_and_finished_here() -> None:
 @pytest.mark.parametrize("where", ["work", "finish"])
 def test_what_raises_is_answered(where: str) -> None:
     async def main() -> None:
-        pool = WorkPool(failed)
+        pool = WorkPool()
 
         def maybe_fail(step: str) -> None:
             if step == where:
@@ -60,7 +56,7 @@ def test_what_raises_is_answered(where: str) -> None:
 
         deferred = RunInPool(lambda: maybe_fail("work"), lambda *_: maybe_fail("finish"))
         outcome = await outcome_of(pool, deferred)
-        assert outcome.code == ResponseCode.SYSTEM_ERROR and outcome.remark == f"{where} failed"
+        assert outcome.code == ResponseCode.SYSTEM_ERROR and f"{where} failed" in outcome.remark
         pool.close()
 
     run(main)
@@ -70,7 +66,7 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(work_pool, "WAITING_MAX", 2)
 
     async def main() -> None:
-        pool = WorkPool(failed)
+        pool = WorkPool()
         gate = threading.Event()
         blocked = RunInPool(gate.wait, lambda *_: None)
         outcomes = [asyncio.ensure_future(outcome_of(pool, blocked)) for _ in range(2)]
@@ -89,7 +85,7 @@ def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(work_pool, "THREADS_COUNT", 1)
 
     async def main() -> None:
-        pool = WorkPool(failed)
+        pool = WorkPool()
         loop = asyncio.get_running_loop()
         order: list[str] = []
         done = loop.create_future()
@@ -112,7 +108,7 @@ def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_result_that_fails_to_finish_holds_up_no_other() -> None:
     async def main() -> None:
-        pool = WorkPool(failed)
+        pool = WorkPool()
         errors: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, cause: errors.append(cause))
 
@@ -129,7 +125,7 @@ def test_a_result_that_fails_to_finish_holds_up_no_other() -> None:
 
 def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
     async def main() -> None:
-        pool = WorkPool(failed)
+        pool = WorkPool()
         done = threading.Event()
         gate = threading.Event()
         pool.try_to(done.set)

@@ -1,25 +1,18 @@
 """Which deployment a plan asks for."""
 
-import sys
-from types import ModuleType
+import asyncio
 
 import pytest
 
-from wakelog.actors.deploy.deployment import FACTORIES, make_deployment
-from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.deployment import make_deployment
+from wakelog.actors.deploy.local import LocalDeployment
+from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.deploy.supervised import RayDeployment
 
 
-@pytest.mark.parametrize(("is_local", "kind"), [(True, "local"), (False, "ray")])
-def test_a_plan_decides_which_deployment_is_made(
-    is_local: bool, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[str, Plan]] = []
-    for name in FACTORIES:
-        module = ModuleType(f"factory_of_{name}")
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setitem(FACTORIES, name, f"{module.__name__}:Made")
-        setattr(module, "Made", lambda plan, name=name: made.append((name, plan)))  # noqa: B010
-    plan = make_plan(UpOptions(store="/s", is_local=is_local))
-    make_deployment(plan)
-    assert made == [(kind, plan)]
+@pytest.mark.parametrize(("is_local", "kind"), [(True, LocalDeployment), (False, RayDeployment)])
+def test_a_plan_decides_which_deployment_is_made(is_local: bool, kind: type) -> None:
+    deployment = make_deployment(make_plan(UpOptions(store="/s", is_local=is_local)))
+    assert type(deployment) is kind
+    assert asyncio.run(deployment.stop(lambda _: None))

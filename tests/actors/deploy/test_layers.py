@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wakelog.actors.deploy.layers import CONFIG_BYTES_MAX, Layers, Source, read_layers
+from wakelog.actors.deploy.layers import CONFIG_BYTES_MAX, Layers, read_layers
 from wakelog.actors.errors import PlanRefused
 
 
@@ -25,16 +25,10 @@ def test_a_flag_beats_a_setting_which_beats_the_file(tmp_path: Path) -> None:
     path = conf(tmp_path, "listenPort=1\nbrokerName = file\nregionId=file\n")
     layers = read("brokerName=set", config=path, port="3")
     assert layers.merged() == {"listenPort": "3", "brokerName": "set", "regionId": "file"}
-    keys = ("listenPort", "brokerName", "regionId", "brokerId")
-    assert [layers.source(key) for key in keys] == [Source.FLAG, Source.SET, Source.FILE, None]
-    assert [layers.get(key) for key in keys] == ["3", "set", "file", None]
-
-
-def test_a_key_of_the_file_can_be_dropped(tmp_path: Path) -> None:
-    layers = read("regionId=set", config=conf(tmp_path, "regionId=file\nbrokerName=file\n"))
-    assert layers.drop_from_file("brokerName")
-    assert not layers.drop_from_file("brokerName")
-    assert layers.merged() == {"regionId": "set"}
+    assert [key for layer in layers for key in layer] == [
+        *("listenPort", "brokerName"),
+        *("listenPort", "brokerName", "regionId"),
+    ]
 
 
 def test_a_setting_keeps_the_equals_signs_of_its_value_and_the_last_one_holds() -> None:
@@ -47,15 +41,15 @@ def test_relative_paths_start_at_the_working_directory(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
     layers = read("storePathCommitLog=log, ~/log", store="data/../store")
-    assert layers.get("storePathRootDir") == str(tmp_path / "store")
-    assert layers.get("storePathCommitLog") == f"{tmp_path}/log,/home/me/log"
+    assert layers.merged().get("storePathRootDir") == str(tmp_path / "store")
+    assert layers.merged().get("storePathCommitLog") == f"{tmp_path}/log,/home/me/log"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "gbk", "latin-1"])
 def test_a_comment_in_any_encoding_is_accepted(tmp_path: Path, encoding: str) -> None:
     comment = "# Gr\u00fc\u00dfe" if encoding == "latin-1" else "# \u4e2d\u6587"
     path = conf(tmp_path, f"{comment}\nbrokerName=x\n".encode(encoding))
-    assert read(config=path).get("brokerName") == "x"
+    assert read(config=path).file.get("brokerName") == "x"
 
 
 @pytest.mark.parametrize(

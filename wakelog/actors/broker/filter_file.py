@@ -26,9 +26,11 @@ FILE_OWNER = "broker"
 class FilterPublisher:
     """The file of one incarnation of the Broker."""
 
-    def __init__(self, fs: FileSystem, paths: StorePaths, epoch: int) -> None:
-        """Write nothing yet."""
+    def __init__(
+        self, fs: FileSystem, paths: StorePaths, epoch: int, filters: ConsumerFilters
+    ) -> None:
         self._fs = fs
+        self._filters = filters
         self._path = paths.filters
         self._new_path = paths.new_file(paths.filters, FILE_OWNER)
         self._epoch = epoch
@@ -37,8 +39,9 @@ class FilterPublisher:
         self._log = logger(Log.FILTER)
         self.published_count = 0
 
-    def publish(self, filters: ConsumerFilters) -> None:
+    def publish(self) -> None:
         """Write the filters if they have changed since they were written."""
+        filters = self._filters
         if filters.change_count == self._seen:
             return
         self._seen = filters.change_count
@@ -53,11 +56,11 @@ class FilterPublisher:
             self._has_failed = True
             self.remove()
 
-    def retry(self, filters: ConsumerFilters) -> None:
+    def retry(self) -> None:
         """Write again what could not be written."""
         if self._has_failed:
             self._seen = -1
-            self.publish(filters)
+            self.publish()
 
     def remove(self) -> None:
         """Remove the file: no process reports changes any more."""

@@ -11,21 +11,30 @@ responses were written.
 Invariants:
     - readable is flushed under synchronous flush, else what the segments hold.
     - appended, flushed and readable only grow; flushed and readable never pass appended.
+    - responses wait in the order in which their messages were put. So their offsets and deadlines
+      only grow, and checking the first response is enough.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush (4.9.3).
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
-from wakelog.actors.broker.flush_waiters import FlushWaiters
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.broker.decision import AwaitFlush
 from wakelog.network.handler import Reply
 from wakelog.storage.message_store import MessageStore
+
+
+class _Waiter(NamedTuple):
+    deferred: AwaitFlush
+    reply: Reply
 
 
 class LogProgress:
@@ -38,7 +47,6 @@ class LogProgress:
         flush: FlushClient,
         dispatch: ReputClient,
         *,
-        synchronous_flush: bool,
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         """Begin where the log ends: what recovery has kept is durable and may be read.
@@ -47,12 +55,15 @@ class LogProgress:
         call_soon: runs a function after the responses that are given now were written.
         """
         self.appended = self.flushed = self.readable = store.max_physical_offset
-        self.waiters = FlushWaiters()
+        self.flushed_grown = asyncio.Event()
+        self._waiters: deque[_Waiter] = deque()
+        self._timed_out_count = 0
         self._store = store
         self._commit = commit
         self._flush = flush
         self._dispatch = dispatch
-        self._synchronous_flush = synchronous_flush
+        self._synchronous_flush = store.config.synchronous_flush
+        self._timeout_ms = store.config.sync_flush_timeout_ms
         self._call_soon = call_soon
         self._will_report = False
 
@@ -85,7 +96,11 @@ class LogProgress:
         """Send the responses that waited for it, and move `readable`."""
         if physical_offset > self.flushed:
             self.flushed = physical_offset
-            self.waiters.flushed(physical_offset)
+            self.flushed_grown.set()
+            waiters = self._waiters
+            while waiters and waiters[0].deferred.physical_offset_end <= physical_offset:
+                waiter = waiters.popleft()
+                waiter.reply(waiter.deferred.response)
             self._update_readable()
 
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
@@ -93,11 +108,55 @@ class LogProgress:
         if deferred.physical_offset_end <= self.flushed:
             reply(deferred.response)
             return False
-        self.waiters.add(deferred, reply)
+        self._waiters.append(_Waiter(deferred, reply))
         if deferred.physical_offset_end <= self.appended:
             # Its turn is over: a pool thread's result or a resumed request has put the message.
             self._flush.request_sync()
         return True
+
+    def fail_unwritten(self, cause: str) -> None:
+        """Fail the responses whose message did not reach the file: no flush makes it durable."""
+        waiters = self._waiters
+        while waiters and waiters[-1].deferred.physical_offset_end > self.appended:
+            waiter = waiters.pop()
+            waiter.reply(waiter.deferred.flush_failed(cause))
+
+    def fail_all(self, cause: str) -> None:
+        """Fail every response that waits: a sync failed."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            waiter.reply(waiter.deferred.flush_failed(cause))
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """The deadline of the first response that waits, None if there is none."""
+        return self._waiters[0].deferred.deadline_ms if self._waiters else None
+
+    def expire(self, now_ms: int) -> None:
+        """Time out the responses whose deadline has come.
+
+        A deadline later than the timeout allows shows that the clock was set back.
+        """
+        waiters, end_ms = self._waiters, now_ms + self._timeout_ms
+        while waiters and not now_ms < waiters[0].deferred.deadline_ms <= end_ms:
+            waiter = waiters.popleft()
+            self._timed_out_count += 1
+            waiter.reply(waiter.deferred.timed_out())
+
+    def statistics(self) -> dict[str, dict[str, int]]:
+        """Return the watermarks, and counters of the responses that wait for the disk."""
+        return {
+            "watermarks": {
+                "appended": self.appended,
+                "flushed": self.flushed,
+                "readable": self.readable,
+                "dispatched": self._store.dispatched,
+            },
+            "flush_waiters": {
+                "waiting_count": len(self._waiters),
+                "timed_out_count": self._timed_out_count,
+            },
+        }
 
     def _report(self) -> None:
         self._will_report = False

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from wakelog.broker.decision import Outcome
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.telemetry.histogram import Histogram
@@ -28,52 +27,37 @@ PULL_MESSAGE = int(RequestCode.PULL_MESSAGE)
 class RequestTimes:
     """The clock of one broker's requests. One thread."""
 
-    __slots__ = ("_clock_seconds", "_get_seconds", "_put_seconds", "_turn_began")
+    __slots__ = ("_get_seconds", "_put_seconds", "_turn_began", "clock_seconds")
 
     def __init__(self, clock_seconds: Callable[[], float] = time.perf_counter) -> None:
-        """Start without a turn."""
-        self._clock_seconds = clock_seconds
+        self.clock_seconds = clock_seconds
         self._put_seconds = Histogram()
         self._get_seconds = Histogram()
         self._turn_began = 0.0
 
     def began(self) -> float:
         """Return the start time of a request; the first one begins a turn."""
-        now = self._clock_seconds()
+        now = self.clock_seconds()
         if not self._turn_began:
             self._turn_began = now
         return now
 
     def processed(self, request: RemotingCommand, began: float) -> None:
-        """Record that the processor has finished with a request."""
+        """Record that the processor, or a thread of the pool, has finished with a request."""
         if request.code == PULL_MESSAGE:
-            self._get_seconds.observe(self._clock_seconds() - began)
+            self._get_seconds.observe(self.clock_seconds() - began)
 
     def woken(self, began: float, count: int) -> None:
         """Record that so many held pulls have read their queues again, one after the other."""
-        each = (self._clock_seconds() - began) / max(count, 1)
+        each = (self.clock_seconds() - began) / max(count, 1)
         for _ in range(count):
             self._get_seconds.observe(each)
-
-    def in_pool(
-        self, request: RemotingCommand, done: Callable[[Outcome], None]
-    ) -> Callable[[Outcome], None]:
-        """Return `done`, which records the time in the pool first if the request is a get."""
-        if request.code != PULL_MESSAGE:
-            return done
-        began = self._clock_seconds()
-
-        def record(outcome: Outcome) -> None:
-            self._get_seconds.observe(self._clock_seconds() - began)
-            done(outcome)
-
-        return record
 
     def end_turn(self, *, has_put: bool) -> None:
         """Record the end of a turn; it put something if the log has grown."""
         began, self._turn_began = self._turn_began, 0.0
         if has_put and began:
-            self._put_seconds.observe(self._clock_seconds() - began)
+            self._put_seconds.observe(self.clock_seconds() - began)
 
     def statistics(self) -> dict[str, Any]:
         """Return both histograms as builtins."""

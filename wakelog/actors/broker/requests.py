@@ -58,7 +58,6 @@ from wakelog.network.handler import Channel, Reply
 from wakelog.network.server import Server
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.errors import NotWriteable
-from wakelog.storage.message_store import MessageStore
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 
@@ -70,7 +69,6 @@ class Requests:
         services: BrokerServices,
         pool: WorkPool,
         tables: TableFiles,
-        name_servers: NameServers,
         *,
         set_timer: Callable[[], None],
     ) -> None:
@@ -82,7 +80,6 @@ class Requests:
         self._services = services
         self._pool = pool
         self._tables = tables
-        self._name_servers = name_servers
         self._set_timer = set_timer
         self._times = RequestTimes()
         self._notes: list[HoldPull] = []
@@ -95,8 +92,8 @@ class Requests:
         self,
         server: Server,
         broker: Broker,
-        store: MessageStore,
         progress: LogProgress,
+        name_servers: NameServers,
         *,
         published: FilterPublisher | None,
     ) -> None:
@@ -107,8 +104,10 @@ class Requests:
         self._published = published
         self._server = server
         self._broker = broker
-        self._store = store
+        self.channel_closed = broker.channel_closed
+        self._store = broker.state.store
         self._progress = progress
+        self._name_servers = name_servers
         self._reput = self._services.get(ReputClient)
         self._pull_hold = self._services.get(PullHoldClient)
         self._schedule = self._services.get(ScheduleClient)
@@ -124,10 +123,6 @@ class Requests:
             self._times.processed(request, began)
         return outcome
 
-    def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Notify the core."""
-        self._broker.channel_closed(channel, now_ms)
-
     def end_of_turn(self) -> None:
         """Write what was put, publish how far the log reaches, carry out the instructions.
 
@@ -135,7 +130,7 @@ class Requests:
             put nothing, and their responses are about earlier writes.
         """
         if self._published is not None:
-            self._published.publish(self._broker.state.filters)
+            self._published.publish()
         try:
             if not self._has_failed:
                 appended = self._store.write_pending()
@@ -149,7 +144,7 @@ class Requests:
         except NotWriteable as error:
             self._has_failed = True
             # At their deadline they would get code 10, which means that the message is stored.
-            self._progress.waiters.unwritten(self._progress.appended, str(error))
+            self._progress.fail_unwritten(str(error))
             raise
         finally:
             if self._notes:
@@ -181,13 +176,8 @@ class Requests:
             "read_after_write": {"waited_count": self._broker.read_after_write.waited_count},
         }
 
-    def on_deferred(
-        self, outcome: Deferred, request: RemotingCommand, _channel: Channel, reply: Reply
-    ) -> None:
-        """Keep a request of the server's turn until its response is ready."""
-        self._defer(outcome, request, reply)
-
-    def _defer(self, outcome: Deferred, request: RemotingCommand, reply: Reply) -> None:
+    def defer(self, outcome: Deferred, request: RemotingCommand, reply: Reply) -> None:
+        """Keep a request until its response is ready."""
         match outcome:
             case AwaitDispatch():
                 gate = self._broker.read_after_write
@@ -200,8 +190,8 @@ class Requests:
                 if self._progress.await_flush(outcome, reply):
                     self._set_timer()
             case RunInPool():
-                done = partial(self._settle, request, reply)
-                self._pool.run(request, outcome, self._times.in_pool(request, done))
+                began = self._times.clock_seconds()
+                self._pool.run(request, outcome, partial(self._settle, request, reply, began))
             case _:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
@@ -222,11 +212,13 @@ class Requests:
             outcome = self._broker.resume(deferred, wall_ms())
         except Exception as error:
             outcome = error_response(request, error)
-        self._times.processed(request, began)
-        self._settle(request, reply, outcome)
+        self._settle(request, reply, began, outcome)
 
-    def _settle(self, request: RemotingCommand, reply: Reply, outcome: Outcome) -> None:
+    def _settle(
+        self, request: RemotingCommand, reply: Reply, began: float, outcome: Outcome
+    ) -> None:
         """Give the response to a request that was resumed or ran in the pool, or defer it again."""
+        self._times.processed(request, began)
         try:
             self.end_of_turn()
         except NotWriteable as error:
@@ -234,7 +226,7 @@ class Requests:
         if outcome is None or isinstance(outcome, RemotingCommand):
             reply(outcome)
             return
-        self._defer(outcome, request, reply)
+        self.defer(outcome, request, reply)
         self._server.schedule_turn()
 
     def _do(self, instruction: Instruction) -> None:
@@ -243,12 +235,12 @@ class Requests:
                 self._server.push(channel_id, command)
             case Continue(channel_id, request, deferred):
                 reply = partial(self._reply_to, channel_id)
-                self._defer(deferred, request, reply)
+                self.defer(deferred, request, reply)
                 self._server.schedule_turn()
             case Persist(name):
                 self._tables.save_soon(self._broker, name)
             case RegisterBroker(oneway=oneway):
-                self._name_servers.register_soon(self._broker, oneway=oneway)
+                self._name_servers.register_soon(oneway=oneway)
             case ReadAhead(physical_offset, length_bytes):
                 self._pool.try_to(partial(self._store.read_ahead, physical_offset, length_bytes))
             case CloseChannel(channel_id):

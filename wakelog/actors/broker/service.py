@@ -17,7 +17,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,7 @@ CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
 
 GUARD_SECONDS = 1.0
-"""A 4.9.3 broker that was refused leaves the guard open for so long; another takes as long to
-start.
-"""
+"""A refused 4.9.3 broker leaves the guard open for so long; another takes as long to start."""
 
 MEASURE_SECONDS_MAX = 1.0
 """How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
@@ -88,12 +86,10 @@ class BrokerService:
     """One broker; the `BrokerEvents` of its service clients."""
 
     def __init__(self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls]) -> None:
-        """Open nothing."""
         self._plan = plan
         self._settings = plan.settings
         self._fs = FileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
-        self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(
             ConfigFiles(self._fs, self._settings.store.paths.config), Log.BROKER, "broker-save"
         )
@@ -110,16 +106,6 @@ class BrokerService:
         """What the user who started the broker must know of its store."""
         return recovery_notices(self.store.recovery)
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of this incarnation, after the start."""
-        return self._epoch
-
-    @property
-    def store_id(self) -> str:
-        """The id of the store, after the start."""
-        return self._store_id
-
     async def start(self, expected_store_id: str | None = None) -> None:
         """Return when the broker is in the route and accepts.
 
@@ -129,31 +115,36 @@ class BrokerService:
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._pool = WorkPool(error_response)
+        self._pool = WorkPool()
         self._requests = Requests(
-            self.services, self._pool, self._tables, self._name_servers, set_timer=self._set_timer
+            self.services, self._pool, self._tables, set_timer=self._set_timer
         )
         self._server = self._make_server()
-        opened: OpenedStore | None = None
-        try:
+        async with AsyncExitStack() as undo:
+            undo.callback(self._pool.close)
+            undo.callback(self._tables.close)
+            undo.push_async_callback(self._server.close)
             Path(self._plan.runtime_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             port = self._settings.broker.listen_port
             self._server.bind(self._plan.bind_host, port)
             pulls = (RequestCode.PULL_MESSAGE,)
             self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
             await self.services.release_holders()
-            opening = partial(
-                open_store,
-                self._fs,
-                self._plan,
-                self.services.segment_source,
-                expected_store_id=expected_store_id,
+            source = self.services.segment_source
+            opening = partial(open_store, self._fs, self._plan, source, expected_store_id)
+            opened: OpenedStore = await self._pool.submit(opening)
+            self.store, self.store_id = opened
+            undo.callback(self.store.close, dispatch_behind_bytes=1)
+            self.broker = Broker(
+                self._settings, self.store, wall_ms(), readable=lambda: self._progress.readable
             )
-            opened = await self._pool.submit(opening)
-            await self._begin(opened)
-        except BaseException:
-            await self._abandon(opened)
-            raise
+            self._name_servers = NameServers(self.broker)
+            undo.push_async_callback(self._name_servers.close)
+            undo.push_async_callback(self.services.stop)
+            # First of all: one of two ports may accept when the other cannot.
+            undo.push_async_callback(self._server.close)
+            await self._begin()
+            undo.pop_all()
         self._guarding = self._loop.create_task(self._keep_guard())
         self._tick()
 
@@ -165,46 +156,41 @@ class BrokerService:
             except StoreError as error:
                 self._log.warning("guard not renewed", cause=str(error))
 
-    async def _begin(self, opened: OpenedStore) -> None:
-        store = self.store = opened.store
-        self._store_id = opened.store_id
+    async def _begin(self) -> None:
+        store, services = self.store, self.services
         write_recovery(store.recovery)
         self._state_log = StateLog(steady_ms())
-        self.broker = Broker(
-            self._settings, store, wall_ms(), readable=lambda: self._progress.readable
-        )
-        self._tables.load_all(self.broker, self.store.kept_config)
-        store_id = uuid.UUID(self._store_id)
-        self._epoch = self.services.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        self._tables.load_all(self.broker, store.kept_config)
+        store_id = uuid.UUID(self.store_id)
+        self.epoch = services.open(self, store, store_id=store_id, epoch_min=wall_ms())
         if self._settings.broker.enable_calc_filter_bit_map:
-            paths = self._settings.store.paths
-            self._published = FilterPublisher(self._fs, paths, self._epoch)
-            self._published.publish(self.broker.state.filters)
-        services = self.services
+            self._published = FilterPublisher(
+                self._fs, self._settings.store.paths, self.epoch, self.broker.state.filters
+            )
+            self._published.publish()
         self._progress = LogProgress(
             store,
             services.find(CommitClient),
             services.get(FlushClient),
             services.get(ReputClient),
-            synchronous_flush=self._settings.store.synchronous_flush,
             call_soon=self._loop.call_soon,
         )
         self.snapshots = Snapshots(
             services.get(FlushClient),
             services.get(RetentionClient),
             self._progress,
-            store_id=self._store_id,
+            store_id=self.store_id,
         )
         self._requests.begin(
-            self._server, self.broker, store, self._progress, published=self._published
+            self._server, self.broker, self._progress, self._name_servers, published=self._published
         )
         self._schedule = services.get(ScheduleClient)
         services.start()
         self._progress.begin()
-        await self.services.wait_attached()
+        await services.wait_attached()
         await self._wait_dispatched()
         self.broker.tick(wall_ms())
-        await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)
+        await self._name_servers.register(seconds_max=REGISTER_SECONDS_MAX)
         await self._server.start_listening()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
 
@@ -220,12 +206,11 @@ class BrokerService:
             default_lane="admin",
             bytes_max=limits.lane_bytes_max,
         )
-        requests = self._requests
         return Server(
-            requests,
+            self._requests,
             lanes,
             limits=limits,
-            on_deferred=requests.on_deferred,
+            on_deferred=self._requests.defer,
             answer_error=error_response,
         )
 
@@ -235,26 +220,16 @@ class BrokerService:
             self._dispatched.clear()
             await self._dispatched.wait()
 
-    async def _abandon(self, opened: OpenedStore | None) -> None:
-        """Release what a start that failed has opened."""
-        await self._server.close()
-        if opened is not None:
-            await self.services.stop()
-            opened.store.close(dispatch_behind_bytes=1)
-        await self._name_servers.close()
-        self._tables.close()
-        self._pool.close()
-
     def register(self) -> None:
         """Register with the name servers now, instead of at the end of the period."""
-        self._name_servers.register_soon(self.broker, oneway=False)
+        self._name_servers.register_soon(oneway=False)
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit."""
         self._timer.cancel()
         self._guarding.cancel()
         self._server.stop_listening()
-        await self._name_servers.unregister(self.broker)
+        await self._name_servers.unregister()
         await self._server.close()
         try:
             async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
@@ -278,8 +253,8 @@ class BrokerService:
         """Return what a service that is attached now must know."""
         report = self.store.recovery
         return AttachRequest(
-            epoch=self._epoch,
-            store_id=self._store_id,
+            epoch=self.epoch,
+            store_id=self.store_id,
             appended=self._progress.appended,
             committed=self.store.max_physical_offset,
             flushed=self._progress.flushed,
@@ -308,13 +283,12 @@ class BrokerService:
     def flushed(self, physical_offset: int) -> None:
         """Send the responses that waited for the disk."""
         self._progress.note_flushed(physical_offset)
-        self.snapshots.flushed()
 
     def flush_failed(self, cause: str) -> None:
         """Fail the responses that wait, and accept no more messages."""
         self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
         self.store.log.fail(cause)
-        self._progress.waiters.failed(cause)
+        self._progress.fail_all(cause)
 
     def committed(self, _physical_offset: int) -> None:
         """Let consumers see what left the transient pool, and have it flushed."""
@@ -340,20 +314,22 @@ class BrokerService:
     def _tick(self) -> None:
         now_ms = wall_ms()
         if self._published is not None:
-            self._published.retry(self.broker.state.filters)
-        self._progress.waiters.expire(now_ms, self._settings.store.sync_flush_timeout_ms)
+            self._published.retry()
+        self._progress.expire(now_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(logged_ms := steady_ms()):
-            lanes = self._lanes.statistics(time.monotonic())
-            dispatched = self.store.dispatched
-            appended = self._progress.appended
-            self._state_log.write_due(logged_ms, lanes, appended=appended, dispatched=dispatched)
+            self._state_log.write_due(
+                logged_ms,
+                self._lanes.statistics(time.monotonic()),
+                appended=self._progress.appended,
+                dispatched=self.store.dispatched,
+            )
         self._requests.end_of_turn_logged()
         self._set_timer()
 
     def _set_timer(self) -> None:
         next_ms = self.broker.next_tick_ms()
-        deadline_ms = self._progress.waiters.next_deadline_ms
+        deadline_ms = self._progress.next_deadline_ms
         if deadline_ms is not None:
             next_ms = min(next_ms, deadline_ms)
         if not self._timer.is_running or next_ms < self._timer_ms:
@@ -386,17 +362,8 @@ class BrokerService:
             "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
             "store": self.store.statistics(),
             **self._requests.statistics(),
-            "watermarks": {
-                "appended": self._progress.appended,
-                "flushed": self._progress.flushed,
-                "readable": self._progress.readable,
-                "dispatched": self.store.dispatched,
-            },
+            **self._progress.statistics(),
             "pool": self._pool.statistics(),
-            "flush_waiters": {
-                "waiting_count": len(self._progress.waiters),
-                "timed_out_count": self._progress.waiters.timed_out_count,
-            },
             "name_servers": self._name_servers.statistics(),
             "tables": {
                 "saved_count": self._tables.saved_count,

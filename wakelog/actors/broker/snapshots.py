@@ -48,11 +48,6 @@ class Snapshots:
         self._retention = retention
         self._progress = progress
         self._store_id = store_id
-        self._grown = asyncio.Event()
-
-    def flushed(self) -> None:
-        """Continue a snapshot that waits: more is durable."""
-        self._grown.set()
 
     async def take(self, after: Mapping[str, Any] | None, holder: str) -> dict[str, Any]:
         """Return a snapshot of the whole log, or of what came after an earlier one."""
@@ -66,43 +61,39 @@ class Snapshots:
                 return failure(f"{earlier.store_id} is another store", _AGAIN)
             begin = earlier.end
         end = await self._durable_end()
-        answer = await self._ask("lease", holder, begin, end)
-        if "refused" in answer:
-            return failure(f"no snapshot: {answer['refused']}", "End snapshots, or begin again.")
+        remedy = "End snapshots, or begin again."
+        answer = await self._ask("no snapshot", remedy, "lease", holder, begin, end)
         return dict(answer.get("snapshot", answer))
 
     async def renew(self, lease_id: str) -> dict[str, Any]:
         """Return {"expires_ms": when the snapshot ends}, or a failure."""
-        answer = await self._ask("renew_lease", lease_id)
-        if "refused" in answer:
-            return failure(
-                f"the snapshot is not kept any more: {answer['refused']}", "Take another."
-            )
-        return answer
+        refusal = "the snapshot is not kept any more"
+        return await self._ask(refusal, "Take another.", "renew_lease", lease_id)
 
     async def end(self, lease_id: str) -> dict[str, Any]:
         """Return {"ended": whether the snapshot was kept until now}, or a failure."""
-        answer = await self._ask("end_lease", lease_id)
-        if "refused" in answer:
-            return failure(f"the lease stays: {answer['refused']}", "It ends by itself.")
-        return answer
+        return await self._ask("the lease stays", "It ends by itself.", "end_lease", lease_id)
 
     async def _durable_end(self) -> int:
         """Wait until the log's present end is durable; return what is durable and visible."""
-        wanted = self._progress.appended
+        progress, wanted = self._progress, self._progress.appended
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
-                while self._progress.flushed < wanted:
-                    self._grown.clear()
+                while progress.flushed < wanted:
+                    progress.flushed_grown.clear()
                     self._flush.request_sync()
-                    await self._grown.wait()
-        return min(self._progress.flushed, self._progress.readable)
+                    await progress.flushed_grown.wait()
+        return min(progress.flushed, progress.readable)
 
-    async def _ask(self, method: str, *arguments: Any) -> dict[str, Any]:
+    async def _ask(self, refusal: str, remedy: str, method: str, *arguments: Any) -> dict[str, Any]:
+        """Return Retention's answer, or a failure if it refuses or is lost."""
         try:
-            return await self._retention.call_lease(method, *arguments)
+            answer = await self._retention.call_lease(method, *arguments)
         except ServiceLost as error:
             return failure(f"retention does not answer: {error}", _RETRY)
+        if "refused" in answer:
+            return failure(f"{refusal}: {answer['refused']}", remedy)
+        return answer
 
 
 def failure(cause: str, remedy: str) -> dict[str, Any]:

@@ -37,7 +37,6 @@ class StateLog:
     """What was printed last, and when the next line is due."""
 
     def __init__(self, now_ms: int) -> None:
-        """Begin both periods now."""
         self._water_mark = logger(Log.WATER_MARK)
         self._protection = logger(Log.PROTECTION)
         self._broker = logger(Log.BROKER)

@@ -21,6 +21,7 @@ from typing import Any
 
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.error_response import error_response
 from wakelog.network.turn import YIELD_SECONDS
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -32,11 +33,7 @@ WAITING_MAX = 10_000  # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
 class WorkPool:
     """Threads and the requests that wait for them. Called on one loop's thread."""
 
-    def __init__(
-        self, error_response: Callable[[RemotingCommand, Exception], RemotingCommand]
-    ) -> None:
-        """Start no thread yet; `error_response` answers a request whose work raised."""
-        self._error_response = error_response
+    def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
         self._results: deque[Callable[[], None]] = deque()
         self._is_finishing = False
@@ -62,18 +59,16 @@ class WorkPool:
             try:
                 outcome = deferred.finish(result.result(), wall_ms())
             except Exception as error:
-                outcome = self._error_response(request, error)
+                outcome = error_response(request, error)
             done(outcome)
 
-        self.submit(deferred.work).add_done_callback(partial(self._keep, finish))
+        def keep(result: asyncio.Future[Any]) -> None:
+            self._results.append(partial(finish, result))
+            if not self._is_finishing:
+                self._is_finishing = True
+                asyncio.get_running_loop().call_soon(self._finish_results)
 
-    def _keep(
-        self, finish: Callable[[asyncio.Future[Any]], None], result: asyncio.Future[Any]
-    ) -> None:
-        self._results.append(partial(finish, result))
-        if not self._is_finishing:
-            self._is_finishing = True
-            asyncio.get_running_loop().call_soon(self._finish_results)
+        self.submit(deferred.work).add_done_callback(keep)
 
     def _finish_results(self) -> None:
         """Finish results until the pulls' share of a turn is over."""

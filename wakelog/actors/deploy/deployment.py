@@ -11,11 +11,11 @@ org.apache.rocketmq.namesrv.NamesrvStartup (4.9.3) behind the command line.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from wakelog.actors.deploy.plan import Plan
+from wakelog.actors.services.table import load
 
 Report = Callable[[str], None]
 """Shows the step under way, such as "broker-a: waiting for reput"; returns at once. A repeated step
@@ -31,7 +31,6 @@ class Deployment(Protocol):
         Raises: DeploymentError, StoreError, PortUnavailable. The caller then calls `stop`, as it
         does after cancelling a start.
         """
-        ...
 
     async def statistics(self) -> dict[str, Any]:
         """Return the statistics of every part, as builtins.
@@ -39,25 +38,21 @@ class Deployment(Protocol):
         {"brokers": {name: what the broker's service returns}, "name_server": {...}, ...}. The paths
         in `cli/rates.py` lead to the rates that `wakelog up` shows.
         """
-        ...
 
     def notices(self) -> list[str]:
         """Return the lines that the user has to read after this start."""
-        ...
 
     def failure(self) -> str | None:
         """Return why this deployment has failed, None while it runs. Called every second."""
-        ...
 
     async def stop(self, report: Report) -> bool:
         """Stop all that was started, in order; return whether every store was left in order.
 
         Leaves no process, port, socket or shared file. Called once, however far `start` came.
         """
-        ...
 
 
-FACTORIES = {
+CLASSES = {
     "local": "wakelog.actors.deploy.local:LocalDeployment",
     "ray": "wakelog.actors.deploy.supervised:RayDeployment",
 }
@@ -66,6 +61,5 @@ FACTORIES = {
 
 def make_deployment(plan: Plan) -> Deployment:
     """Return the deployment that a plan asks for, not started."""
-    module, _, name = FACTORIES["local" if plan.is_local else "ray"].partition(":")
-    factory: Callable[[Plan], Deployment] = getattr(importlib.import_module(module), name)
-    return factory(plan)
+    deployment: Deployment = load(CLASSES["local" if plan.is_local else "ray"])(plan)
+    return deployment

@@ -10,9 +10,10 @@ Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController (4.9.3):
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.storage.settings_text import parse_properties
@@ -27,42 +28,16 @@ CONFIG_BYTES_MAX = 1024 * 1024
 """A broker.conf has a few hundred bytes; a file of this size is something else."""
 
 
-class Source(StrEnum):
-    """Where a setting was given."""
+class Layers(NamedTuple):
+    """The settings by keys of broker.conf, and where each was given."""
 
-    FLAG = "flag"
-    SET = "--set"
-    FILE = "file"
+    flags: dict[str, str]
+    sets: dict[str, str]
+    file: dict[str, str]
 
-
-class Layers:
-    """The settings, and where each was given."""
-
-    def __init__(
-        self, *, flags: Mapping[str, str], sets: Mapping[str, str], file: Mapping[str, str]
-    ) -> None:
-        """Lay them over each other; `flags` by their keys of broker.conf."""
-        self._layers = {Source.FLAG: flags, Source.SET: sets, Source.FILE: dict(file)}
-
-    def get(self, key: str) -> str | None:
-        """Return the value of a key, None if it was not given."""
-        source = self.source(key)
-        return None if source is None else self._layers[source][key]
-
-    def source(self, key: str) -> Source | None:
-        """Return where the value of a key was given."""
-        return next((source for source, layer in self._layers.items() if key in layer), None)
-
-    def drop_from_file(self, key: str) -> bool:
-        """Remove a key of the file; return whether it was there."""
-        file = self._layers[Source.FILE]
-        assert isinstance(file, dict)
-        return file.pop(key, None) is not None
-
-    def merged(self) -> dict[str, str]:
+    def merged(self) -> Mapping[str, str]:
         """Return one value a key."""
-        flags, sets, file = self._layers.values()
-        return {**file, **sets, **flags}
+        return ChainMap(*self)
 
 
 def read_layers(
@@ -86,7 +61,7 @@ def read_layers(
             )
         given[key] = value
     file = {} if config_path is None else _read_file(config_path)
-    return Layers(flags=_absolute(given), sets=_absolute(sets), file=_absolute(file))
+    return Layers(_absolute(given), _absolute(sets), _absolute(file))
 
 
 def _split_setting(setting: str) -> tuple[str, str]:
@@ -121,9 +96,6 @@ def _absolute(layer: Mapping[str, str]) -> dict[str, str]:
     for key in PATH_KEYS:
         if found.get(key):
             parts = [part.strip() for part in found[key].split(",")]
-            found[key] = ",".join(_absolute_path(part) for part in parts if part)
+            paths = (os.path.abspath(os.path.expanduser(part)) for part in parts if part)
+            found[key] = ",".join(paths)
     return found
-
-
-def _absolute_path(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))

@@ -22,18 +22,16 @@ from wakelog.telemetry.exposition import MetricsServer
 
 
 class LocalBroker:
-    """A broker with its services."""
+    """A broker with its services; nothing is opened before `service.start`."""
 
     def __init__(self, plan: ServicePlan) -> None:
-        """Make every service; nothing is opened."""
         self.plan = plan
         builtins = plan.to_builtins()
-        services = {
+        self._services = {
             name: load(row.service)(builtins, name) for name, row in services_of(plan).items()
         }
-        self._calls_by_service = {name: LocalCalls(one, name) for name, one in services.items()}
-        self._services = services
-        self.service = BrokerService(plan, self._calls_by_service)
+        self._calls = {name: LocalCalls(one, name) for name, one in self._services.items()}
+        self.service = BrokerService(plan, self._calls)
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of the broker and of its services."""
@@ -48,7 +46,7 @@ class LocalBroker:
 
     def close(self) -> None:
         """End the threads of the services."""
-        for calls in self._calls_by_service.values():
+        for calls in self._calls.values():
             calls.close()
 
 
@@ -56,7 +54,6 @@ class LocalDeployment:
     """See `deployment.Deployment`."""
 
     def __init__(self, plan: Plan) -> None:
-        """Start nothing."""
         self._runtime = RuntimeDirectory()
         self._plan = plan.in_directory(self._runtime.path)
         self._name_server: NameServerService | None = None

@@ -29,11 +29,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
-from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, Source, read_layers
+from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, read_layers
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
@@ -66,31 +67,22 @@ _OWN_KEYS = (_LOG_LEVEL, _LOG_FORMAT, _CHECK_ADVERTISE)
 _DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII)
 
 
-class Listed(NamedTuple):
-    """One address of namesrvAddr."""
-
-    host: str
-    port: int
-
-
 def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Plan:
     """Return the plan of a deployment. Raises: PlanRefused."""
+    broker_port = None if options.broker_port is None else str(options.broker_port)
     flags = {
         "--store": ("storePathRootDir", options.store),
-        "--broker-port": ("listenPort", _text(options.broker_port)),
+        "--broker-port": ("listenPort", broker_port),
         "--advertise": ("brokerIP1", options.advertise),
     }
-    layers = Layers(flags={}, sets={}, file={})
+    layers = Layers({}, {}, {})
     try:
         layers = read_layers(options.config_path, options.settings, flags)
         plan = _Planning(options, layers, addresses or HostAddresses()).plan()
     except IllegalConfiguration as error:
-        place = {
-            Source.FLAG: next((flag for flag, row in flags.items() if row[0] == error.key), ""),
-            Source.SET: "--set",
-            Source.FILE: options.config_path,
-            None: options.config_path,
-        }[layers.source(error.key)]
+        place = "--set" if error.key in layers.sets else options.config_path
+        if error.key in layers.flags:
+            [place] = [flag for flag, (key, _) in flags.items() if key == error.key]
         raise PlanRefused(
             f"{error.key}={error.value} is not accepted ({place})", f"Give {error.accepted}."
         ) from None
@@ -104,20 +96,21 @@ class _Planning:
     def __init__(self, options: UpOptions, layers: Layers, addresses: HostAddresses) -> None:
         self._options = options
         self._layers = layers
+        self._given = layers.merged()
         self._addresses = addresses
         self._warnings: list[str] = []
 
     def plan(self) -> Plan:
-        _refuse_unknown_own_keys(self._layers)
+        _refuse_unknown_own_keys(self._given)
         self._leave_out_paths()
-        root = self._layers.get("storePathRootDir") or os.path.expanduser(DEFAULT_STORE)
+        root = self._given.get("storePathRootDir") or os.path.expanduser(DEFAULT_STORE)
         bind_host = self._resolve("--bind", self._options.bind)
         advertised_host = self._advertised_host(bind_host)
         name_server, registered_at = self._name_server(bind_host, root)
         follows = {
             "namesrvAddr": ";".join(registered_at),
             "brokerIP1": advertised_host,
-            "brokerIP2": self._layers.get("brokerIP2") or advertised_host,
+            "brokerIP2": self._given.get("brokerIP2") or advertised_host,
         }
         log_level: LogLevel = self._own(_LOG_LEVEL, LogLevel.INFO, LogLevel)
         log_format: LogFormat = self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat)
@@ -155,18 +148,18 @@ class _Planning:
         )
 
     def _own(self, key: str, default: str, kind: type) -> Any:
-        return convert_value(key, self._layers.get(key) or default, kind)
+        return convert_value(key, self._given.get(key) or default, kind)
 
     def _leave_out_paths(self) -> None:
         """Drop other paths with --store: those of a copied broker.conf must not be written to."""
-        if self._layers.source("storePathRootDir") is Source.FLAG:
+        if self._options.store is not None:
             for key in LOG_PATH_KEYS:
-                if self._layers.drop_from_file(key):
+                if self._layers.file.pop(key, None) is not None:
                     path = self._options.config_path
                     self._warnings.append(f"{key} of {path} is not used, because --store is given")
         if self._options.broker_count > 1:
             for key in LOG_PATH_KEYS:
-                if self._layers.get(key):
+                if self._given.get(key):
                     raise PlanRefused(
                         f"{key} names one place and --brokers {self._options.broker_count} need "
                         "several",
@@ -174,7 +167,7 @@ class _Planning:
                     )
 
     def _advertised_host(self, bind_host: str) -> str:
-        said = self._layers.get("brokerIP1")
+        said = self._given.get("brokerIP1")
         if not said:
             return self._addresses.outward() if is_wildcard(bind_host) else bind_host
         where = "--advertise" if self._options.advertise else "brokerIP1"
@@ -200,23 +193,28 @@ class _Planning:
 
     def _name_server(self, bind_host: str, root: str) -> tuple[NameServerConfig | None, list[str]]:
         """Return a name server of this deployment, and where brokers register (table above)."""
-        listed = _parse_name_servers(self._layers.get("namesrvAddr") or "")
+        text = self._given.get("namesrvAddr") or ""
+        try:
+            listed = read_name_servers(text)
+        except ValueError:
+            accepted = "HOST:PORT, or several with ';' between"
+            raise IllegalConfiguration("namesrvAddr", text, accepted) from None
         port = self._options.name_server_port
         if port == 0 and not listed:
             raise PlanRefused(
                 "--namesrv-port 0 starts no name server, and no other one is named",
                 "Name one with --set namesrvAddr=HOST:PORT, or leave --namesrv-port out.",
             )
-        if port and self._layers.source("namesrvAddr") is not Source.SET:
-            listed = []
+        if port and "namesrvAddr" not in self._layers.sets:
+            listed = ()
         own = None
         if port is None:
-            own = next((entry for entry in listed if self._is_here(entry.host)), None)
+            own = next(filter(self._is_here, listed), None)
             if not listed:
                 port = DEFAULT_NAME_SERVER_PORT
             elif own is not None:
-                port = own.port
-        others = [f"{entry.host}:{entry.port}" for entry in listed if entry is not own]
+                port = int(own.rpartition(":")[2])
+        others = [address for address in listed if address != own]
         if not port:
             return None, others
         # The brokers reach it where it listens, whatever is advertised.
@@ -226,16 +224,16 @@ class _Planning:
         name_server = NameServerConfig(listen_port=port, kv_config_path=path)
         return name_server, [first, *(address for address in others if address != first)]
 
-    def _is_here(self, host: str) -> bool:
+    def _is_here(self, address: str) -> bool:
         try:
-            return self._addresses.is_own(self._addresses.resolve(host))
+            return self._addresses.is_own(self._addresses.resolve(address.rpartition(":")[0]))
         except OSError:
             return False
 
     def _broker_settings(self, root: str, follows: dict[str, str]) -> dict[str, BrokerSettings]:
         """Return the settings of each broker by its name."""
-        first_name = self._layers.get("brokerName") or DEFAULT_BROKER_NAME
-        first_port = self._layers.get("listenPort") or str(DEFAULT_LISTEN_PORT)
+        first_name = self._given.get("brokerName") or DEFAULT_BROKER_NAME
+        first_port = self._given.get("listenPort") or str(DEFAULT_LISTEN_PORT)
         port = convert_value("listenPort", first_port, int)
         found = {}
         for index, name in enumerate(_broker_names(first_name, self._options.broker_count)):
@@ -246,9 +244,7 @@ class _Planning:
                 "storePathRootDir": root if alone else os.path.join(root, name),
             }
             merged = {
-                key: value
-                for key, value in self._layers.merged().items()
-                if not key.startswith(_OWN_PREFIX)
+                key: value for key, value in self._given.items() if not key.startswith(_OWN_PREFIX)
             }
             settings = read_broker_conf("", overrides={**merged, **follows, **values})
             _refuse_without_pyarrow(settings.store)
@@ -280,18 +276,8 @@ def _broker_names(first_name: str, count: int) -> list[str]:
     return [f"{stem}-{chr(ord('a') + index)}" for index in range(count)]
 
 
-def _parse_name_servers(text: str) -> list[Listed]:
-    """Read namesrvAddr, `host:port;host:port`."""
-    try:
-        parts = [address.rpartition(":") for address in read_name_servers(text)]
-    except ValueError:
-        accepted = "HOST:PORT, or several with ';' between"
-        raise IllegalConfiguration("namesrvAddr", text, accepted) from None
-    return [Listed(host, int(port)) for host, _, port in parts]
-
-
-def _refuse_unknown_own_keys(layers: Layers) -> None:
-    for key in layers.merged():
+def _refuse_unknown_own_keys(given: Mapping[str, str]) -> None:
+    for key in given:
         if key.startswith(_OWN_PREFIX) and key not in _OWN_KEYS:
             near = difflib.get_close_matches(key, _OWN_KEYS, n=1) or [" or ".join(_OWN_KEYS)]
             raise PlanRefused(f"there is no setting {key}", f"Did you mean {near[0]}?")
@@ -312,7 +298,3 @@ def _refuse_shared_ports(plan: Plan) -> None:
 def _refuse_no_port(port: int, flag: str) -> None:
     if not 0 < port <= 0xFFFF:
         raise PlanRefused(f"{flag}: {port} is no port", "Give 1 to 65535.")
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,26 +40,23 @@ class SupervisedActors:
 
     def __init__(self, plan: Plan) -> None:
         """Make nothing; `plan` is a `placed` one."""
-        self.plan = plan
+        self._plan = plan
         self.notices: list[str] = []
         self._supervisor: Any = None
 
     async def start(self, report: Report) -> None:
         """Make every actor and return once every broker accepts. Raises: DeploymentFailed."""
-        self._supervisor = make_supervisor(self.plan)
-        loop = asyncio.get_running_loop()
-        end = loop.time() + READY_SECONDS_MAX
+        self._supervisor = make_supervisor(self._plan)
+        end = time.monotonic() + READY_SECONDS_MAX
         tries_left = TRIES_COUNT
-        while loop.time() < end:
+        while time.monotonic() < end:
             try:
                 state = await self._supervisor.wait_ready.remote(PROGRESS_SECONDS)
             except Exception as error:
                 tries_left -= 1  # it died, and the next one continues
-                if not tries_left:
-                    raise DeploymentFailed(
-                        f"Ray does not answer: {error}", "See its logs."
-                    ) from error
-                continue
+                if tries_left:
+                    continue
+                raise DeploymentFailed(f"Ray does not answer: {error}", "See its logs.") from error
             raise_failure(state)
             if state["ready"]:
                 self.notices = list(state["notices"])
@@ -100,23 +98,21 @@ class RayDeployment:
     async def start(self, report: Report) -> None:
         """Start Ray, then everything in it."""
         report("Ray")
-        loop = asyncio.get_running_loop()
-        count = actors_count(
-            [broker.settings.store for broker in self._plan.brokers], len(offered_services())
-        )
+        stores = [broker.settings.store for broker in self._plan.brokers]
         self._cluster = RayCluster(
-            worker_count=count,
+            worker_count=actors_count(stores, len(offered_services())),
             plain_because="--plain-ray asks for it" if self._plan.plain_ray else None,
         )
         try:
-            await loop.run_in_executor(None, self._cluster.wait_ready)
+            await asyncio.to_thread(self._cluster.wait_ready)
             self._cluster.connect()
         except RayFailed as error:
             raise DeploymentFailed(
                 str(error), "See Ray's message, or try --plain-ray or --local."
             ) from error
-        plan = placed(self._plan, self._cluster.shared_directory, faults=self._faults)
-        self._actors = SupervisedActors(plan)
+        self._actors = SupervisedActors(
+            placed(self._plan, self._cluster.shared_directory, faults=self._faults)
+        )
         await self._actors.start(report)
 
     async def statistics(self) -> dict[str, Any]:
@@ -147,7 +143,7 @@ class RayDeployment:
             if self._cluster is not None:
                 report("Ray")
                 leave()
-                await asyncio.get_running_loop().run_in_executor(None, self._cluster.stop)
+                await asyncio.to_thread(self._cluster.stop)
         return is_clean
 
 
@@ -157,8 +153,7 @@ def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]
 
     Raises: DeploymentFailed.
     """
-    at_head = Placement(node_id=cluster.node_id)
-    placements = {broker.name: at_head for broker in plan.brokers}
+    placements = {broker.name: Placement(node_id=cluster.node_id) for broker in plan.brokers}
     actors = SupervisedActors(placed(plan, cluster.shared_directory, placements))
     try:
         asyncio.run(actors.start(lambda what: None))

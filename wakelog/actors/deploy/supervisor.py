@@ -21,6 +21,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,6 @@ class SupervisorActor:
     """The Supervisor of one deployment; it starts to work when it is constructed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        """Begin to start the actors of the plan."""
         self._plan = msgspec.convert(plan, Plan)
         self._name_server: SupervisedProcess | None = None
         self._brokers: list[SupervisedProcess] = []
@@ -68,11 +68,10 @@ class SupervisorActor:
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
-        self._registrations: set[asyncio.Task[Any]] = set()
         self._metrics: MetricsServer | None = None
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
-        self._tasks = [asyncio.get_running_loop().create_task(self._start_all())]
+        self._tasks = [asyncio.create_task(self._start_all())]
 
     # The start.
 
@@ -95,11 +94,10 @@ class SupervisorActor:
         await self._serve_metrics()
         self._progress = "running"
         self._ready.set()
-        loop = asyncio.get_running_loop()
         for process in self._processes():
-            self._tasks.append(loop.create_task(self._kill_when_hung(process)))
-            if process.kind in (BROKER, NAME_SERVER):
-                self._tasks.append(loop.create_task(self._restart_when_dead(process)))
+            self._tasks.append(asyncio.create_task(self._kill_when_hung(process)))
+            if process.service is None:
+                self._tasks.append(asyncio.create_task(self._restart_when_dead(process)))
 
     def _make_broker(self, broker: ServicePlan) -> None:
         services = {row.actor_name: name for name, row in services_of(broker).items()}
@@ -148,11 +146,9 @@ class SupervisorActor:
 
         {"ready": bool, "progress": str, "failure": {"cause", "remedy"} or None, "notices": [line]}
         """
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
                 await self._ready.wait()
-        except TimeoutError:
-            pass
         notices = [f"{one.broker_name}: {line}" for one in self._brokers for line in one.notices]
         return {
             "ready": self._ready.is_set() and self._failure is None,
@@ -178,14 +174,9 @@ class SupervisorActor:
                     await asyncio.sleep(RETRY_AFTER_FAILURE_SECONDS)
             self._failure = None
             if process.kind == NAME_SERVER:
-                self._register_brokers()
-
-    def _register_brokers(self) -> None:
-        """Have every broker register: a name server begins with no route at all."""
-        for broker in self._brokers:
-            registering = self._result(broker.handle.register.remote(), STATISTICS_SECONDS_MAX)
-            self._registrations.add(task := asyncio.get_running_loop().create_task(registering))
-            task.add_done_callback(self._registrations.discard)
+                # It begins with no route at all.
+                calls = [broker.handle.register.remote() for broker in self._brokers]
+                await asyncio.gather(*(self._result(one, STATISTICS_SECONDS_MAX) for one in calls))
 
     async def _kill_when_hung(self, process: SupervisedProcess) -> None:
         while True:
