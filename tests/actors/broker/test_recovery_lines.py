@@ -37,38 +37,46 @@ def test_a_sound_store_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.name for record in caplog.records] == [Log.STORE.value.logger_name]
 
 
-def test_what_was_cut_is_named_with_its_copy(caplog: pytest.LogCaptureFixture) -> None:
-    report = SOUND._replace(quarantined=(PIECE,), end_reason="a record that is cut off")
+@pytest.mark.parametrize(
+    ("report", "begin", "end"),
+    [
+        (
+            SOUND._replace(quarantined=(PIECE,), end_reason="a record that is cut off"),
+            "77 bytes at 1000 of the log were no whole message",
+            PIECE.path,
+        ),
+        (
+            SOUND._replace(unrestored=(PIECE,)),
+            "77 bytes for 1000 of the log, which a transient pool held",
+            PIECE.path,
+        ),
+        (
+            SOUND._replace(damaged=(STRETCH,)),
+            "bytes 200 to 300 of the log are damaged and passed over: ",
+            "body CRC",
+        ),
+        (
+            SOUND._replace(read_only="segments are missing"),
+            "no messages are taken: ",
+            "segments are missing",
+        ),
+    ],
+)
+def test_what_is_lost_is_one_line_and_in_the_log_of_errors(
+    report: RecoveryReport, begin: str, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
     [line] = recovery_notices(report)
-    assert line.startswith("77 bytes at 1000 of the log were no whole message")
-    assert line.endswith(f"a copy is in {PIECE.path}")
+    assert line.startswith(begin) and line.endswith(end)
     write_recovery(report)
     assert Log.STORE_ERROR.value.logger_name in {record.name for record in caplog.records}
+    assert end in caplog.text
 
 
-def test_what_a_pool_could_not_give_back_is_named_with_its_copy(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    report = SOUND._replace(unrestored=(PIECE,))
-    [line] = recovery_notices(report)
-    assert line.startswith("77 bytes for 1000 of the log, which a transient pool held")
-    assert line.endswith(f"a copy is in {PIECE.path}")
-    write_recovery(report)
-    assert PIECE.path in caplog.text
-
-
-def test_what_is_damaged_is_named_with_its_place() -> None:
-    [line] = recovery_notices(SOUND._replace(damaged=(STRETCH,)))
-    assert line == "bytes 200 to 300 of the log are damaged and passed over: body CRC"
-
-
-def test_why_no_messages_are_taken_comes_first(caplog: pytest.LogCaptureFixture) -> None:
+def test_why_no_messages_are_taken_comes_first() -> None:
     report = SOUND._replace(read_only="segments are missing", damaged=(STRETCH,))
     first, second = recovery_notices(report)
     assert first == "no messages are taken: segments are missing"
     assert second.startswith("bytes 200 to 300")
-    write_recovery(report)
-    assert "segments are missing" in caplog.text
 
 
 def test_a_person_is_not_shown_a_thousand_lines() -> None:

@@ -116,16 +116,18 @@ def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
     run(main)
 
 
-def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
+def test_before_it_accepts_its_services_are_attached_and_offsets_beyond_queues_mended(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mended: list[dict[int, int]] = []
+    seen: list[tuple[set[str], dict[int, int]]] = []
+    listen = Server.start_listening
 
     async def start_listening(server: Server) -> None:
-        mended.append(broker.service.broker.state.delayed.offsets())
+        attached = broker.service.statistics()["service_clients"]["attached"]
+        mended = broker.service.broker.state.delayed.offsets()
+        seen.append(({name for name, is_there in attached.items() if is_there}, mended))
         await listen(server)
 
-    listen = Server.start_listening
     monkeypatch.setattr(Server, "start_listening", start_listening)
     offsets = short_path / "store" / "config" / "delayOffset.json"
     offsets.parent.mkdir(parents=True)
@@ -137,29 +139,9 @@ def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
         await broker.stop()
 
     run(main)
-    assert mended == [{3: 0}]
-
-
-def test_the_services_are_attached_before_the_broker_accepts(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attached: list[set[str]] = []
-
-    async def start_listening(server: Server) -> None:
-        is_attached = broker.service.statistics()["service_clients"]["attached"]
-        attached.append({name for name, is_there in is_attached.items() if is_there})
-        await listen(server)
-
-    listen = Server.start_listening
-    monkeypatch.setattr(Server, "start_listening", start_listening)
-    broker = local_broker(short_path)
-
-    async def main() -> None:
-        await broker.service.start()
-        await broker.stop()
-
-    run(main)
-    assert attached[0] >= set(services_of(broker.plan))
+    [(attached, mended)] = seen
+    assert attached >= set(services_of(broker.plan))
+    assert mended == {3: 0}
 
 
 def test_a_service_that_does_not_come_keeps_no_client_out(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -23,9 +24,17 @@ async def outcome_of(pool: WorkPool, deferred: RunInPool) -> Any:
     return await done
 
 
-def test_work_is_done_elsewhere_and_finished_here() -> None:
+def run_with_pool(body: Callable[[WorkPool], Awaitable[None]]) -> None:
     async def main() -> None:
         pool = WorkPool()
+        await body(pool)
+        pool.close()
+
+    run(main)
+
+
+def test_work_is_done_elsewhere_and_finished_here() -> None:
+    async def body(pool: WorkPool) -> None:
         threads: list[threading.Thread] = []
 
         def work() -> int:
@@ -40,15 +49,13 @@ def test_work_is_done_elsewhere_and_finished_here() -> None:
         assert outcome.remark == "42"
         assert threads[0] is not threads[1] is threading.main_thread()
         assert pool.statistics() == {"waiting_count": 0, "run_count": 1, "refused_count": 0}
-        pool.close()
 
-    run(main)
+    run_with_pool(body)
 
 
 @pytest.mark.parametrize("where", ["work", "finish"])
 def test_what_raises_is_answered(where: str) -> None:
-    async def main() -> None:
-        pool = WorkPool()
+    async def body(pool: WorkPool) -> None:
 
         def maybe_fail(step: str) -> None:
             if step == where:
@@ -57,16 +64,14 @@ def test_what_raises_is_answered(where: str) -> None:
         deferred = RunInPool(lambda: maybe_fail("work"), lambda *_: maybe_fail("finish"))
         outcome = await outcome_of(pool, deferred)
         assert outcome.code == ResponseCode.SYSTEM_ERROR and f"{where} failed" in outcome.remark
-        pool.close()
 
-    run(main)
+    run_with_pool(body)
 
 
 def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_pool, "WAITING_MAX", 2)
 
-    async def main() -> None:
-        pool = WorkPool()
+    async def body(pool: WorkPool) -> None:
         gate = threading.Event()
         blocked = RunInPool(gate.wait, lambda *_: None)
         outcomes = [asyncio.ensure_future(outcome_of(pool, blocked)) for _ in range(2)]
@@ -75,17 +80,15 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         assert refused.code == ResponseCode.SYSTEM_BUSY and "2 requests wait" in refused.remark
         gate.set()
         assert await asyncio.gather(*outcomes) == [None, None]
-        pool.close()
 
-    run(main)
+    run_with_pool(body)
 
 
 def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_pool, "YIELD_SECONDS", 0.0)
     monkeypatch.setattr(work_pool, "THREADS_COUNT", 1)
 
-    async def main() -> None:
-        pool = WorkPool()
+    async def body(pool: WorkPool) -> None:
         loop = asyncio.get_running_loop()
         order: list[str] = []
         done = loop.create_future()
@@ -101,14 +104,12 @@ def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
             pool.run(REQUEST, RunInPool(int, lambda *_, name=name: finish(name)), lambda _: None)
         await done
         assert order == ["first", "behind first", "second", "behind second"]
-        pool.close()
 
-    run(main)
+    run_with_pool(body)
 
 
 def test_a_result_that_fails_to_finish_holds_up_no_other() -> None:
-    async def main() -> None:
-        pool = WorkPool()
+    async def body(pool: WorkPool) -> None:
         errors: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, cause: errors.append(cause))
 
@@ -118,14 +119,12 @@ def test_a_result_that_fails_to_finish_holds_up_no_other() -> None:
         pool.run(REQUEST, RunInPool(int, lambda *_: None), refuse)
         assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
         assert len(errors) == 1
-        pool.close()
 
-    run(main)
+    run_with_pool(body)
 
 
 def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
-    async def main() -> None:
-        pool = WorkPool()
+    async def body(pool: WorkPool) -> None:
         done = threading.Event()
         gate = threading.Event()
         pool.try_to(done.set)
@@ -139,7 +138,7 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
         pool.try_to(partial(ran.append, 1))
         gate.set()
         await asyncio.gather(*outcomes)
-        pool.close()
+        pool.close()  # after all that was begun
         assert ran == []
 
-    run(main)
+    run_with_pool(body)

@@ -99,8 +99,8 @@ def open_store(
     return OpenedStore(store, claimed.store_id)
 
 
-def end_holders(fs: FileSystem, lock_path: str, lock_bytes: Mapping[str, int]) -> list[int]:
-    """Return when no other process writes the store; return the processes that were killed.
+def end_holders(fs: FileSystem, lock_path: str, lock_bytes: Mapping[str, int]) -> None:
+    """Return when no other process writes the store.
 
     To be called with the Broker's byte held.
 
@@ -108,7 +108,6 @@ def end_holders(fs: FileSystem, lock_path: str, lock_bytes: Mapping[str, int]) -
 
     Raises: StoreLocked, if a killed process is still there because it waits for its disk.
     """
-    killed: list[int] = []
     for service, byte in lock_bytes.items():
         held = _wait_free(fs, lock_path, byte, RELEASE_SECONDS_MAX)
         if held is None:
@@ -116,13 +115,11 @@ def end_holders(fs: FileSystem, lock_path: str, lock_bytes: Mapping[str, int]) -
         if held.holder_pid is None:
             raise held
         logger(Log.BROKER).warning("holder killed", service=service, process=held.holder_pid)
-        killed.append(held.holder_pid)
         with suppress(ProcessLookupError):
             os.kill(held.holder_pid, signal.SIGKILL)
         held = _wait_free(fs, lock_path, byte, END_SECONDS_MAX)
         if held is not None:
             raise held
-    return killed
 
 
 def _wait_free(fs: FileSystem, path: str, byte: int, seconds_max: float) -> StoreLocked | None:

@@ -14,6 +14,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from ray.exceptions import RayActorError
@@ -31,6 +32,7 @@ BROKER_HUNG_SECONDS_MAX = 60.0
 PING_SECONDS = 1.0
 
 
+@dataclass(eq=False)
 class SupervisedProcess:
     """One actor and the process that it runs in.
 
@@ -39,20 +41,17 @@ class SupervisedProcess:
     store_id, notices: what a broker answered when it was started last.
     """
 
-    def __init__(
-        self, kind: str, handle: Any, broker_name: str | None = None, service: str | None = None
-    ) -> None:
-        self.kind = kind
-        self.handle = handle
-        self.broker_name = broker_name
-        self.service = service
-        self.store_id: str | None = None
-        self.notices: list[str] = []
-        self.process_id = 0
-        self.node_id: str | None = None
-        self.answered_at = time.monotonic()
-        self.restart_count = 0
-        self.killed_count = 0
+    kind: str
+    handle: Any
+    broker_name: str | None = None
+    service: str | None = None
+    store_id: str | None = None
+    notices: list[str] = field(default_factory=list)
+    process_id: int = 0
+    node_id: str | None = None
+    answered_at: float = field(default_factory=time.monotonic)
+    restart_count: int = 0
+    killed_count: int = 0
 
     @property
     def hung_seconds_max(self) -> float:
