@@ -76,19 +76,19 @@ def test_settings_without_a_value_or_given_twice_are_refused(
     ("content", "cause"),
     [
         (None, "cannot be read: No such file or directory"),
+        ("a directory", "cannot be read: Is a directory"),
         (b"a=1\0", "is not a text of settings"),
         (b"#" * (CONFIG_BYTES_MAX + 1), "is not a text of settings"),
     ],
 )
 def test_a_file_that_is_no_broker_conf_is_refused(
-    tmp_path: Path, content: bytes | None, cause: str
+    tmp_path: Path, content: bytes | str | None, cause: str
 ) -> None:
-    path = tmp_path / "broker.conf" if content is None else conf(tmp_path, content)
+    path = tmp_path / "broker.conf"
+    if content == "a directory":
+        path.mkdir()
+    elif content is not None:
+        conf(tmp_path, content)
     with pytest.raises(PlanRefused) as refused:
         read(config=path)
     assert refused.value.cause == f"--config {path} {cause}"
-
-
-def test_a_directory_is_no_broker_conf(tmp_path: Path) -> None:
-    with pytest.raises(PlanRefused, match="Is a directory"):
-        read(config=tmp_path)
