@@ -1,18 +1,10 @@
 """Names of files and directories of a store, both ways: from parts to a path, and back.
 
-    <root>/commitlog/<20 digits>                       segments, named by first physical offset
-    <root>/consumequeue/<topic>/<queueId>/<20 digits>  named by first byte offset
-    <root>/consumequeue_ext/<topic>/<queueId>/<20 digits>
-    <root>/index/<yyyyMMddHHmmssSSS>                   named by the local time of creation
-    <root>/checkpoint  <root>/abort  <root>/lock
-    <root>/config/<name>.json  (.bak beside it, .tmp while it is written)
-    <root>/wakelog.<...>                               ours; 4.9.3 ignores unknown names in the root
-
-`storePathCommitLog` may name several directories, separated by commas; new segments use them in
-turn. A topic name comes from a socket, a configuration file or a foreign record. So every path made
-from one checks it, and no file ever leaves the root. The check is that a name is one component of a
-path: the retry topic of a group may have characters that clients may not use. Some modules name the
-one file of their own that lies in the root.
+docs/formats/store_directory.md lists them. `storePathCommitLog` may name several directories,
+separated by commas; new segments use them in turn. A topic name comes from a socket, a
+configuration file or a foreign record. So every path made from one checks it, and no file ever
+leaves the root. The check is that a name is one component of a path: the retry topic of a group may
+have characters that clients may not use. Some modules name the one file of their own in the root.
 
 Source: org.apache.rocketmq.store.config.StorePathConfigHelper, org.apache.rocketmq.common.UtilAll
 .offset2FileName (4.9.3). 4.9.3 checks names only where a topic is created; we check here as well.

@@ -125,6 +125,7 @@ def open_parts(
             segments: SegmentSource = InlineSegments(fs, paths, files, BROKER_OWNER)
         else:
             segments = options.segment_source(files)
+        is_plausible = report.last_store_timestamp_ms <= now_ms + CLOCK_AHEAD_MS_MAX
         log = CommitLog(
             fs,
             config,
@@ -133,7 +134,7 @@ def open_parts(
             queue_offsets=dict(report.queue_offsets),
             segments=segments,
             pool=pool,
-            last_store_ms=_plausible_time(report.last_store_timestamp_ms, now_ms),
+            last_store_ms=report.last_store_timestamp_ms if is_plausible else 0,
         )
         if report.read_only is not None:
             log.fail(report.read_only)
@@ -196,11 +197,6 @@ def _lower_checkpoint_time(
         if checkpoint.read().logics_ms > (first_ms or 0):
             checkpoint.set_logics(first_ms or 0)
             checkpoint.sync()
-
-
-def _plausible_time(store_timestamp_ms: int, now_ms: int) -> int:
-    """Return a store time to continue from, 0 for one that no clock can have given."""
-    return store_timestamp_ms if store_timestamp_ms <= now_ms + CLOCK_AHEAD_MS_MAX else 0
 
 
 def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:

@@ -230,9 +230,9 @@ class ConsumeQueueWriter(ConsumeQueue):
         return True
 
     def note_expired(self, physical_offset: int) -> None:
-        """Give a queue that has a file but no entries one entry below the log's begin, durably.
+        """Give a queue whose records have expired one entry below the log's begin, durably.
 
-        Its records have expired. Its numbers continue after that entry, and later starts do not
+        It has a file but no entries. Its numbers continue after that entry, and later starts do not
         search the log for its records. Raises: StoreFailed, StoreFull.
         """
         assert self._is_empty and self._files.last is not None, self.directory

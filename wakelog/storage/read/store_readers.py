@@ -25,7 +25,7 @@ from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.read.query import Query
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
-from wakelog.storage.read.reader import Reader
+from wakelog.storage.read.reader import BatchLimits, Reader
 
 # Descriptors of segments and queue files in one set. A pool of 8 threads then stays below the usual
 # limit of 1,024 for a process, with room for sockets.
@@ -101,8 +101,7 @@ class StoreReaders:
         self._make_set = partial(
             ReaderSet, fs, config, physical_memory_bytes=physical_memory_bytes, damaged=damaged
         )
-        percent = config.access_message_in_memory_percent_max
-        self.memory_bytes = physical_memory_bytes * percent // 100
+        self.memory_bytes = BatchLimits(config, physical_memory_bytes).memory_bytes
         """How far below the log's end a message counts as being in memory."""
         self._generation = 0
         # A deque's pop and append are atomic: the sets need no lock.
