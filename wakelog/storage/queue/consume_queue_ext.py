@@ -154,15 +154,16 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     def truncate(self, last_address: int | None) -> None:
         """Remove durably the units after the one of this address; None: all of them."""
-        offset = -self._file_bytes if last_address is None else last_address - ADDRESS_BASE
-        unit = None if last_address is None else self.unit(last_address)
+        unit, end = None, 0
+        if last_address is not None:
+            offset = last_address - ADDRESS_BASE
+            unit = self.unit(last_address)
+            next_file = offset - offset % self._file_bytes + self._file_bytes
+            end = next_file if unit is None else offset + unit.size_bytes
         if unit is None:
             self._files.truncate(0)
-            end = offset - offset % self._file_bytes + self._file_bytes
-        else:
-            end = offset + unit.size_bytes
-            if end < self._files.max_file_end:
-                self._files.truncate(end)
+        elif end < self._files.max_file_end:
+            self._files.truncate(end)
         self._pending = []
         self.end = self._pending_begin = end
 
