@@ -379,11 +379,8 @@ class MessageStore:
         return LogView(self.log.files.min_offset, self.log.committed_offset, self.dispatched)
 
     def _entry(self, topic: str, queue_id: int, queue_offset: int) -> QueueEntry | None:
-        with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self.dispatched)
-            if queue is None or not 0 <= queue_offset < queue.end(self.dispatched):
-                return None
-            return queue.queue.entry(queue_offset)
+        found = self.consume_queue_entries(topic, queue_id, queue_offset, 1)
+        return found[0] if found and found[0].size_bytes > 0 else None
 
     def _counted(self, result: PutResult, message_count: int) -> PutResult:
         if result.status is PutStatus.PUT_OK:
