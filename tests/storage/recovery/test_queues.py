@@ -1,14 +1,20 @@
-"""Queues that are being recovered: cut at both ends of what can be trusted."""
+"""Queues that are being recovered: cut at both ends, and numbered on as the log says."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.fakes.logs import read_file, write_file
+from tests.fakes.logs import draft, open_log, read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.stores import open_queue_writer, store_config
+from tests.fakes.stores import NOW_MS, open_queue_writer, store_config
+from wakelog.protocol.properties import INNER_MULTI_DISPATCH
+from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.recovery.queues import QueueRepair, list_queues
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.queue_offsets import QueueKey
+from wakelog.storage.log.record_walk import walk_records
+from wakelog.storage.recovery.queues import QueueEnds, QueueRepair, list_queues
 
 CONFIG = store_config()
 
@@ -103,3 +109,101 @@ def test_closing_lets_every_file_go(fs: MemoryFileSystem) -> None:
     assert fs.descriptor_count > 0
     queues.close()
     assert fs.descriptor_count == 0
+
+
+def ends_of(
+    drafts: list[MessageDraft], config: StoreConfig
+) -> tuple[dict[QueueKey, int], dict[QueueKey, int]]:
+    """Append the drafts; return what the records say and what the log itself counted."""
+    fs = MemoryFileSystem()
+    log = open_log(fs, config)
+    places = [log.append(one, NOW_MS).physical_offset for one in drafts]
+    log.write_pending()
+    ends = QueueEnds(
+        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
+    )
+    data = log.files.files[0].read(0, config.commit_log_file_bytes)
+    for place in places:
+        _, end, _, body_end, topic_end, *numbers, _, _ = next(
+            walk_records(data, place, len(data), place)
+        )
+        topic, text = data[body_end + 1 : topic_end], data[topic_end + 2 : end]
+        queue_id, queue_offset, physical_offset, sys_flag = numbers
+        ends.note(topic, queue_id, queue_offset, physical_offset, sys_flag, text)
+    table = ends.table()
+    firsts = [ends.first(key) for key in table]
+    assert {place for _, place in filter(None, firsts)} <= set(places)
+    assert {number for number, _ in filter(None, firsts)} == {0}
+    return table, {key: log.queue_offsets.get(key) for key in table}
+
+
+def test_the_last_record_of_a_queue_counts() -> None:
+    drafts = [draft(topic=topic, queue_id=i) for i, topic in [(0, "A"), (1, "A"), (0, "B")] * 3]
+    table, counted = ends_of(drafts, store_config())
+    assert table == counted == {("A", 0): 3, ("A", 1): 3, ("B", 0): 3}
+
+
+def test_a_later_record_overrules_a_higher_one() -> None:
+    """A topic was deleted and made again: its numbers started again."""
+    ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
+    for place, queue_offset in enumerate((7, 8, 0, 1)):
+        ends.note(b"A", 0, queue_offset, 100 * place, 0, b"")
+    assert ends.table() == {("A", 0): 2}
+    assert ends.first(("A", 0)) == (0, 200)
+    ends.note(b"A", 0, 5, 400, 0, b"")
+    assert (ends.first(("A", 0)), ends.first(("B", 0))) == ((5, 400), None)
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "counts"),
+    [(TRANSACTION_PREPARED, False), (TRANSACTION_ROLLBACK, False), (TRANSACTION_COMMIT, True)],
+)
+def test_messages_without_consumers_have_no_place(sys_flag: int, counts: bool) -> None:
+    ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
+    ends.note(b"A", 0, 3, 100, sys_flag, b"")
+    assert ends.table() == ({("A", 0): 4} if counts else {})
+
+
+def test_queues_of_multi_dispatch_count_too() -> None:
+    config = store_config(enable_multi_dispatch=True, enable_lmq=True)
+    names = [f"{INNER_MULTI_DISPATCH}\x01%LMQ%a,%LMQ%b", f"{INNER_MULTI_DISPATCH}\x01%LMQ%b,Other"]
+    drafts = [draft(queue_id=3, properties_text=text) for text in names]
+    table, counted = ends_of(drafts, config)
+    assert table == counted
+    assert table == {("TopicTest", 3): 2, ("%LMQ%a", 0): 1, ("%LMQ%b", 0): 2, ("Other", 3): 1}
+
+
+def test_multi_dispatch_is_ignored_unless_enabled() -> None:
+    text = f"{INNER_MULTI_DISPATCH}\x01%LMQ%a"
+    table, _ = ends_of([draft(properties_text=text)], store_config())
+    assert table == {("TopicTest", 0): 1}
+
+
+def test_a_queue_may_get_its_own_messages_and_those_of_others() -> None:
+    config = store_config(enable_multi_dispatch=True, enable_lmq=True)
+    to_other = draft(queue_id=3, properties_text=f"{INNER_MULTI_DISPATCH}\x01Other")
+    own = draft(topic="Other", queue_id=3)
+    for drafts in ([to_other, own, own], [own, own, to_other]):
+        table, counted = ends_of(drafts, config)
+        assert table == counted == {("TopicTest", 3): 1, ("Other", 3): 3}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "further"),
+    [
+        ("5,7", {("%LMQ%a", 0): 6, ("%LMQ%b", 0): 8}),
+        ("5,7,", {("%LMQ%a", 0): 6, ("%LMQ%b", 0): 8}),
+        ("", {}),
+        ("1", {}),
+        ("1,2,3", {}),
+        ("1,x", {}),
+        ("-1,2", {("%LMQ%b", 0): 3}),
+    ],
+)
+def test_the_lists_of_further_queues_are_read_as_dispatch_reads_them(
+    offsets: str, further: dict[QueueKey, int]
+) -> None:
+    ends = QueueEnds(enable_multi_dispatch=True, enable_lmq=True)
+    text = f"{INNER_MULTI_DISPATCH}\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x01{offsets}"
+    ends.note(b"A", 0, 0, 100, 0, text.encode())
+    assert ends.table() == {("A", 0): 1} | further
