@@ -12,9 +12,9 @@ from wakelog.dispatchers import index
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.errors import StoreFailed, StoreFull
-from wakelog.storage.index.index_repair import SECTOR_BYTES
 from wakelog.storage.index.index_service import IndexReader, index_names
 from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.record_check import SECTOR_BYTES
 
 CONFIG = dispatch_config()
 

@@ -22,15 +22,9 @@ from wakelog.storage.index.index_file import (
 )
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
 
 SHAPE = IndexShape(slot_count=7, entry_count=12)
 PATH = "/store/index/20200101000000000"
-
-
-@pytest.fixture(scope="module")
-def kernels() -> Kernels:
-    return compile_kernels()
 
 
 def open_new(

@@ -13,22 +13,16 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.index.index_file import HEADER, IndexHeader
-from wakelog.storage.index.index_service import IndexReader, index_names
+from wakelog.storage.index.index_service import IndexReader, index_names, index_shape
 from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.scan import scan_plain
 
 CONFIG = small_config(index_slot_count=5, index_entry_count=6)
 DIRECTORY = "/store/index"
 NOW_MS = 1_700_000_000_000
 SEGMENT_BYTES = 1 << 15
-
-
-@pytest.fixture(scope="module")
-def kernels() -> Kernels:
-    return compile_kernels()
 
 
 def log_of(*messages: bytes | tuple[bytes, dict[str, Any]]) -> LogBytes:
@@ -147,15 +141,30 @@ def test_a_record_that_was_half_indexed_is_completed(fs: MemoryFileSystem) -> No
     assert len(find(fs, "d")) == len(find(fs, "b")) == 1
 
 
-def test_unfinished_files_lie_outside_and_do_not_disturb(fs: MemoryFileSystem) -> None:
-    fs.fail("rename")
+@pytest.mark.parametrize("call", ["sync", "rename"])
+def test_a_file_that_cannot_be_made_whole_has_no_name(fs: MemoryFileSystem, call: str) -> None:
+    fs.fail(call)
     log = log_of(keys("a"))
     with pytest.raises(OSError):
         put(fs, log)
     assert index_names(fs, DIRECTORY) == []
     put(fs, log)
     assert find(fs, "a") == [0]
-    assert [name for name in fs.list_directory("/store") if "new" in name] == []
+    assert fs.list_directory("/store") == ["index"]
+
+
+def test_a_file_made_ahead_needs_only_its_name(fs: MemoryFileSystem) -> None:
+    writer = IndexWriter(fs, CONFIG)
+    writer.load()
+    writer.make_ahead()
+    fs.calls.clear()
+    (request,) = scan_plain(bytes(log_of(keys("a")).data), 0, SEGMENT_BYTES, ()).requests
+    writer.put(request, NOW_MS)
+    assert files(fs) == [bytes(index_shape(CONFIG).file_bytes)]
+    assert fs.calls["sync"] == fs.calls["sync_directory"] == 0
+    assert writer.take_unsynced_directories()[-1] == DIRECTORY
+    assert fs.list_directory("/store") == ["index"]
+    writer.close()
 
 
 def test_dirty_paths_are_returned_once(fs: MemoryFileSystem) -> None:

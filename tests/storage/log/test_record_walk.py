@@ -21,7 +21,6 @@ from wakelog.protocol.record import (
 )
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound, walk_records
 from wakelog.storage.read.frames import mismatched_places
@@ -85,11 +84,6 @@ CASES = [
     *(pytest.param(data, len(data), id=name) for name, data in WELL_FORMED.items()),
     *(pytest.param(data, 0, id=name) for name, data in DAMAGED.items()),
 ]
-
-
-@pytest.fixture(scope="session")
-def kernels() -> Kernels:
-    return compile_kernels()
 
 
 def plain_ends(data: bytes, at: int = AT) -> list[int]:

@@ -4,7 +4,7 @@ Read in this order:
 
     index_file       the format of one file, and a search in it
     index_append     put keys into one file
-    index_service    all files: names, making, removal; the Broker's queries
+    index_service    all files: names, removal; the Broker's queries
     index_writer     all files: Reput's side
     index_repair     cut a file back after a crash
 """

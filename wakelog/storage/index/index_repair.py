@@ -24,6 +24,7 @@ again only what it happens to replay.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -41,13 +42,18 @@ from wakelog.storage.index.index_file import (
 )
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file_queue import zero_from
+from wakelog.storage.log.record_check import SECTOR_BYTES
 
 Array = np.ndarray[Any, Any]
 ENTRY_DTYPE: Final = np.dtype(
     [("hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
 )
+_PLACE: Final = struct.Struct(">q")
+_PLACE_POSITION: Final = 4  # in an entry
+_PREVIOUS_POSITION: Final = 16
 
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
+assert HEADER_BYTES % 4 == SLOT_BYTES % 4 == ENTRY_BYTES % 4 == 0
 
 
 def repair_index_file(
@@ -66,40 +72,63 @@ def repair_index_file(
     fd = fs.open(path)
     try:
         fs.truncate(fd, shape.file_bytes)
-        header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-        stated = min(header.entry_next, shape.entry_count)
-        data = fs.pread(fd, ENTRY_BYTES * stated, shape.entries_position)
-        entries = np.frombuffer(data, dtype=ENTRY_DTYPE)
+        stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        entries = _entries(fs, fd, shape, 0, min(stated.entry_next, shape.entry_count))
         kept = sound_entries_count(entries, shape.slot_count, physical_offset)
         slots = newest_by_slot(entries[:kept], shape.slot_count)
-        header = cut_header(
-            header,
-            begin=entries[ENTRY_FIRST : min(kept, ENTRY_FIRST + 1)],
-            last=entries[max(kept - 1, ENTRY_FIRST) : kept],
-            slots=slots,
-            entry_next=kept,
-            store_time=store_time,
-        )
-        write_cut(fs, fd, shape, header, slots)
+        return _write_cut(fs, fd, shape, kept, slots, store_time)
     finally:
         fs.close(fd)
-    return header
 
 
-def write_cut(
-    fs: FileSystem, fd: int, shape: IndexShape, header: IndexHeader, slots: Array
-) -> None:
-    """Write durably what a cut leaves, then zeros after it.
+def cut_index_file(
+    fs: FileSystem,
+    path: str,
+    shape: IndexShape,
+    *,
+    entry_next: int,
+    store_time: Callable[[int], int],
+) -> IndexHeader:
+    """Keep durably the entries below `entry_next`, all of which are durable; return the header.
 
-    The header goes first: zeros that a header on the disk still counts would be taken for a key of
-    the log's first record. Raises: OSError.
+    No file may count the others any more: a crash during the cut leaves some of them torn.
+
+    store_time: physical offset to the record's store timestamp, below 0 if unknown.
+    Raises: OSError.
     """
-    fs.pwrite(fd, HEADER.pack(*header), 0)
-    fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
-    fs.datasync(fd)
-    end = shape.entries_position + ENTRY_BYTES * header.entry_next
-    zero_from(fs, fd, end, shape.file_bytes)
-    fs.datasync(fd)
+    fd = fs.open(path)
+    try:
+        fs.truncate(fd, shape.file_bytes)
+        data = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
+        slots = np.frombuffer(data, dtype=">i4").astype(np.int32)
+        if ((slots < 0) | (slots >= entry_next)).any():
+            _reset_slots(fs, fd, shape, slots, entry_next)
+        return _write_cut(fs, fd, shape, entry_next, slots, store_time)
+    finally:
+        fs.close(fd)
+
+
+def first_entry_at(
+    fs: FileSystem, path: str, shape: IndexShape, entry_next: int, physical_offset: int
+) -> int:
+    """Return the number of the first entry of a record at or above `physical_offset`.
+
+    entry_next: entries below it are durable; it is returned if none of them qualifies.
+    Raises: OSError.
+    """
+    fd = fs.open(path, read_only=True)
+
+    def place_of(number: int) -> int:
+        position = shape.entries_position + ENTRY_BYTES * number + _PLACE_POSITION
+        place = fs.pread(fd, _PLACE.size, position)
+        # A shortened file holds fewer entries.
+        return _PLACE.unpack(place)[0] if len(place) == _PLACE.size else physical_offset
+
+    try:
+        end = max(min(entry_next, shape.entry_count), ENTRY_FIRST)
+        return bisect_left(range(end), physical_offset, lo=ENTRY_FIRST, key=place_of)
+    finally:
+        fs.close(fd)
 
 
 def sound_entries_count(entries: Array, slot_count: int, physical_offset: int) -> int:
@@ -134,39 +163,51 @@ def newest_by_slot(entries: Array, slot_count: int) -> Array:
     return slots
 
 
-def cut_header(
-    stated: IndexHeader,
-    *,
-    begin: Array,
-    last: Array,
-    slots: Array,
+def _write_cut(
+    fs: FileSystem,
+    fd: int,
+    shape: IndexShape,
     entry_next: int,
+    slots: Array,
     store_time: Callable[[int], int],
 ) -> IndexHeader:
-    """Return the header of a file whose entries end before `entry_next`.
+    """Write durably the header and slots of a file that ends before `entry_next`, then zeros.
 
-    begin, last: its first entry and its last one; empty if it has none.
+    The header goes first: zeros that a header on the disk still counts would be taken for a key of
+    the log's first record.
     """
+    header = _cut_header(fs, fd, shape, entry_next, slots, store_time)
+    fs.pwrite(fd, HEADER.pack(*header), 0)
+    fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
+    fs.datasync(fd)
+    zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * entry_next, shape.file_bytes)
+    fs.datasync(fd)
+    return header
+
+
+def _cut_header(
+    fs: FileSystem,
+    fd: int,
+    shape: IndexShape,
+    entry_next: int,
+    slots: Array,
+    store_time: Callable[[int], int],
+) -> IndexHeader:
     if entry_next <= ENTRY_FIRST:
         return IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
-    begin_offset, end_offset = int(begin["physical_offset"][0]), int(last["physical_offset"][0])
+    stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+    (first,) = _entries(fs, fd, shape, ENTRY_FIRST, ENTRY_FIRST + 1)
+    (last,) = _entries(fs, fd, shape, entry_next - 1, entry_next)
+    begin_offset, end_offset = int(first["physical_offset"]), int(last["physical_offset"])
     begin_ms, end_ms = stated.begin_timestamp_ms, stated.end_timestamp_ms
     if begin_offset != stated.begin_physical_offset:
         begin_ms = store_time(begin_offset)
     if end_offset != stated.end_physical_offset:
         # If the log no longer has the record, use its entry's coarser time.
         found = store_time(end_offset)
-        end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"][0])
+        end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"])
     used = int(np.count_nonzero(slots))
     return IndexHeader(begin_ms, end_ms, begin_offset, end_offset, used, entry_next)
-
-
-SECTOR_BYTES: Final = 512
-_PLACE: Final = struct.Struct(">q")
-_PLACE_POSITION: Final = 4  # in an entry
-_PREVIOUS_POSITION: Final = 16
-
-assert HEADER_BYTES % 4 == SLOT_BYTES % 4 == ENTRY_BYTES % 4 == 0
 
 
 class _LaterEntries(NamedTuple):
@@ -176,69 +217,6 @@ class _LaterEntries(NamedTuple):
     position: int
     data: bytes
     entries: Array
-
-
-def first_entry_at(
-    fs: FileSystem, path: str, shape: IndexShape, entry_next: int, physical_offset: int
-) -> int:
-    """Return the number of the first entry of a record at or above `physical_offset`.
-
-    entry_next: entries below it are durable; it is returned if none of them qualifies.
-    Raises: OSError.
-    """
-    fd = fs.open(path, read_only=True)
-    try:
-        low, high = ENTRY_FIRST, max(min(entry_next, shape.entry_count), ENTRY_FIRST)
-        while low < high:
-            middle = (low + high) // 2
-            position = shape.entries_position + ENTRY_BYTES * middle + _PLACE_POSITION
-            place = fs.pread(fd, _PLACE.size, position)
-            # A shortened file holds fewer entries.
-            if len(place) == _PLACE.size and _PLACE.unpack(place)[0] < physical_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-    finally:
-        fs.close(fd)
-
-
-def cut_index_file(
-    fs: FileSystem,
-    path: str,
-    shape: IndexShape,
-    *,
-    entry_next: int,
-    store_time: Callable[[int], int],
-) -> IndexHeader:
-    """Keep durably the entries below `entry_next`, all of which are durable.
-
-    No file may count the others any more: a crash during the cut leaves some of them torn.
-
-    store_time: physical offset to the record's store timestamp, below 0 if unknown.
-    Returns: the header. Raises: OSError.
-    """
-    fd = fs.open(path)
-    try:
-        fs.truncate(fd, shape.file_bytes)
-        stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-        data = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
-        slots = np.frombuffer(data, dtype=">i4").astype(np.int32)
-        if ((slots < 0) | (slots >= entry_next)).any():
-            _reset_slots(fs, fd, shape, slots, entry_next)
-        last = _entries(fs, fd, shape, max(entry_next - 1, ENTRY_FIRST), entry_next)
-        header = cut_header(
-            stated,
-            begin=_entries(fs, fd, shape, ENTRY_FIRST, min(entry_next, ENTRY_FIRST + 1)),
-            last=last,
-            slots=slots,
-            entry_next=entry_next,
-            store_time=store_time,
-        )
-        write_cut(fs, fd, shape, header, slots)
-    finally:
-        fs.close(fd)
-    return header
 
 
 def _entries(fs: FileSystem, fd: int, shape: IndexShape, begin: int, end: int) -> Array:

@@ -1,8 +1,7 @@
-"""All files of a store's index: names, making, removal, and the Broker's queries.
+"""All files of a store's index: names, removal, and the Broker's queries.
 
 The Broker queries while Reput writes (`index_writer.py`); they share only the files. A file is
-named by the local time of its creation, so that names sort in the order of writing. It is whole,
-seeded and synced before it gets its name.
+named by the local time of its creation, so that names sort in the order of writing.
 
 Invariants:
 - The directory is listed at each query: another process makes and removes files.
@@ -15,18 +14,16 @@ from __future__ import annotations
 
 import time
 from posixpath import join
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
-    HEADER,
     IndexFileReader,
     IndexHeader,
     IndexShape,
     index_key_hash,
 )
-from wakelog.storage.log.allocate import sync_name
 from wakelog.storage.paths import is_index_name
 
 
@@ -157,48 +154,3 @@ def _header(fs: FileSystem, config: StoreConfig, name: str) -> IndexHeader:
         return reader.header()
     finally:
         reader.close()
-
-
-UNFINISHED_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
-
-
-def make_index_file(
-    fs: FileSystem,
-    config: StoreConfig,
-    name: str,
-    *,
-    end_timestamp_ms: int = 0,
-    end_physical_offset: int = 0,
-    made_ahead: str | None = None,
-    unsynced: list[str] | None = None,
-) -> str:
-    """Make a file without keys, seeded with its predecessor's end; return its path.
-
-    made_ahead: a zero file to use, where there is no predecessor.
-    unsynced: as in `make_segment`.
-    Raises: OSError.
-    """
-    # Sparse, as in 4.9.3; seeded before it gets its name, so that no reader sees it unseeded.
-    paths = config.paths
-    final = join(paths.index_directory, name)
-    fs.make_directories(paths.index_directory, unsynced)
-    if made_ahead is None:
-        made_ahead = paths.new_file(final, UNFINISHED_OWNER)
-        end_ms, end = max(end_timestamp_ms, 0), max(end_physical_offset, 0)
-        header = HEADER.pack(end_ms, end_ms, end, end, 0, 0)
-        _build_index_file(fs, made_ahead, index_shape(config).file_bytes, header)
-    fs.rename(made_ahead, final)
-    sync_name(fs, final, unsynced)
-    return final
-
-
-def _build_index_file(fs: FileSystem, path: str, file_bytes: int, header: bytes) -> None:
-    if fs.exists(path):
-        fs.unlink(path)
-    fd = fs.open(path, create=True)
-    try:
-        fs.truncate(fd, file_bytes)
-        fs.pwrite(fd, header, 0)
-        fs.sync(fd)
-    finally:
-        fs.close(fd)

@@ -8,6 +8,7 @@ Invariants:
   them, which are skipped; 4.9.3 puts all again.
 - Before each record a full file gets a successor, even if the record has no keys. A new file's
   header starts with its predecessor's end (fact 5).
+- A file is whole, seeded and synced before it gets its name.
 
 Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
 """
@@ -28,24 +29,24 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
+    HEADER,
     IndexFileReader,
     IndexHeader,
     index_key_hash,
 )
 from wakelog.storage.index.index_repair import cut_index_file, first_entry_at, repair_index_file
 from wakelog.storage.index.index_service import (
-    UNFINISHED_OWNER,
     index_name,
     index_names,
     index_shape,
-    make_index_file,
     remove_index_files_before,
 )
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
-from wakelog.storage.log.allocate import FilesAhead
+from wakelog.storage.log.allocate import FilesAhead, sync_name
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
+_UNFINISHED_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
 
 
@@ -67,7 +68,7 @@ class IndexWriter:
         self._unsynced_directories: list[str] = []
         self._ahead = FilesAhead(
             fs,
-            config.paths.new_file(join(config.paths.root, "index.ahead"), UNFINISHED_OWNER),
+            config.paths.new_file(join(config.paths.root, "index.ahead"), _UNFINISHED_OWNER),
             self._shape.file_bytes,
             count=1,
             sparse=True,
@@ -208,7 +209,9 @@ class IndexWriter:
             self.put(columns.request(row), now_ms)
             row += 1
         for begin, stop, request in columns.key_runs(row):
-            self._put_run(columns, begin, stop, now_ms)
+            self.keys_count += stop - begin
+            while begin < stop:
+                begin = self._file_with_room(now_ms).put_columns(columns, begin, stop)
             if request is not None:
                 self.put(request, now_ms)
         if self.end_physical_offset < columns.numbers[count - 1, PHYSICAL_OFFSET]:
@@ -270,11 +273,6 @@ class IndexWriter:
         self._fs.unlink(self._path(names.pop()))
         self._fs.sync_directory(self._paths.index_directory)
 
-    def _put_run(self, columns: Columns, begin: int, end: int, now_ms: int) -> None:
-        self.keys_count += end - begin
-        while begin < end:
-            begin = self._file_with_room(now_ms).put_columns(columns, begin, end)
-
     def _file_with_room(self, now_ms: int) -> IndexFileWriter:
         file = self._file
         if file is None or file.is_full:
@@ -285,7 +283,10 @@ class IndexWriter:
         previous = self._header
         self.write_back()
         self.close()
-        name = self._next_name(now_ms)
+        name = index_name(now_ms)
+        if self._names and name <= self._names[-1]:
+            # Two files in a millisecond, or a clock that was set back: names must still ascend.
+            name = f"{int(self._names[-1]) + 1:017d}"
         self._make(name, previous)
         self._names.append(name)
         return self._open(name)
@@ -295,29 +296,33 @@ class IndexWriter:
         return self._file
 
     def _make(self, name: str, previous: IndexHeader) -> None:
-        made_ahead = None if self._names else self._ahead.take_file()
-        unsynced: list[str] | None = self._unsynced_directories
+        """Make a file without keys, seeded with its predecessor's end."""
+        path, ahead, unsynced = self._path(name), None, None
         if self._names:
             # Only the first name may wait for the next flush: a later one must not survive alone.
             self._fs.sync_directory(self._paths.index_directory)
-            unsynced = None
-        make_index_file(
-            self._fs,
-            self._config,
-            name,
-            end_timestamp_ms=previous.end_timestamp_ms,
-            end_physical_offset=previous.end_physical_offset,
-            made_ahead=made_ahead,
-            unsynced=unsynced,
-        )
+        else:
+            ahead, unsynced = self._ahead.take_file(), self._unsynced_directories
+        self._fs.make_directories(self._paths.index_directory, unsynced)
+        if ahead is None:
+            ahead = self._paths.new_file(path, _UNFINISHED_OWNER)
+            self._build(ahead, previous)
+        self._fs.rename(ahead, path)
+        sync_name(self._fs, path, unsynced)
         self.files_made_count += 1
 
-    def _next_name(self, now_ms: int) -> str:
-        name = index_name(now_ms)
-        if self._names and name <= self._names[-1]:
-            # Two files in a millisecond, or a clock that was set back: names must still ascend.
-            name = f"{int(self._names[-1]) + 1:017d}"
-        return name
+    def _build(self, path: str, previous: IndexHeader) -> None:
+        if self._fs.exists(path):
+            self._fs.unlink(path)
+        fd = self._fs.open(path, create=True)
+        try:
+            self._fs.truncate(fd, self._shape.file_bytes)  # sparse, as in 4.9.3
+            end_ms = max(previous.end_timestamp_ms, 0)
+            end = max(previous.end_physical_offset, 0)
+            self._fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
+            self._fs.sync(fd)
+        finally:
+            self._fs.close(fd)
 
     def _path(self, name: str) -> str:
         return join(self._paths.index_directory, name)
