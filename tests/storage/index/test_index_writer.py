@@ -108,10 +108,12 @@ def test_keys_of_one_record_can_lie_in_two_files(fs: MemoryFileSystem) -> None:
 def test_a_successor_comes_with_the_next_record_whether_or_not_it_has_keys(
     fs: MemoryFileSystem,
 ) -> None:
-    put(fs, log_of(keys("a b c d e")))
+    put(fs, log_of(b"", keys("a b c d e")))
     assert len(headers(fs)) == 1
-    put(fs, log_of(keys("a b c d e"), b""))
-    assert headers(fs)[1] == IndexHeader(STORE_MS, STORE_MS, 0, 0, 0, 0)
+    log = log_of(b"", keys("a b c d e"), b"")
+    put(fs, log)
+    end_ms, end = STORE_MS + 1000, log.offsets[1]
+    assert headers(fs)[1] == IndexHeader(end_ms, end_ms, end, end, 0, 0)
 
 
 def test_names_go_up_even_when_the_clock_does_not(fs: MemoryFileSystem) -> None:

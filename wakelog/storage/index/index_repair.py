@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER,
@@ -69,16 +69,13 @@ def repair_index_file(
     store_time: physical offset to the record's store timestamp, below 0 if unknown.
     Raises: OSError.
     """
-    fd = fs.open(path)
-    try:
+    with opened(fs, path) as fd:
         fs.truncate(fd, shape.file_bytes)
         stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
         entries = _entries(fs, fd, shape, 0, min(stated.entry_next, shape.entry_count))
         kept = sound_entries_count(entries, shape.slot_count, physical_offset)
         slots = newest_by_slot(entries[:kept], shape.slot_count)
         return _write_cut(fs, fd, shape, kept, slots, store_time)
-    finally:
-        fs.close(fd)
 
 
 def cut_index_file(
@@ -96,16 +93,13 @@ def cut_index_file(
     store_time: physical offset to the record's store timestamp, below 0 if unknown.
     Raises: OSError.
     """
-    fd = fs.open(path)
-    try:
+    with opened(fs, path) as fd:
         fs.truncate(fd, shape.file_bytes)
         data = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
         slots = np.frombuffer(data, dtype=">i4").astype(np.int32)
         if ((slots < 0) | (slots >= entry_next)).any():
             _reset_slots(fs, fd, shape, slots, entry_next)
         return _write_cut(fs, fd, shape, entry_next, slots, store_time)
-    finally:
-        fs.close(fd)
 
 
 def first_entry_at(
@@ -116,19 +110,16 @@ def first_entry_at(
     entry_next: entries below it are durable; it is returned if none of them qualifies.
     Raises: OSError.
     """
-    fd = fs.open(path, read_only=True)
+    with opened(fs, path, read_only=True) as fd:
 
-    def place_of(number: int) -> int:
-        position = shape.entries_position + ENTRY_BYTES * number + _PLACE_POSITION
-        place = fs.pread(fd, _PLACE.size, position)
-        # A shortened file holds fewer entries.
-        return _PLACE.unpack(place)[0] if len(place) == _PLACE.size else physical_offset
+        def place_of(number: int) -> int:
+            position = shape.entries_position + ENTRY_BYTES * number + _PLACE_POSITION
+            place = fs.pread(fd, _PLACE.size, position)
+            # A shortened file holds fewer entries.
+            return _PLACE.unpack(place)[0] if len(place) == _PLACE.size else physical_offset
 
-    try:
         end = max(min(entry_next, shape.entry_count), ENTRY_FIRST)
         return bisect_left(range(end), physical_offset, lo=ENTRY_FIRST, key=place_of)
-    finally:
-        fs.close(fd)
 
 
 def sound_entries_count(entries: Array, slot_count: int, physical_offset: int) -> int:

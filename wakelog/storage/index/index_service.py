@@ -13,6 +13,7 @@ Source: org.apache.rocketmq.store.index.IndexService, IndexFile (4.9.3).
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from posixpath import join
 from typing import NamedTuple
 
@@ -149,8 +150,5 @@ def remove_index_files_after(
 
 def _header(fs: FileSystem, config: StoreConfig, name: str) -> IndexHeader:
     path = join(config.paths.index_directory, name)
-    reader = IndexFileReader(fs, path, index_shape(config))
-    try:
+    with closing(IndexFileReader(fs, path, index_shape(config))) as reader:
         return reader.header()
-    finally:
-        reader.close()

@@ -16,6 +16,7 @@ Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from posixpath import join
 from typing import Final
 
@@ -25,7 +26,7 @@ from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import IndexEnd
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
@@ -314,15 +315,11 @@ class IndexWriter:
     def _build(self, path: str, previous: IndexHeader) -> None:
         if self._fs.exists(path):
             self._fs.unlink(path)
-        fd = self._fs.open(path, create=True)
-        try:
+        end_ms, end = max(previous.end_timestamp_ms, 0), max(previous.end_physical_offset, 0)
+        with opened(self._fs, path, create=True) as fd:
             self._fs.truncate(fd, self._shape.file_bytes)  # sparse, as in 4.9.3
-            end_ms = max(previous.end_timestamp_ms, 0)
-            end = max(previous.end_physical_offset, 0)
             self._fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
             self._fs.sync(fd)
-        finally:
-            self._fs.close(fd)
 
     def _path(self, name: str) -> str:
         return join(self._paths.index_directory, name)
@@ -331,15 +328,11 @@ class IndexWriter:
         """Count the keys that the record at the end of the index already has."""
         self._known_offset, self._known_keys = self.end_physical_offset, 0
         for name in reversed(self._names):
-            reader = IndexFileReader(self._fs, self._path(name), self._shape)
-            try:
-                header = reader.header()
-                for number in range(header.entry_next - 1, ENTRY_FIRST - 1, -1):
+            with closing(IndexFileReader(self._fs, self._path(name), self._shape)) as reader:
+                for number in range(reader.header().entry_next - 1, ENTRY_FIRST - 1, -1):
                     if reader.physical_offset_of(number) != self._known_offset:
                         return
                     self._known_keys += 1
-            finally:
-                reader.close()
         if self._known_keys == 0:
             self._known_offset = -1
 

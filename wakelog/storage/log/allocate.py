@@ -21,7 +21,7 @@ from collections import deque
 from posixpath import basename, dirname, join
 
 from wakelog.storage.errors import DamagedStore, StoreError, store_errors
-from wakelog.storage.file_system import FileSystem, names_in, size_of
+from wakelog.storage.file_system import FileSystem, names_in, opened, size_of
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 
@@ -230,8 +230,7 @@ def _make_in_place(fs: FileSystem, path: str, size_bytes: int, *, sparse: bool) 
 
 
 def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: bool) -> None:
-    fd = fs.open(path, create=True)
-    try:
+    with opened(fs, path, create=True) as fd:
         if empty:
             fs.truncate(fd, 0)
         if not sparse:
@@ -239,8 +238,6 @@ def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: b
         elif fs.size(fd) < size_bytes:
             fs.truncate(fd, size_bytes)
         fs.sync(fd)
-    finally:
-        fs.close(fd)
 
 
 def _check_length(fs: FileSystem, path: str, size_bytes: int) -> None:

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from wakelog.storage.errors import DamagedStore, store_errors, store_failure
-from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.file_system import FileSystem, opened, size_of
 from wakelog.storage.log.mapped_file import MappedFile, MissingFile, OpenFiles
 from wakelog.storage.paths import offset_name, parse_offset_name
 
@@ -226,13 +226,9 @@ class MappedFileQueue:
         """Extend a short last file with zeros to its full length, and add it."""
         start_offset = parse_offset_name(path.rpartition("/")[2])
         assert start_offset is not None, path
-        with store_errors(path, "allocate"):
-            fd = self._fs.open(path)
-            try:
-                self._fs.allocate(fd, self.file_size_bytes)
-                self._fs.sync(fd)
-            finally:
-                self._fs.close(fd)
+        with store_errors(path, "allocate"), opened(self._fs, path) as fd:
+            self._fs.allocate(fd, self.file_size_bytes)
+            self._fs.sync(fd)
         return self.add(path, start_offset)
 
     def truncate(self, offset: int, *, keep_empty: bool = False) -> list[str]:
@@ -336,12 +332,8 @@ class MappedFileQueue:
         return end - begin > GAP_FILES_MAX * self.file_size_bytes
 
     def _begins_blank(self, path: str) -> bool:
-        with store_errors(path, "read"):
-            fd = self._fs.open(path, read_only=True)
-            try:
-                return not self._fs.pread(fd, HEAD_BYTES, 0).strip(b"\0")
-            finally:
-                self._fs.close(fd)
+        with store_errors(path, "read"), opened(self._fs, path, read_only=True) as fd:
+            return not self._fs.pread(fd, HEAD_BYTES, 0).strip(b"\0")
 
     def _scan(self) -> tuple[dict[int, str], list[str]]:
         """Return the files that are named as offsets, and the paths of other names."""

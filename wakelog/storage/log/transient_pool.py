@@ -40,15 +40,16 @@ from posixpath import join
 import msgspec
 
 from wakelog.storage.errors import DamagedStore, StoreFailed, store_errors, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.log.mapped_file import MappedFile
 
 _MAGIC = b"WAKEPOOL"
 _VERSION = 1
 _HEADER = struct.Struct(">8sqqq")
 _SLOT = struct.Struct(">qqq")
-_WORD = struct.Struct(">q")
+_WORD = struct.Struct(">q")  # a field of a slot
 _FREE = -1
+_FREE_SLOT = _SLOT.pack(_FREE, 0, 0)
 # Which word of a slot it is; word 0 is the start offset.
 _COMMITTED_WORD = 1
 _APPENDED_WORD = 2
@@ -96,16 +97,13 @@ class TransientPool:
         self._used: list[_Slot] = []
         self._free = list(range(count))
         header = _HEADER.pack(_MAGIC, _VERSION, count, segment_bytes)
-        header += _SLOT.pack(_FREE, 0, 0) * count
+        header += _FREE_SLOT * count
         with store_errors(directory, "allocate"):
             fs.make_directories(directory)
             self._owner_fd = _lock_pool(fs, directory)
             for index in range(count):
-                fd = fs.open(_buffer_path(directory, index), create=True)
-                try:
+                with opened(fs, _buffer_path(directory, index), create=True) as fd:
                     fs.allocate(fd, segment_bytes)
-                finally:
-                    fs.close(fd)
             self._header_fd = fs.open(join(directory, _HEADER_NAME), create=True)
             fs.truncate(self._header_fd, 0)
             fs.pwrite(self._header_fd, header, 0)
@@ -117,9 +115,16 @@ class TransientPool:
         itself; so it does where the header cannot be written.
         """
         assert not self._used or start_offset > self._used[-1].file.start_offset
-        if not self._free or not self._note_lent(self._free[0], start_offset):
+        if not self._free:
             return None
-        index = self._free.pop(0)
+        index = self._free[0]
+        try:
+            self._write(index, _SLOT.pack(start_offset, start_offset, start_offset))
+        except StoreFailed:
+            with suppress(StoreFailed):
+                self._write(index, _FREE_SLOT)
+            return None
+        del self._free[0]
         file = MappedFile(
             self._fs,
             _buffer_path(self._directory, index),
@@ -135,7 +140,7 @@ class TransientPool:
             appended = min(physical_offset, slot.file.end_offset)
             if appended > slot.appended:
                 slot.appended = appended
-                self._write_word(slot.index, _APPENDED_WORD, appended)
+                self._write(slot.index, _WORD.pack(appended), _APPENDED_WORD)
 
     def pending(self, appended_offset: int) -> list[CommitRange]:
         """Return what is to be copied, in order, to bring the segments up to `appended_offset`."""
@@ -161,12 +166,12 @@ class TransientPool:
             if committed > slot.committed:
                 slot.committed = committed
                 with suppress(StoreFailed):
-                    self._write_word(slot.index, _COMMITTED_WORD, committed)
+                    self._write(slot.index, _WORD.pack(committed), _COMMITTED_WORD)
             if slot.committed == slot.file.end_offset:
                 self._used.remove(slot)
                 slot.file.release()
                 with suppress(StoreFailed):
-                    self._write_slot(slot.index, _FREE, 0, 0)
+                    self._write(slot.index, _FREE_SLOT)
                 self._free.append(slot.index)
 
     def committed_offset(self, appended_offset: int) -> int:
@@ -198,23 +203,7 @@ class TransientPool:
         starts = [slot.file.start_offset for slot in self._used]
         assert starts == sorted(starts)
 
-    def _note_lent(self, index: int, start_offset: int) -> bool:
-        """Write to the header that a buffer is lent; False if that failed."""
-        try:
-            self._write_slot(index, start_offset, start_offset, start_offset)
-        except StoreFailed:
-            with suppress(StoreFailed):
-                self._write_slot(index, _FREE, 0, 0)
-            return False
-        return True
-
-    def _write_slot(self, index: int, start: int, committed: int, appended: int) -> None:
-        self._write(_SLOT.pack(start, committed, appended), index, 0)
-
-    def _write_word(self, index: int, word: int, value: int) -> None:
-        self._write(_WORD.pack(value), index, word)
-
-    def _write(self, data: bytes, index: int, word: int) -> None:
+    def _write(self, index: int, data: bytes, word: int = 0) -> None:
         position = _HEADER.size + index * _SLOT.size + word * _WORD.size
         try:
             self._fs.pwrite(self._header_fd, data, position)
@@ -248,15 +237,11 @@ def _open_both(
     fs: FileSystem, piece: CommitRange, segment_path: str, *, read_only: bool = False
 ) -> Iterator[tuple[int, int]]:
     """Hold a range's buffer, for reading, and its segment open. Raises: OSError."""
-    source = fs.open(piece.buffer_path, read_only=True)
-    try:
-        target = fs.open(segment_path, read_only=read_only)
-        try:
-            yield source, target
-        finally:
-            fs.close(target)
-    finally:
-        fs.close(source)
+    with (
+        opened(fs, piece.buffer_path, read_only=True) as source,
+        opened(fs, segment_path, read_only=read_only) as target,
+    ):
+        yield source, target
 
 
 def _spans(piece: CommitRange) -> Iterator[tuple[int, int]]:
@@ -270,11 +255,8 @@ def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
     """Tell whether the range's buffer is still lent to the range's segment."""
     directory, _, name = piece.buffer_path.rpartition("/")
     position = _HEADER.size + int(name.removeprefix(_BUFFER_PREFIX)) * _SLOT.size
-    fd = fs.open(join(directory, _HEADER_NAME), read_only=True)
-    try:
+    with opened(fs, join(directory, _HEADER_NAME), read_only=True) as fd:
         return fs.pread(fd, _WORD.size, position) == _WORD.pack(piece.segment_start_offset)
-    finally:
-        fs.close(fd)
 
 
 def restore_buffers(
@@ -294,36 +276,27 @@ def restore_buffers(
     Raises: DamagedStore when the header is not one of ours, or a broker that runs uses the pool;
     StoreFull, StoreFailed.
     """
+    restored: list[CommitRange] = []
     if not fs.exists(directory):
-        return []
+        return restored
     owner_fd = _lock_pool(fs, directory)
     try:
-        return _restored(fs, directory, segment_path, copy_to_quarantine)
+        is_taken = False
+        for piece in sorted(_read_pool(fs, directory), key=lambda piece: piece.begin):
+            path = segment_path(piece.segment_start_offset)
+            if piece.begin == piece.end or path is None:
+                continue
+            is_taken = is_taken or not fs.exists(path) or _is_taken(fs, piece, path)
+            if is_taken:
+                copy_to_quarantine(piece)
+            else:
+                copy_range(fs, piece, path)
+                with store_errors(path, "sync"), opened(fs, path) as fd:
+                    fs.datasync(fd)
+                restored.append(piece)
+        _remove_pool(fs, directory)
     finally:
         fs.close(owner_fd)
-
-
-def _restored(
-    fs: FileSystem,
-    directory: str,
-    segment_path: Callable[[int], str | None],
-    copy_to_quarantine: Callable[[CommitRange], None],
-) -> list[CommitRange]:
-    pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
-    restored: list[CommitRange] = []
-    is_taken = False
-    for piece in pieces:
-        path = segment_path(piece.segment_start_offset)
-        if piece.begin == piece.end or path is None:
-            continue
-        is_taken = is_taken or not fs.exists(path) or _is_taken(fs, piece, path)
-        if is_taken:
-            copy_to_quarantine(piece)
-        else:
-            copy_range(fs, piece, path)
-            _sync(fs, path)
-            restored.append(piece)
-    _remove_pool(fs, directory)
     return restored
 
 
@@ -371,12 +344,8 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
     path = join(directory, _HEADER_NAME)
     if not fs.exists(path):
         return []
-    with store_errors(path, "read"):
-        fd = fs.open(path, read_only=True)
-        try:
-            data = fs.pread(fd, fs.size(fd), 0)
-        finally:
-            fs.close(fd)
+    with store_errors(path, "read"), opened(fs, path, read_only=True) as fd:
+        data = fs.pread(fd, fs.size(fd), 0)
     if len(data) < _HEADER.size or not data.strip(b"\0"):
         return []  # the broker died while it made the pool: nothing was lent yet
     magic, version, count, segment_bytes = _HEADER.unpack_from(data)
@@ -391,15 +360,6 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
             raise DamagedStore(path, f"buffer {index} has no order", "remove its directory")
         pieces.append(CommitRange(_buffer_path(directory, index), start, committed, appended))
     return pieces
-
-
-def _sync(fs: FileSystem, path: str) -> None:
-    with store_errors(path, "sync"):
-        fd = fs.open(path)
-        try:
-            fs.datasync(fd)
-        finally:
-            fs.close(fd)
 
 
 def _remove_pool(fs: FileSystem, directory: str) -> None:
