@@ -33,14 +33,8 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.layout import (
-    ENTRY_BYTES,
-    KEY_HASH,
-    KEY_RECORD,
-    PHYSICAL_OFFSET,
-    STORE_TIMESTAMP,
-)
 
 Array = np.ndarray[Any, Any]
 
@@ -130,11 +124,11 @@ class IndexFileWriter:
         if begin < end and self._entry_next == ENTRY_FIRST and not self.is_full:
             # The first key's seconds count from the previous file's end, the others' from the first
             # key's time.
-            row = columns.numbers[columns.keys[KEY_RECORD, begin]]
+            row = columns.numbers[columns.keys[layout.KEY_RECORD, begin]]
             self.put(
-                int(columns.keys[KEY_HASH, begin]),
-                int(row[PHYSICAL_OFFSET]),
-                int(row[STORE_TIMESTAMP]),
+                int(columns.keys[layout.KEY_HASH, begin]),
+                int(row[layout.PHYSICAL_OFFSET]),
+                int(row[layout.STORE_TIMESTAMP]),
             )
             begin += 1
         count = min(end - begin, self._shape.entry_count - self._entry_next)
@@ -149,10 +143,10 @@ class IndexFileWriter:
             end=begin + count,
         )
         self._fs.pwrite(self._fd, entries, self._entry_position(self._entry_next))
-        self._note_changed(columns.keys[KEY_HASH, begin : begin + count])
+        self._note_changed(columns.keys[layout.KEY_HASH, begin : begin + count])
         self._slot_used_count += used
-        row = columns.numbers[columns.keys[KEY_RECORD, begin + count - 1]]
-        self._advance(count, int(row[PHYSICAL_OFFSET]), int(row[STORE_TIMESTAMP]))
+        row = columns.numbers[columns.keys[layout.KEY_RECORD, begin + count - 1]]
+        self._advance(count, int(row[layout.PHYSICAL_OFFSET]), int(row[layout.STORE_TIMESTAMP]))
         self._entries_begin = self._entry_next
         return begin + count
 
@@ -225,4 +219,4 @@ class IndexFileWriter:
         self._has_changed_pages = False
 
     def _entry_position(self, number: int) -> int:
-        return self._shape.entries_position + ENTRY_BYTES * number
+        return self._shape.entries_position + layout.ENTRY_BYTES * number

@@ -40,7 +40,6 @@ class IndexReader:
     """The Broker's side. One thread at a time."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Open nothing yet."""
         self._fs = fs
         self._directory = config.paths.index_directory
         self._shape = index_shape(config)

@@ -55,7 +55,6 @@ class IndexWriter:
     """The one writer of the index. Call `load` first."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Open nothing yet."""
         self._fs = fs
         self._config = config
         self._paths = config.paths

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wakelog.protocol.record import encode_record
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.append import MessageDraft, encode_draft
 from wakelog.storage.log.scan import scan_plain
 
 
@@ -30,7 +30,9 @@ def compile_kernels() -> Kernels:
     from wakelog.storage.kernels.scan_kernel import scan_records
 
     kernels = Kernels(scan_records, encode_groups, link_keys, check_bodies, crc_of_all)
-    record = _record()
+    draft = MessageDraft("topic", 1, b"body", born_host=("127.0.0.1", 6), store_host=("::1", 8))
+    properties = b"UNIQ_KEY\x01u\x02TAGS\x01t\x02KEYS\x01k"
+    record = encode_draft(draft, properties, queue_offset=3, physical_offset=0, timestamp_ms=7)
     columns = Columns(kernels, buffer_bytes=len(record), records_max=1)
     columns.buffer[:] = record
     columns.scan(begin=0, end=len(record), physical_offset=0, segment_end=len(record))
@@ -47,25 +49,6 @@ def compile_kernels() -> Kernels:
     if not agrees or columns.damaged_bodies():
         raise RuntimeError("compiled code from another version: remove numba's cache")
     return kernels
-
-
-def _record() -> bytes:
-    return encode_record(
-        queue_id=1,
-        flag=2,
-        queue_offset=3,
-        physical_offset=0,
-        sys_flag=4,
-        born_timestamp_ms=5,
-        born_host=("127.0.0.1", 6),
-        store_timestamp_ms=7,
-        store_host=("::1", 8),
-        reconsume_times=9,
-        prepared_transaction_offset=10,
-        body=b"body",
-        topic="topic",
-        properties=b"UNIQ_KEY\x01u\x02TAGS\x01t\x02KEYS\x01k",
-    )
 
 
 class KernelLoader:

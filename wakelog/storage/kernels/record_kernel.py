@@ -16,43 +16,25 @@ from typing import Final
 
 import numpy as np
 
-from wakelog.protocol.record import (
-    BODY_SIZE_OFFSET_V4,
-    HEAD_BYTES_V4,
-    MAGIC_BYTES,
-    MAGIC_OFFSET,
-    PHYSICAL_OFFSET_OFFSET,
-    PREPARED_TRANSACTION_OFFSET_OFFSET_V4,
-    PROPERTIES_LENGTH_BYTES,
-    QUEUE_ID_OFFSET,
-    QUEUE_OFFSET_OFFSET,
-    RECORD_BYTES_MIN,
-    RECORD_PROPERTIES_BYTES_MAX,
-    SIZE_OFFSET,
-    STORE_TIMESTAMP_OFFSET_V4,
-    SYS_FLAG_OFFSET,
-    TAIL_BYTES_MIN,
-    TOPIC_BYTES_MAX,
-    V6_EXTRA_BYTES,
-)
+from wakelog.protocol import record
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6, MESSAGE_STORE_HOST_V6
 from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.compilation import inlined
 from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes, u32_at
 
-_MAGIC: Final = int.from_bytes(MAGIC_BYTES)
+_MAGIC: Final = int.from_bytes(record.MAGIC_BYTES)
 
 
 @inlined
 def born_extra_bytes(sys_flag: Int) -> Int:
     """Return how much longer than a v4 host the born host is."""
-    return V6_EXTRA_BYTES if sys_flag & MESSAGE_BORN_HOST_V6 else 0
+    return record.V6_EXTRA_BYTES if sys_flag & MESSAGE_BORN_HOST_V6 else 0
 
 
 @inlined
 def hosts_extra_bytes(sys_flag: Int) -> Int:
     """Return how much longer than with two v4 hosts a record's head is."""
-    store = V6_EXTRA_BYTES if sys_flag & MESSAGE_STORE_HOST_V6 else 0
+    store = record.V6_EXTRA_BYTES if sys_flag & MESSAGE_STORE_HOST_V6 else 0
     return born_extra_bytes(sys_flag) + store
 
 
@@ -63,33 +45,37 @@ def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Ar
     parts: gets the positions of store timestamp, prepared transaction offset, topic, and the
         topic's end.
     """
-    if end - at < RECORD_BYTES_MIN:
+    if end - at < record.RECORD_BYTES_MIN:
         return 0
-    size = i32_at(buffer, at + SIZE_OFFSET)
+    size = i32_at(buffer, at + record.SIZE_OFFSET)
     if (
-        u32_at(buffer, at + MAGIC_OFFSET) != _MAGIC
-        or i64_at(buffer, at + PHYSICAL_OFFSET_OFFSET) != physical_offset
+        u32_at(buffer, at + record.MAGIC_OFFSET) != _MAGIC
+        or i64_at(buffer, at + record.PHYSICAL_OFFSET_OFFSET) != physical_offset
     ):
         return 0
-    sys_flag = i32_at(buffer, at + SYS_FLAG_OFFSET)
+    sys_flag = i32_at(buffer, at + record.SYS_FLAG_OFFSET)
     hosts = hosts_extra_bytes(sys_flag)
-    body_begin = at + HEAD_BYTES_V4 + hosts
+    body_begin = at + record.HEAD_BYTES_V4 + hosts
     record_end = at + size
-    if record_end > end or body_begin + TAIL_BYTES_MIN > record_end:
+    if record_end > end or body_begin + record.TAIL_BYTES_MIN > record_end:
         return 0
-    body_end = body_begin + max(i32_at(buffer, at + BODY_SIZE_OFFSET_V4 + hosts), 0)
-    if body_end + TAIL_BYTES_MIN > record_end or byte_at(buffer, body_end) > TOPIC_BYTES_MAX:
+    body_end = body_begin + max(i32_at(buffer, at + record.BODY_SIZE_OFFSET_V4 + hosts), 0)
+    if body_end + record.TAIL_BYTES_MIN > record_end:
         return 0
-    topic_end = body_end + 1 + byte_at(buffer, body_end)
-    if topic_end + PROPERTIES_LENGTH_BYTES > record_end:
+    topic_bytes = byte_at(buffer, body_end)
+    topic_end = body_end + 1 + topic_bytes
+    if (
+        topic_bytes > record.TOPIC_BYTES_MAX
+        or topic_end + record.PROPERTIES_LENGTH_BYTES > record_end
+    ):
         return 0
     properties_bytes: Int = (byte_at(buffer, topic_end) << 8) | byte_at(buffer, topic_end + 1)
-    if properties_bytes > RECORD_PROPERTIES_BYTES_MAX:
+    if properties_bytes > record.RECORD_PROPERTIES_BYTES_MAX:
         properties_bytes = 0  # a negative length
-    if topic_end + PROPERTIES_LENGTH_BYTES + properties_bytes != record_end:
+    if topic_end + record.PROPERTIES_LENGTH_BYTES + properties_bytes != record_end:
         return 0
-    parts[0] = at + STORE_TIMESTAMP_OFFSET_V4 + born_extra_bytes(sys_flag)
-    parts[1] = at + PREPARED_TRANSACTION_OFFSET_OFFSET_V4 + hosts
+    parts[0] = at + record.STORE_TIMESTAMP_OFFSET_V4 + born_extra_bytes(sys_flag)
+    parts[1] = at + record.PREPARED_TRANSACTION_OFFSET_OFFSET_V4 + hosts
     parts[2] = body_end + 1
     parts[3] = topic_end
     return size
@@ -98,17 +84,17 @@ def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Ar
 @inlined
 def copy_numbers(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
     """Fill one row of `numbers` with the fields of a sound record and the places of its texts."""
-    numbers[row, layout.PHYSICAL_OFFSET] = i64_at(buffer, at + PHYSICAL_OFFSET_OFFSET)
+    numbers[row, layout.PHYSICAL_OFFSET] = i64_at(buffer, at + record.PHYSICAL_OFFSET_OFFSET)
     numbers[row, layout.SIZE] = size
-    numbers[row, layout.QUEUE_ID] = i32_at(buffer, at + QUEUE_ID_OFFSET)
-    numbers[row, layout.QUEUE_OFFSET] = i64_at(buffer, at + QUEUE_OFFSET_OFFSET)
-    numbers[row, layout.SYS_FLAG] = i32_at(buffer, at + SYS_FLAG_OFFSET)
+    numbers[row, layout.QUEUE_ID] = i32_at(buffer, at + record.QUEUE_ID_OFFSET)
+    numbers[row, layout.QUEUE_OFFSET] = i64_at(buffer, at + record.QUEUE_OFFSET_OFFSET)
+    numbers[row, layout.SYS_FLAG] = i32_at(buffer, at + record.SYS_FLAG_OFFSET)
     numbers[row, layout.STORE_TIMESTAMP] = i64_at(buffer, parts[0])
     numbers[row, layout.PREPARED_OFFSET] = i64_at(buffer, parts[1])
     numbers[row, layout.TOPIC_BEGIN] = parts[2]
     numbers[row, layout.TOPIC_BYTES] = parts[3] - parts[2]
-    numbers[row, layout.PROPERTIES_BEGIN] = parts[3] + PROPERTIES_LENGTH_BYTES
-    numbers[row, layout.PROPERTIES_BYTES] = at + size - parts[3] - PROPERTIES_LENGTH_BYTES
+    numbers[row, layout.PROPERTIES_BEGIN] = parts[3] + record.PROPERTIES_LENGTH_BYTES
+    numbers[row, layout.PROPERTIES_BYTES] = at + size - parts[3] - record.PROPERTIES_LENGTH_BYTES
 
 
 @inlined

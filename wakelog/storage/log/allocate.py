@@ -35,10 +35,7 @@ _CANNOT_BUILD_BESIDE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.
 class Allocate:
     """Which segments to request. Requests each once, and a failed one again."""
 
-    __slots__ = ("_asked", "_file_bytes")
-
     def __init__(self, file_bytes: int) -> None:
-        """Start with nothing requested."""
         self._file_bytes = file_bytes
         self._asked: set[int] = set()
 
@@ -62,12 +59,9 @@ class Allocate:
 class InlineSegments:
     """The segment source of a log without an allocating service: makes each when it is needed."""
 
-    __slots__ = ("_files", "_fs", "_owner", "_paths", "failure", "made_count")
-
     def __init__(
         self, fs: FileSystem, paths: StorePaths, files: MappedFileQueue, owner: str
     ) -> None:
-        """Make segments of `files` under unfinished names of `owner`."""
         self._fs = fs
         self._paths = paths
         self._files = files
@@ -95,8 +89,6 @@ class FilesAhead:
 
     `make` may run in another thread than `take_file`, but not at the same time as `remove`.
     """
-
-    __slots__ = ("_count", "_fs", "_made_count", "_name", "_ready", "_size_bytes", "_sparse")
 
     def __init__(
         self, fs: FileSystem, name: str, size_bytes: int, *, count: int, sparse: bool = False
@@ -126,14 +118,17 @@ class FilesAhead:
             path = f"{self._name}.{self._made_count}"
             self._made_count += 1
             with store_errors(path, "allocate"):
-                _build_beside(self._fs, path, self._size_bytes, sparse=self._sparse)
+                try:
+                    _build(self._fs, path, self._size_bytes, empty=True, sparse=self._sparse)
+                except OSError:
+                    _remove_if_there(self._fs, path)
+                    raise
             self._ready.append(path)
 
     def remove(self) -> None:
         """Remove the files left; `clean_unfinished` removes later what this cannot."""
         while (path := self.take_file()) is not None:
-            with contextlib.suppress(OSError):
-                self._fs.unlink(path)
+            _remove_if_there(self._fs, path)
 
 
 def make_segment(
@@ -164,16 +159,22 @@ def make_segment(
         fs.make_directories(dirname(path), unsynced)
         try:
             if not is_built:
-                _build_beside(fs, temporary_path, size_bytes, sparse=sparse)
-            made = _name_beside(fs, path, size_bytes, temporary_path)
+                _build(fs, temporary_path, size_bytes, empty=True, sparse=sparse)
+            fs.rename_new(temporary_path, path)
+        except FileExistsError:
+            # Another maker was faster, and the log may have written to its file already.
+            fs.unlink(temporary_path)
+            _check_length(fs, path, size_bytes)
+            return False
         except OSError as error:
+            _remove_if_there(fs, temporary_path)
             if error.errno not in _CANNOT_BUILD_BESIDE:
                 raise
-            _make_in_place(fs, path, size_bytes, sparse=sparse)
-            made = True
-        if made:
-            sync_name(fs, path, unsynced)
-        return made
+            # Under the final name, keep what the file holds: it may be another maker's log. A
+            # crash can leave a short file, which our recovery extends.
+            _build(fs, path, size_bytes, empty=False, sparse=sparse)
+        sync_name(fs, path, unsynced)
+        return True
 
 
 def sync_name(fs: FileSystem, path: str, unsynced: list[str] | None = None) -> None:
@@ -197,36 +198,9 @@ def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]
     return removed
 
 
-def _build_beside(fs: FileSystem, temporary_path: str, size_bytes: int, *, sparse: bool) -> None:
-    try:
-        _build(fs, temporary_path, size_bytes, empty=True, sparse=sparse)
-    except OSError:
-        with contextlib.suppress(OSError):
-            fs.unlink(temporary_path)
-        raise
-
-
-def _name_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str) -> bool:
-    try:
-        fs.rename_new(temporary_path, path)
-    except FileExistsError:
-        # Another maker was faster, and the log may have written to its file already.
-        fs.unlink(temporary_path)
-        _check_length(fs, path, size_bytes)
-        return False
-    except OSError:
-        with contextlib.suppress(OSError):
-            fs.unlink(temporary_path)
-        raise
-    return True
-
-
-def _make_in_place(fs: FileSystem, path: str, size_bytes: int, *, sparse: bool) -> None:
-    """Build under the final name; keep what the file holds, which may be another maker's log.
-
-    A crash can leave a short file, which our recovery extends.
-    """
-    _build(fs, path, size_bytes, empty=False, sparse=sparse)
+def _remove_if_there(fs: FileSystem, path: str) -> None:
+    with contextlib.suppress(OSError):
+        fs.unlink(path)
 
 
 def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: bool) -> None:

@@ -54,8 +54,6 @@ def commit_log_files(
 class CommitLogReader:
     """Reads records and spans of the log; follows segments that other processes make and remove."""
 
-    __slots__ = ("_file_bytes", "_files", "_follows", "_kept", "_last")
-
     def __init__(
         self,
         fs: FileSystem,

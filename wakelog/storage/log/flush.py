@@ -94,7 +94,6 @@ class Flush:
     """
 
     def __init__(self, config: StoreConfig, flushed_offset: int, now_ms: int) -> None:
-        """Start at what is known to be durable."""
         self._synchronous = config.synchronous_flush
         self._timer = GatherTimer(
             now_ms,
@@ -163,10 +162,7 @@ class SegmentSync:
     each open file description, and one opened later may never get it.
     """
 
-    __slots__ = ("_failure", "_fds", "_fs", "_segment_bytes")
-
     def __init__(self, fs: FileSystem, segment_bytes: int) -> None:
-        """Start without descriptors."""
         self._fs = fs
         self._segment_bytes = segment_bytes
         self._fds: dict[int, int] = {}

@@ -29,10 +29,7 @@ OPEN_FILE_COUNT_MAX = 256
 class OpenFiles:
     """Which of many mapped files have a descriptor; the least recently used one is closed."""
 
-    __slots__ = ("_count_max", "_files")
-
     def __init__(self, count_max: int = OPEN_FILE_COUNT_MAX) -> None:
-        """Keep at most `count_max` descriptors open."""
         assert count_max > 0
         self._count_max = count_max
         self._files: OrderedDict[MappedFile, None] = OrderedDict()

@@ -133,7 +133,6 @@ class MappedFileQueue:
         """
         self.close()
         found, unknown = self._scan()
-        report = LoadReport(unknown=tuple(unknown))
         offsets = sorted(found)
         for i, offset in enumerate(offsets):
             path = found[offset]
@@ -141,12 +140,10 @@ class MappedFileQueue:
                 self._bridge_to(offset, path)
             if self.files and offset != self.max_file_end:
                 beyond = tuple(found[later] for later in offsets[i:])
-                return msgspec.structs.replace(
-                    report, gap_after=self.max_file_end, beyond_gap=beyond
-                )
+                return LoadReport(tuple(unknown), None, self.max_file_end, beyond)
             size = self._size(path)
             if size < self.file_size_bytes and i == len(offsets) - 1:
-                return msgspec.structs.replace(report, short_last=path)
+                return LoadReport(tuple(unknown), short_last=path)
             if size != self.file_size_bytes:
                 raise DamagedStore(
                     path,
@@ -154,7 +151,7 @@ class MappedFileQueue:
                     "configure the file size the store was written with, or restore the file",
                 )
             self.files.append(self._mapped(path, offset))
-        return report
+        return LoadReport(tuple(unknown))
 
     def refresh(self) -> bool:
         """Add files that another process made and drop those it removed; True if any changed.
@@ -246,7 +243,9 @@ class MappedFileQueue:
             removed.append(self._remove(self.files.pop()))
         last = self.last
         if last is not None and offset < last.end_offset:
-            self._zero_tail(last, last.position_of(offset))
+            with store_errors(last.path, "truncate"):
+                zero_from(self._fs, last.fd, last.position_of(offset), last.size_bytes)
+                self._fs.datasync(last.fd)
         return removed
 
     def remove_before(self, offset: int) -> list[str]:
@@ -377,13 +376,6 @@ class MappedFileQueue:
         except OSError as error:
             raise store_failure(file.path, "remove", error) from error
         return file.path
-
-    def _zero_tail(self, file: MappedFile, position: int) -> None:
-        """Zero the file from `position` on, from the front, and sync."""
-        fd = file.fd
-        with store_errors(file.path, "truncate"):
-            zero_from(self._fs, fd, position, file.size_bytes)
-            self._fs.datasync(fd)
 
 
 def _named(files: Sequence[MappedFile]) -> list[tuple[str, bool]]:

@@ -44,8 +44,6 @@ def multi_dispatch_keys(names: str, queue_id: int, *, enable_lmq: bool) -> list[
 class QueueOffsets:
     """Next queue offset by (topic, queue id)."""
 
-    __slots__ = ("_enable_lmq", "_next")
-
     def __init__(self, seed: dict[QueueKey, int], *, enable_lmq: bool) -> None:
         """Own the table that recovery made."""
         self._next = seed

@@ -83,8 +83,6 @@ class _Slot(msgspec.Struct):
 class TransientPool:
     """The broker's buffers: lent to segments as the log rolls, free again once committed."""
 
-    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_owner_fd", "_segment_bytes", "_used")
-
     def __init__(self, fs: FileSystem, directory: str, *, count: int, segment_bytes: int) -> None:
         """Make `count` empty buffers in `directory`; run `restore_buffers` before this.
 

@@ -40,10 +40,7 @@ class QueryResult(NamedTuple):
 class Query:
     """Look-ups in one store. One thread at a time, like `Reader`; may wait for the disk."""
 
-    __slots__ = ("_index", "_log")
-
     def __init__(self, log: CommitLogReader, index: IndexReader) -> None:
-        """Nothing is read yet."""
         self._log = log
         self._index = index
 

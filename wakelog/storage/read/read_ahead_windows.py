@@ -25,10 +25,7 @@ WINDOWS_MAX = 64
 class ReadAheadWindows:
     """The windows that were entered last, and whether they were wanted."""
 
-    __slots__ = ("_last", "_seen")
-
     def __init__(self) -> None:
-        """Start without any window."""
         self._last = -1
         self._seen: OrderedDict[int, bool] = OrderedDict()
 

@@ -95,8 +95,6 @@ OpenQueue = Callable[[str, int], ReadableQueue]
 class ReadableQueues:
     """The queues of a store that were read, by topic and queue id. One thread at a time."""
 
-    __slots__ = ("_open_queue", "_queues")
-
     def __init__(self, open_queue: OpenQueue) -> None:
         """Open queues with `open_queue`, which checks names and touches no file."""
         self._open_queue = open_queue

@@ -115,8 +115,6 @@ class _Selection(NamedTuple):
 class BatchLimits:
     """When a batch is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
 
-    __slots__ = ("_disk", "memory", "memory_bytes")
-
     def __init__(self, config: StoreConfig, physical_memory_bytes: int) -> None:
         """A record further below the log's end than a part of the machine's memory is on disk."""
         self.memory_bytes = (
@@ -139,8 +137,6 @@ class BatchLimits:
 
 class Reader:
     """Gets from one store. One thread at a time: each thread of a pool has a reader of its own."""
-
-    __slots__ = ("_corrects", "_damaged", "_file_entries", "_limits", "_log", "_queues")
 
     def __init__(
         self,

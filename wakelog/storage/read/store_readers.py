@@ -35,8 +35,6 @@ SET_FILE_COUNT_MAX: Final = 64
 class ReaderSet:
     """All that one caller needs to read a store."""
 
-    __slots__ = ("_open_files", "generation", "log", "query", "queues", "reader")
-
     def __init__(
         self,
         fs: FileSystem,
