@@ -200,9 +200,7 @@ def test_a_vanished_queue_file_sends_to_the_next(fs: MemoryFileSystem) -> None:
         )
 
     log = CommitLogReader(fs, store.config)
-    reader = Reader(
-        store.config, log, ReadableQueues(open_queue), physical_memory_bytes=MEMORY_BYTES
-    )
+    reader = Reader(store.config, log, ReadableQueues(open_queue), memory_bytes=MEMORY_BYTES)
     end = store.max_physical_offset
     for offset, next_offset in [(0, 50), (49, 50), (50, 100)]:
         result = reader.get(GetRequest(TOPIC, 0, offset, 32), LogView(0, end, end))
@@ -530,8 +528,7 @@ def test_without_units_an_entry_that_points_to_one_passes(fs: MemoryFileSystem) 
 
 
 def test_limits_count_what_is_sent() -> None:
-    limits = BatchLimits(config(), physical_memory_bytes=1000)
-    assert limits.memory_bytes == 400
+    limits = BatchLimits(config(), memory_bytes=400)
     assert not limits.is_full(0, 0, 1 << 30, 0)
     assert not limits.is_full(31, 0, 256 * 1024, 400)
     assert limits.is_full(31, 1, 256 * 1024, 400)

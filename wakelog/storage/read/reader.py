@@ -115,11 +115,9 @@ class _Selection(NamedTuple):
 class BatchLimits:
     """When a batch is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
 
-    def __init__(self, config: StoreConfig, physical_memory_bytes: int) -> None:
-        """A record further below the log's end than a part of the machine's memory is on disk."""
-        self.memory_bytes = (
-            physical_memory_bytes * config.access_message_in_memory_percent_max // 100
-        )
+    def __init__(self, config: StoreConfig, memory_bytes: int) -> None:
+        """A record further below the log's end than `memory_bytes` is on disk."""
+        self.memory_bytes = memory_bytes
         self.memory = config.transfer_bytes_in_memory_max, config.transfer_count_in_memory_max
         self._disk = config.transfer_bytes_in_disk_max, config.transfer_count_in_disk_max
 
@@ -144,18 +142,19 @@ class Reader:
         log: CommitLogReader,
         queues: ReadableQueues,
         *,
-        physical_memory_bytes: int,
+        memory_bytes: int,
         damaged: Sequence[range] = (),
     ) -> None:
         """Keep what to read from; nothing is read yet.
 
+        memory_bytes: how far below the log's end a message counts as being in memory.
         damaged: stretches of the log without sound records; entries that point there are skipped.
         """
         self._log = log
         self._queues = queues
         self._damaged = damaged
         self._file_entries = config.consume_queue_bytes // ENTRY.size
-        self._limits = BatchLimits(config, physical_memory_bytes)
+        self._limits = BatchLimits(config, memory_bytes)
         self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
 
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
@@ -178,8 +177,10 @@ class Reader:
         if offset < begin:
             return self._empty(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
         if offset >= end:
-            status, corrected = _beyond(offset, begin=begin, end=end)
-            return self._empty(status, offset, corrected, begin=begin, end=end)
+            is_far = offset > end
+            one, badly = GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.OFFSET_OVERFLOW_BADLY
+            corrected = 0 if is_far and begin == 0 else end
+            return self._empty(badly if is_far else one, offset, corrected, begin=begin, end=end)
         mismatched: frozenset[int] = frozenset()
         while True:
             selection = self._select(queue, request, end, view, mismatched)
@@ -198,10 +199,23 @@ class Reader:
                 mismatched |= frames.physical_offsets
                 continue
             if not isinstance(frames, Absent):
-                return self._filled(selection, frames, offset, view, begin=begin, end=end)
+                break
             # Retention removed the segment after the view was taken: its records are gone.
             gone_below = self._log.segment_end(frames.physical_offset)
             view = view._replace(min_physical_offset=gone_below)
+        behind_bytes = view.max_physical_offset - selection.last_physical_offset
+        return GetResult(
+            selection.status,
+            offset + selection.scanned_count,
+            begin,
+            end,
+            tuple(frames),
+            len(selection.places),
+            selection.size_bytes,
+            tuple([place[0] for place in selection.places]),
+            behind_bytes > self._limits.memory_bytes,
+            behind_bytes,
+        )
 
     def _select(
         self,
@@ -315,31 +329,6 @@ class Reader:
         """Return a result without messages; a slave returns the requested offset."""
         return GetResult(status, corrected if self._corrects else offset, begin, end)
 
-    def _filled(
-        self,
-        selection: _Selection,
-        frames: list[bytes],
-        offset: int,
-        view: LogView,
-        *,
-        begin: int,
-        end: int,
-    ) -> GetResult:
-        """Return the result of a get that read entries, whether or not it found messages."""
-        behind_bytes = view.max_physical_offset - selection.last_physical_offset
-        return GetResult(
-            selection.status,
-            offset + selection.scanned_count,
-            begin,
-            end,
-            tuple(frames),
-            len(selection.places),
-            selection.size_bytes,
-            tuple([place[0] for place in selection.places]),
-            behind_bytes > self._limits.memory_bytes,
-            behind_bytes,
-        )
-
 
 class _RecordFilter:
     """Refuses records for reasons that their entries do not show: damage, and their contents.
@@ -386,13 +375,6 @@ class _RecordFilter:
             raise ColdEntry  # without waiting, absent and not cached are the same
         self.skip_below = self._log.segment_end(physical_offset)
         return GetStatus.MESSAGE_WAS_REMOVING
-
-
-def _beyond(offset: int, *, begin: int, end: int) -> tuple[GetStatus, int]:
-    """Correct an offset at or above the end; a far one goes back to 0 if the queue begins there."""
-    if offset == end:
-        return GetStatus.OFFSET_OVERFLOW_ONE, offset
-    return GetStatus.OFFSET_OVERFLOW_BADLY, 0 if begin == 0 else end
 
 
 def _passes(queue: ReadableQueue, tags_code: int, request: GetRequest) -> bool:

@@ -41,7 +41,7 @@ class ReaderSet:
         config: StoreConfig,
         generation: int,
         *,
-        physical_memory_bytes: int,
+        memory_bytes: int,
         damaged: Sequence[range],
     ) -> None:
         """List the log's directories; open nothing else yet."""
@@ -69,11 +69,7 @@ class ReaderSet:
         self.log = CommitLogReader(fs, config, open_files=open_files)
         self.queues = ReadableQueues(open_queue)
         self.reader = Reader(
-            config,
-            self.log,
-            self.queues,
-            physical_memory_bytes=physical_memory_bytes,
-            damaged=damaged,
+            config, self.log, self.queues, memory_bytes=memory_bytes, damaged=damaged
         )
         self.query = Query(self.log, IndexReader(fs, config))
 
@@ -96,11 +92,12 @@ class StoreReaders:
         damaged: Sequence[range] = (),
     ) -> None:
         """Make no set yet. `damaged`: stretches of the log without sound records."""
-        self._make_set = partial(
-            ReaderSet, fs, config, physical_memory_bytes=physical_memory_bytes, damaged=damaged
-        )
-        self.memory_bytes = BatchLimits(config, physical_memory_bytes).memory_bytes
+        percent = config.access_message_in_memory_percent_max
+        self.memory_bytes = physical_memory_bytes * percent // 100
         """How far below the log's end a message counts as being in memory."""
+        self._make_set = partial(
+            ReaderSet, fs, config, memory_bytes=self.memory_bytes, damaged=damaged
+        )
         self._generation = 0
         # A deque's pop and append are atomic: the sets need no lock.
         self._free: deque[ReaderSet] = deque()
