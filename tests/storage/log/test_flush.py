@@ -94,7 +94,7 @@ class TestGroupCommit:
         assert step(core, 300, 1).flush_to == 300
         core.succeeded(300)
         assert step(core, 300, 2).flush_to is None
-        assert core.statistics().flush_count == 2
+        assert core.statistics()["flush_count"] == 2
 
 
 @pytest.mark.parametrize("synchronous", [False, True])

@@ -10,7 +10,7 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.log.mapped_file_queue import GAP_FILES_MAX, MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import GAP_FILES_MAX, LoadReport, MappedFileQueue
 from wakelog.storage.paths import offset_name
 
 SIZE = 100
@@ -32,7 +32,7 @@ def starts(files: MappedFileQueue) -> list[int]:
 def test_a_missing_directory_is_an_empty_queue(fs: MemoryFileSystem) -> None:
     files = queue(fs)
     report = files.load()
-    assert (report.unknown, report.short_last, report.gap_after) == ((), None, None)
+    assert (report.short_last, report.gap_after) == (None, None)
     assert (files.first, files.last, files.min_offset, files.max_file_end) == (None, None, 0, 0)
     assert files.find(0) is None
 
@@ -49,13 +49,14 @@ def test_files_are_found_by_offset(fs: MemoryFileSystem) -> None:
     assert files.find(99) is None and files.find(400) is None and files.find(-1) is None
 
 
-def test_unknown_names_are_reported_and_left(fs: MemoryFileSystem) -> None:
+def test_unknown_names_are_left_alone(fs: MemoryFileSystem) -> None:
     make(fs, 0)
     write_file(fs, "/q/notes.txt", b"?")
     fs.make_directories("/q/" + offset_name(100))
     files = queue(fs)
-    assert files.load().unknown == ("/q/" + offset_name(100), "/q/notes.txt")
+    assert files.load() == LoadReport()
     assert starts(files) == [0]
+    assert fs.list_directory("/q") == [offset_name(0), offset_name(100), "notes.txt"]
 
 
 @pytest.mark.parametrize("length", [0, 1, SIZE - 1])

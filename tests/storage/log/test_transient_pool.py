@@ -42,11 +42,22 @@ def taken(piece: CommitRange) -> None:
     raise AssertionError(piece)
 
 
+def put(log: CommitLog, *found: bytes) -> int:
+    """Append messages in one turn; return where the log ends."""
+    for body in found:
+        log.append(draft(body), 1)
+    return log.write_pending()
+
+
+def large(count: int) -> list[bytes]:
+    """Return bodies of which two fill a segment."""
+    return [bytes([65 + i]) * 1500 for i in range(count)]
+
+
 def commit_all(fs: MemoryFileSystem, log: CommitLog, pool: TransientPool) -> None:
     for piece in pool.pending(log.appended_offset):
         copy_range(fs, piece, log.files.path_for(piece.segment_start_offset))
         pool.note_committed(piece.end)
-    pool.validate()
 
 
 def bodies(fs: MemoryFileSystem, end: int) -> list[bytes]:
@@ -66,8 +77,7 @@ def bodies(fs: MemoryFileSystem, end: int) -> list[bytes]:
 def test_what_is_appended_reaches_the_segment_when_it_is_committed(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(b"one"), 1)
-    end = log.write_pending()
+    end = put(log, b"one")
     assert (log.appended_offset, log.committed_offset) == (end, 0)
     assert read_file(fs, log.files.path_for(0)) == bytes(SEGMENT_BYTES)
     commit_all(fs, log, pool)
@@ -81,8 +91,7 @@ def test_a_buffer_is_free_again_once_its_segment_is_whole(fs: MemoryFileSystem) 
     expected = []
     for i in range(9):
         body = bytes([65 + i]) * 1500
-        log.append(draft(body), 1)
-        log.write_pending()
+        put(log, body)
         commit_all(fs, log, pool)
         expected.append(body)
     assert log.committed_offset == log.appended_offset
@@ -93,13 +102,11 @@ def test_a_buffer_is_free_again_once_its_segment_is_whole(fs: MemoryFileSystem) 
 def test_a_copier_that_wakes_late_leaves_the_segment_alone(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs, count=1)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(b"first"), 1)
-    log.write_pending()
+    put(log, b"first")
     [late] = pool.pending(log.appended_offset)
     for _ in range(9):
         commit_all(fs, log, pool)
-        log.append(draft(b"." * 1500), 1)
-        log.write_pending()
+        put(log, b"." * 1500)
     [current] = pool.pending(log.appended_offset)
     assert current.buffer_path == late.buffer_path and current.segment_start_offset > 0
     path = log.files.path_for(0)
@@ -112,8 +119,7 @@ def test_a_copier_that_wakes_late_leaves_the_segment_alone(fs: MemoryFileSystem)
 def test_a_buffer_may_be_lent_again_while_it_is_read(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs, count=1)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(b"first"), 1)
-    log.write_pending()
+    put(log, b"first")
     [late] = pool.pending(log.appended_offset)
 
     class Late(MemoryFileSystem):
@@ -121,8 +127,7 @@ def test_a_buffer_may_be_lent_again_while_it_is_read(fs: MemoryFileSystem) -> No
             if length == late.end - late.begin:
                 pool.note_committed(log.appended_offset)
                 for _ in range(9):
-                    log.append(draft(b"." * 1500), 1)
-                    log.write_pending()
+                    put(log, b"." * 1500)
                     commit_all(fs, log, pool)
             return super().pread(fd, length, position)
 
@@ -134,9 +139,7 @@ def test_a_buffer_may_be_lent_again_while_it_is_read(fs: MemoryFileSystem) -> No
 def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs, count=1)
     log = open_log(fs, CONFIG, pool=pool)
-    for i in range(4):
-        log.append(draft(bytes([65 + i]) * 1500), 1)
-    end = log.write_pending()
+    end = put(log, *large(4))
     # The second segment holds its bytes, but the log is committed only without a hole.
     assert log.committed_offset == 0
     assert pool.pending(end) == [CommitRange(f"{POOL}/buffer-0", 0, 0, SEGMENT_BYTES)]
@@ -148,15 +151,13 @@ def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSyste
 def test_a_commit_may_cover_a_part(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    first = log.append(draft(b"one"), 1)
-    log.write_pending()
-    log.append(draft(b"two"), 1)
-    log.write_pending()
-    [piece] = pool.pending(first.physical_offset_end)
-    assert (piece.begin, piece.end) == (0, first.physical_offset_end)
+    first = put(log, b"one")
+    put(log, b"two")
+    [piece] = pool.pending(first)
+    assert (piece.begin, piece.end) == (0, first)
     pool.note_committed(piece.end)
-    assert log.committed_offset == first.physical_offset_end
-    assert pool.pending(log.appended_offset)[0].begin == first.physical_offset_end
+    assert log.committed_offset == first
+    assert pool.pending(log.appended_offset)[0].begin == first
 
 
 @pytest.mark.parametrize("committed_turns", [0, 2, 5])
@@ -166,8 +167,7 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
     expected = []
     for turn in range(6):
         body = bytes([65 + turn]) * 1500
-        log.append(draft(body), 1)
-        log.write_pending()
+        put(log, body)
         expected.append(body)
         if turn < committed_turns:
             commit_all(fs, log, pool)
@@ -185,8 +185,7 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
     """A broker that dies between the two calls has sent no response."""
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(b"kept"), 1)
-    end = log.write_pending()
+    end = put(log, b"kept")
     log.append(draft(b"lost"), 1)
     fs.fail("pwrite")  # the header's word; the buffer itself is written with pwritev
     with pytest.raises(NotWriteable):
@@ -198,8 +197,7 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
 
 def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
-    log.append(draft(b"one"), 1)
-    log.write_pending()
+    put(log, b"one")
     after = fs.successor()
     after.fail("datasync")
     with pytest.raises(StoreFailed):
@@ -211,9 +209,7 @@ def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem)
 
 def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
-    for i in range(4):
-        log.append(draft(bytes([65 + i]) * 1500), 1)
-    end = log.write_pending()
+    end = put(log, *large(4))
     for operation, nth in itertools.product(("pwrite", "datasync", "unlink"), (1, 2)):
         dying = fs.successor()
         dying.fail(operation, nth=nth)
@@ -229,9 +225,7 @@ def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> Non
 
 def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
-    for i in range(3):
-        log.append(draft(bytes([65 + i]) * 1500), 1)
-    log.write_pending()
+    put(log, *large(3))
     path = log.files.path_for(0)
     fs.unlink(path)
     after = fs.successor()
@@ -243,9 +237,7 @@ def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSyst
 def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> None:
     """It knows nothing of the buffers, and continues the log where the segments end."""
     log = open_log(fs, CONFIG, pool=open_pool(fs, count=3))
-    for i in range(5):
-        log.append(draft(bytes([65 + i]) * 1500), 1)
-    log.write_pending()
+    put(log, *large(5))
     first, second = log.files.path_for(0), log.files.path_for(SEGMENT_BYTES)
     write_file(fs, second, b"other" + bytes(SEGMENT_BYTES - 5))
     kept: list[CommitRange] = []
@@ -265,8 +257,7 @@ def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> 
 def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(fs: MemoryFileSystem) -> None:
     """A broker that is killed in a copy leaves zeros after what it has copied."""
     log = open_log(fs, CONFIG, pool=open_pool(fs))
-    log.append(draft(b"x" * 2000), 1)
-    end = log.write_pending()
+    end = put(log, b"x" * 2000)
     buffer, path = read_file(fs, f"{POOL}/buffer-0"), log.files.path_for(0)
     write_file(fs, path, buffer[:1000] + bytes(SEGMENT_BYTES - 1000))
     [piece] = restore(fs.successor())
@@ -279,13 +270,10 @@ def test_later_ranges_follow_a_taken_one_to_the_quarantine_from_any_buffer(
 ) -> None:
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    for i in range(3):
-        log.append(draft(bytes([65 + i]) * 1500), 1)
-    log.write_pending()
+    put(log, *large(3))
     commit_all(fs, log, pool)
     for i in range(2):
-        log.append(draft(bytes([70 + i]) * 1500), 1)
-        log.write_pending()
+        put(log, bytes([70 + i]) * 1500)
     # The first buffer is the third segment's by now, the second one still the second's.
     third = log.files.path_for(2 * SEGMENT_BYTES)
     [second, _] = pool.pending(log.appended_offset)
@@ -311,8 +299,7 @@ def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: 
 )
 def test_an_impossible_header_is_refused(fs: MemoryFileSystem, position: int, bits: int) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
-    log.append(draft(), 1)
-    log.write_pending()
+    put(log, b"")
     header = bytearray(read_file(fs, f"{POOL}/pool"))
     header[position] ^= bits
     write_file(fs, f"{POOL}/pool", bytes(header))
@@ -324,8 +311,7 @@ def test_an_impossible_header_is_refused(fs: MemoryFileSystem, position: int, bi
 def test_closing_leaves_nothing_behind(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(), 1)
-    log.write_pending()
+    put(log, b"")
     commit_all(fs, log, pool)
     log.close()
     pool.close()
@@ -336,8 +322,7 @@ def test_closing_leaves_nothing_behind(fs: MemoryFileSystem) -> None:
 def test_what_no_segment_has_is_left_to_the_next_start(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(), 1)
-    log.write_pending()
+    put(log, b"")
     log.close()
     pool.close()
     assert fs.descriptor_count == 0
@@ -354,12 +339,10 @@ def test_a_header_that_cannot_be_written_costs_nothing(fs: MemoryFileSystem, nth
     stored = 0
     try:
         for i in range(8):
-            log.append(draft(bytes([65 + i]) * 1500), 1)
-            log.write_pending()
+            put(log, bytes([65 + i]) * 1500)
             stored += 1
             if i != 3:
                 commit_all(fs, log, pool)
-            pool.validate()
     except (NotWriteable, StoreFailed):
         pass
     end = log.appended_offset
@@ -372,8 +355,7 @@ def test_a_copy_of_a_store_leaves_the_pool_of_the_broker_that_runs(fs: MemoryFil
     """A copy has the id that the pool's directory is named after."""
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
-    log.append(draft(), 1)
-    log.write_pending()
+    put(log, b"")
     copy = fs.other_process()
     with pytest.raises(DamagedStore, match=f"process {fs.pid} uses it.*remove its wakelog.store"):
         restore(copy)
@@ -408,8 +390,7 @@ def test_too_little_memory_is_an_error(fs: MemoryFileSystem) -> None:
 
 def test_a_failed_copy_is_an_error(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=(pool := open_pool(fs)))
-    log.append(draft(), 1)
-    log.write_pending()
+    put(log, b"")
     [piece] = pool.pending(log.appended_offset)
     fs.fail("pwrite", number=errno.EIO)
     with pytest.raises(StoreFailed, match="commit"):

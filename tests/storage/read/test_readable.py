@@ -93,21 +93,25 @@ def test_the_begin_follows_the_log_and_the_removed_files(
 def test_only_queues_with_entries_are_remembered(fs: MemoryFileSystem, config: StoreConfig) -> None:
     append(fs, config, 0, 3)
 
+    opened: list[tuple[str, int]] = []
+
     def open_queue(topic: str, queue_id: int) -> ReadableQueue:
         directory = config.paths.consume_queue(topic, queue_id)
+        opened.append((topic, queue_id))
         return ReadableQueue(ConsumeQueue(fs, directory, file_bytes=1000, open_files=OpenFiles()))
 
     queues = ReadableQueues(open_queue)
-    assert queues.find("Nobody", 0, 1 << 40) is None
-    assert queues.find("TopicTest", 1, 1 << 40) is None
-    assert len(queues) == 0
+    for key in [("Nobody", 0), ("TopicTest", 1)] * 2:
+        assert queues.find(*key, 1 << 40) is None
+    assert len(opened) == 4  # a queue without files is not remembered
     first = queues.find(*KEY, 1 << 40)
     assert first is not None and first is queues.find(*KEY, 1 << 40)
     with pytest.raises(IllegalName):
         queues.find("../etc", 0, 0)
     assert fs.descriptor_count > 0
     queues.close()
-    assert (len(queues), fs.descriptor_count) == (0, 0)
+    assert fs.descriptor_count == 0
+    assert queues.find(*KEY, 1 << 40) is not first
 
 
 @pytest.mark.parametrize("seen", [50, 51])

@@ -107,8 +107,7 @@ class FlushService(Service):
 
     def counters(self) -> dict[str, Any]:
         """Return the core's counters, and how long syncs took."""
-        counters = msgspec.structs.asdict(self._core.statistics())
-        return {**counters, "sync_seconds": self._sync_seconds.statistics()}
+        return {**self._core.statistics(), "sync_seconds": self._sync_seconds.statistics()}
 
     def _step(
         self, committed: int, appended: int, stored_ms: int, *, force: bool = False

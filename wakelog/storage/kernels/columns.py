@@ -232,31 +232,21 @@ class Columns:
         )
         firsts, ends = self._group_firsts[:count], self._group_ends[:count]
         lasts = self.numbers[self.order[ends - 1]]
-        groups = []
-        begin = 0
-        for topic, row, end, unbroken, last in zip(
-            self._group_topics(),
-            self.numbers[firsts].tolist(),
-            ends.tolist(),
-            self._group_unbroken[:count].tolist(),
-            (lasts[:, layout.PHYSICAL_OFFSET] + lasts[:, layout.SIZE]).tolist(),
-            strict=True,
-        ):
-            groups.append(
-                QueueGroup(
-                    topic,
-                    row[layout.QUEUE_ID],
-                    begin,
-                    end,
-                    unbroken,
-                    row[layout.QUEUE_OFFSET],
-                    row[layout.PHYSICAL_OFFSET],
-                    last,
-                )
+        firsts_numbers = self.numbers[firsts]
+        self._groups = list(
+            map(
+                QueueGroup,
+                self._group_topics(),
+                firsts_numbers[:, layout.QUEUE_ID].tolist(),
+                [0, *ends[:-1].tolist()],
+                ends.tolist(),
+                self._group_unbroken[:count].tolist(),
+                firsts_numbers[:, layout.QUEUE_OFFSET].tolist(),
+                firsts_numbers[:, layout.PHYSICAL_OFFSET].tolist(),
+                (lasts[:, layout.PHYSICAL_OFFSET] + lasts[:, layout.SIZE]).tolist(),
             )
-            begin = end
-        self._groups = groups
-        return groups
+        )
+        return self._groups
 
     def _group_topics(self) -> list[str]:
         return [self.topic(row) for row in self._group_firsts[: self._group_firsts[-1]].tolist()]

@@ -67,7 +67,6 @@ class InlineSegments:
         self._files = files
         self._owner = owner
         self.failure: StoreError | None = None
-        self.made_count = 0
 
     def take_segment(self, start_offset: int) -> str | None:
         """Make the segment if it does not exist; None on failure, which `failure` then names."""
@@ -75,12 +74,11 @@ class InlineSegments:
         temporary_path = self._paths.new_file(path, self._owner)
         size_bytes = self._files.file_size_bytes
         try:
-            made = make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
+            make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
         except StoreError as error:
             self.failure = error
             return None
         self.failure = None
-        self.made_count += made
         return path
 
 

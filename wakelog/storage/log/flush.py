@@ -78,14 +78,6 @@ class FlushDecision(msgspec.Struct, frozen=True):
     next_step_ms: int | None
 
 
-class FlushStatistics(msgspec.Struct, frozen=True):
-    """What Flush did since it was made."""
-
-    flushed_offset: int
-    flush_count: int
-    failure: str | None
-
-
 class Flush:
     """The decisions of the flush service. No clock, no file.
 
@@ -150,9 +142,13 @@ class Flush:
         self._under_way = None
         self.failure = self.failure or cause
 
-    def statistics(self) -> FlushStatistics:
-        """Return the position and counts."""
-        return FlushStatistics(self.flushed_offset, self._flush_count, self.failure)
+    def statistics(self) -> dict[str, int | str | None]:
+        """Return what Flush did since it was made."""
+        return {
+            "flushed_offset": self.flushed_offset,
+            "flush_count": self._flush_count,
+            "failure": self.failure,
+        }
 
 
 class SegmentSync:

@@ -45,10 +45,6 @@ class OpenFiles:
         """Note that `file` has no descriptor any more."""
         self._files.pop(file, None)
 
-    def __len__(self) -> int:
-        """Return how many descriptors are open."""
-        return len(self._files)
-
 
 class MappedFile:
     """One fixed-size file. Reads and writes by position; holds at most one descriptor."""
@@ -201,10 +197,6 @@ class MappedFile:
             self._fs.close(fd)
         if self._open_files is not None:
             self._open_files.forget(self)
-
-    def __repr__(self) -> str:
-        """Show the path, for assertions and logs."""
-        return f"MappedFile({self.path!r})"
 
 
 class MissingFile(MappedFile):

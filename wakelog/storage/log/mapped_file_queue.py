@@ -44,13 +44,11 @@ GAP_FILES_MAX: Final = 4096
 class LoadReport(msgspec.Struct, frozen=True):
     """What `load` found beside sound files.
 
-    unknown: paths whose names are no offsets; they are left alone.
     short_last: a last file that is too short, half-made or half-copied; it is left out.
     gap_after: the end offset of the file after which some are missing.
     beyond_gap: the files after that gap; they are left out.
     """
 
-    unknown: tuple[str, ...] = ()
     short_last: str | None = None
     gap_after: int | None = None
     beyond_gap: tuple[str, ...] = ()
@@ -132,7 +130,7 @@ class MappedFileQueue:
         directories hold the same file, or a gap is too long to bridge. StoreFailed.
         """
         self.close()
-        found, unknown = self._scan()
+        found = self._scan()
         offsets = sorted(found)
         for i, offset in enumerate(offsets):
             path = found[offset]
@@ -140,10 +138,10 @@ class MappedFileQueue:
                 self._bridge_to(offset, path)
             if self.files and offset != self.max_file_end:
                 beyond = tuple(found[later] for later in offsets[i:])
-                return LoadReport(tuple(unknown), None, self.max_file_end, beyond)
+                return LoadReport(None, self.max_file_end, beyond)
             size = self._size(path)
             if size < self.file_size_bytes and i == len(offsets) - 1:
-                return LoadReport(tuple(unknown), short_last=path)
+                return LoadReport(path)
             if size != self.file_size_bytes:
                 raise DamagedStore(
                     path,
@@ -151,14 +149,14 @@ class MappedFileQueue:
                     "configure the file size the store was written with, or restore the file",
                 )
             self.files.append(self._mapped(path, offset))
-        return LoadReport(tuple(unknown))
+        return LoadReport()
 
     def refresh(self) -> bool:
         """Add files that another process made and drop those it removed; True if any changed.
 
         Files of another length are left out: a foreign writer may be growing them.
         """
-        found, _ = self._scan()
+        found = self._scan()
         before = self.files
         known: dict[int, MappedFile] = {}
         for file in before:
@@ -334,10 +332,9 @@ class MappedFileQueue:
         with store_errors(path, "read"), opened(self._fs, path, read_only=True) as fd:
             return not self._fs.pread(fd, HEAD_BYTES, 0).strip(b"\0")
 
-    def _scan(self) -> tuple[dict[int, str], list[str]]:
-        """Return the files that are named as offsets, and the paths of other names."""
+    def _scan(self) -> dict[int, str]:
+        """Return the files that are named as offsets; others are left alone."""
         found: dict[int, str] = {}
-        unknown: list[str] = []
         for directory in dict.fromkeys((*self._directories, *self._read_only_directories)):
             try:
                 names = self._fs.list_directory(directory)
@@ -349,18 +346,17 @@ class MappedFileQueue:
                 path = join(directory, name)
                 offset = parse_offset_name(name)
                 if offset is None or not self._fs.is_file(path):
-                    unknown.append(path)
-                elif offset in found:
+                    continue
+                if offset in found:
                     raise DamagedStore(path, f"{found[offset]} too", "remove one of the two")
-                elif offset % self.file_size_bytes:
+                if offset % self.file_size_bytes:
                     raise DamagedStore(
                         path,
                         f"its offset is no multiple of the file size {self.file_size_bytes}",
                         "configure the file size the store was written with",
                     )
-                else:
-                    found[offset] = path
-        return found, unknown
+                found[offset] = path
+        return found
 
     def _size(self, path: str) -> int:
         with store_errors(path, "open"):

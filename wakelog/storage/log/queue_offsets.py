@@ -90,7 +90,3 @@ class QueueOffsets:
         properties[INNER_MULTI_QUEUE_OFFSET] = MULTI_DISPATCH_SEPARATOR.join(offsets)
         properties.pop(WAIT, None)
         return encode_properties(properties), set(keys)
-
-    def __len__(self) -> int:
-        """Return how many queues are known."""
-        return len(self._next)

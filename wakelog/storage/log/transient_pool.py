@@ -193,14 +193,6 @@ class TransientPool:
         finally:
             self._fs.close(self._owner_fd)  # last: until then no other process uses the directory
 
-    def validate(self) -> None:
-        """Assert the invariants; for tests."""
-        for slot in self._used:
-            file = slot.file
-            assert file.start_offset <= slot.committed <= slot.appended <= file.end_offset
-        starts = [slot.file.start_offset for slot in self._used]
-        assert starts == sorted(starts)
-
     def _write(self, index: int, data: bytes, word: int = 0) -> None:
         position = _HEADER.size + index * _SLOT.size + word * _WORD.size
         try:

@@ -15,14 +15,13 @@ from typing import Final, NamedTuple
 from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.record_check import CheckKind, RecordCheck
+from wakelog.storage.log.record_walk import check_at
 from wakelog.storage.read.readable import ReadableQueue
 from wakelog.storage.read.reader import LogView
 
 # How often a query tries again, further back in time, when the log has none of the index's places.
 QUERY_ROUNDS_MAX: Final = 3
-# Read at first when a record's size is not known: most records fit, and one page costs one call.
-FIRST_READ_BYTES: Final = 4096
 
 
 class QueryResult(NamedTuple):
@@ -90,8 +89,8 @@ class Query:
 
     def store_time(self, physical_offset: int, view: LogView) -> int:
         """Return the store time of the record at a place, -1 if there is none."""
-        check = self._check(physical_offset, view, check_body=False)[0]
-        return check.store_timestamp_ms if check.kind is CheckKind.SOUND else -1
+        check = self._check(physical_offset, view, check_body=False)
+        return check.store_timestamp_ms if check and check.kind is CheckKind.SOUND else -1
 
     def offset_by_time(self, queue: ReadableQueue, timestamp_ms: int, view: LogView) -> int:
         """Return the queue offset whose store time is nearest, by 4.9.3's rules (fact 49)."""
@@ -108,32 +107,21 @@ class Query:
         self._index.close()
 
     def _sound(self, physical_offset: int, view: LogView) -> bytes | None:
-        check, data = self._check(physical_offset, view, check_body=True)
-        return data[: check.size_bytes] if check.kind is CheckKind.SOUND else None
+        check = self._check(physical_offset, view, check_body=True)
+        if check is None or check.kind is not CheckKind.SOUND:
+            return None
+        return self._log.read(physical_offset, check.size_bytes)
 
     def _check(
         self, physical_offset: int, view: LogView, *, check_body: bool
-    ) -> tuple[RecordCheck, bytes]:
-        """Check the record at a place; return the check and the bytes read there."""
+    ) -> RecordCheck | None:
+        """Check the record at a place; None outside of the log."""
         if not view.min_physical_offset <= physical_offset < view.max_physical_offset:
-            return _NONE, b""
-        segment_end = self._log.segment_end(physical_offset)
-        length = FIRST_READ_BYTES
-        while True:
-            data = self._log.read_span(
-                physical_offset, min(length, view.max_physical_offset - physical_offset)
-            )
-            check = check_record(
-                data,
-                0,
-                physical_offset,
-                len(data),
-                segment_end=segment_end,
-                check_body=check_body,
-            )
-            if check.kind is not CheckKind.INCOMPLETE or length >= check.size_bytes:
-                return check, data
-            length = check.size_bytes
-
-
-_NONE = RecordCheck(CheckKind.BAD, reason="outside the log")
+            return None
+        return check_at(
+            self._log.read_span,
+            physical_offset,
+            view.max_physical_offset,
+            segment_end=self._log.segment_end(physical_offset),
+            check_body=check_body,
+        )

@@ -29,10 +29,6 @@ class ReadAheadWindows:
         self._last = -1
         self._seen: OrderedDict[int, bool] = OrderedDict()
 
-    def __len__(self) -> int:
-        """Return how many windows are remembered."""
-        return len(self._seen)
-
     def next_wanted(self, physical_offset: int, behind_bytes: int) -> int | None:
         """Return where a window begins that should be read ahead, None if there is none.
 

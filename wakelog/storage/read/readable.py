@@ -128,7 +128,3 @@ class ReadableQueues:
         for queue in self._queues.values():
             queue.close()
         self._queues.clear()
-
-    def __len__(self) -> int:
-        """Return how many queues are remembered."""
-        return len(self._queues)
