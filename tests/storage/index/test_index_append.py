@@ -39,7 +39,7 @@ def open_new(
 def parts(fs: MemoryFileSystem) -> tuple[IndexHeader, list[int], list[tuple[int, ...]]]:
     """Return header, slots and the entries that the header counts."""
     data = read_file(fs, PATH)
-    header = IndexHeader._make(HEADER.unpack_from(data))
+    header = IndexHeader(*HEADER.unpack_from(data))
     slots = [slot for (slot,) in SLOT.iter_unpack(data[40 : SHAPE.entries_position])]
     entries = [
         ENTRY.unpack_from(data, SHAPE.entries_position + 20 * i)
@@ -54,7 +54,7 @@ def test_a_file_that_ends_within_its_slots_is_opened() -> None:
     writer = IndexFileWriter(fs, PATH, SHAPE)
     writer.put(8, 100, 10_000)
     writer.write_back()
-    assert IndexHeader._make(HEADER.unpack_from(read_file(fs, PATH))).entry_next == 3
+    assert IndexHeader(*HEADER.unpack_from(read_file(fs, PATH))).entry_next == 3
 
 
 def test_the_bytes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ def make(entries: list[Entry], slots: dict[int, int], **header: int) -> IndexFil
     """Make a file of entries (hash, physical offset, seconds, previous) and of slots."""
     fs = MemoryFileSystem()
     fields = IndexHeader(BEGIN_MS, BEGIN_MS + 9000, 0, 900, len(slots), len(entries) + 1)
-    data = HEADER.pack(*fields._replace(**header))
+    data = msgspec.structs.replace(fields, **header).encode()
     data += b"".join(SLOT.pack(slots.get(slot, 0)) for slot in range(SHAPE.slot_count))
     data += b"".join(ENTRY.pack(*entry) for entry in [(0, 0, 0, 0), *entries])
     write_file(fs, PATH, data.ljust(SHAPE.file_bytes, b"\0"))

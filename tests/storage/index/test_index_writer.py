@@ -63,7 +63,7 @@ def files(fs: MemoryFileSystem) -> list[bytes]:
 
 
 def headers(fs: MemoryFileSystem) -> list[IndexHeader]:
-    return [IndexHeader._make(HEADER.unpack_from(data)) for data in files(fs)]
+    return [IndexHeader(*HEADER.unpack_from(data)) for data in files(fs)]
 
 
 def find(fs: MemoryFileSystem, word: str) -> list[int]:

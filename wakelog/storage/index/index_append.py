@@ -25,11 +25,9 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
     ENTRY,
     ENTRY_FIRST,
-    HEADER,
     HEADER_BYTES,
     SLOT,
     SLOT_BYTES,
-    IndexHeader,
     IndexShape,
     decode_header,
 )
@@ -57,57 +55,37 @@ class IndexFileWriter:
         self._fs = fs
         self._shape = shape
         self._fd = fs.open(path)
-        header = decode_header(fs.pread(self._fd, HEADER_BYTES, 0))
-        self._begin_timestamp_ms = header.begin_timestamp_ms
-        self._end_timestamp_ms = header.end_timestamp_ms
-        self._begin_physical_offset = header.begin_physical_offset
-        self._end_physical_offset = header.end_physical_offset
-        self._slot_used_count = header.slot_used_count
-        self._entry_next = header.entry_next
+        self.header = decode_header(fs.pread(self._fd, HEADER_BYTES, 0))
+        """Counts all that was put."""
+
         self._slots = self._read_slots()
         # The same memory; for single slots a memoryview is faster than an array.
         self._slot = self._slots.data
         self._entries = bytearray()
-        self._entries_begin = header.entry_next
+        self._entries_begin = self.header.entry_next
         self._header_changed = False
         self._changed_slots: set[int] = set()
         self._changed_pages: Array = np.zeros(-(-shape.slot_count // PAGE_SLOTS), dtype=np.bool_)
         self._has_changed_pages = False
 
     @property
-    def header(self) -> IndexHeader:
-        """The header, counting all that was put."""
-        return IndexHeader(
-            self._begin_timestamp_ms,
-            self._end_timestamp_ms,
-            self._begin_physical_offset,
-            self._end_physical_offset,
-            self._slot_used_count,
-            self._entry_next,
-        )
-
-    @property
     def is_full(self) -> bool:
         """Whether no further key fits."""
-        return self._entry_next >= self._shape.entry_count
-
-    @property
-    def end_physical_offset(self) -> int:
-        """Where the record of the last key begins."""
-        return self._end_physical_offset
+        return self.header.entry_next >= self._shape.entry_count
 
     def put(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> None:
         """Add one key of a message."""
-        number = self._entry_next
+        header = self.header
+        number = header.entry_next
         assert number < self._shape.entry_count
         slot = key_hash % self._shape.slot_count
         previous = self._slot[slot]
         if not 0 < previous <= number:
             previous = 0
-            self._slot_used_count += 1
+            header.slot_used_count += 1
         seconds = 0
-        if self._begin_timestamp_ms > 0:  # while it is not, every entry has 0 (fact 3)
-            elapsed_ms = store_timestamp_ms - self._begin_timestamp_ms
+        if header.begin_timestamp_ms > 0:  # while it is not, every entry has 0 (fact 3)
+            elapsed_ms = store_timestamp_ms - header.begin_timestamp_ms
             if elapsed_ms < LONG_MIN:
                 elapsed_ms += 1 << 64  # a Java long wraps
             seconds = min(elapsed_ms // 1000, INT_MAX) if elapsed_ms > 0 else 0
@@ -115,13 +93,13 @@ class IndexFileWriter:
         self._slot[slot] = number
         self._changed_slots.add(slot)
         if number == ENTRY_FIRST:
-            self._begin_physical_offset = physical_offset
-            self._begin_timestamp_ms = store_timestamp_ms
+            header.begin_physical_offset = physical_offset
+            header.begin_timestamp_ms = store_timestamp_ms
         self._advance(1, physical_offset, store_timestamp_ms)
 
     def put_columns(self, columns: Columns, begin: int, end: int) -> int:
         """Add keys [begin, end) of a scan, as many as fit; return the first that did not."""
-        if begin < end and self._entry_next == ENTRY_FIRST and not self.is_full:
+        if begin < end and self.header.entry_next == ENTRY_FIRST and not self.is_full:
             # The first key's seconds count from the previous file's end, the others' from the first
             # key's time.
             row = columns.numbers[columns.keys[layout.KEY_RECORD, begin]]
@@ -131,23 +109,23 @@ class IndexFileWriter:
                 int(row[layout.STORE_TIMESTAMP]),
             )
             begin += 1
-        count = min(end - begin, self._shape.entry_count - self._entry_next)
+        count = min(end - begin, self._shape.entry_count - self.header.entry_next)
         if count <= 0:
             return begin
         self._write_entries()
         used, entries = columns.link_keys(
             self._slots,
-            entry_next=self._entry_next,
-            begin_timestamp_ms=self._begin_timestamp_ms,
+            entry_next=self.header.entry_next,
+            begin_timestamp_ms=self.header.begin_timestamp_ms,
             begin=begin,
             end=begin + count,
         )
-        self._fs.pwrite(self._fd, entries, self._entry_position(self._entry_next))
+        self._fs.pwrite(self._fd, entries, self._entry_position(self.header.entry_next))
         self._note_changed(columns.keys[layout.KEY_HASH, begin : begin + count])
-        self._slot_used_count += used
+        self.header.slot_used_count += used
         row = columns.numbers[columns.keys[layout.KEY_RECORD, begin + count - 1]]
         self._advance(count, int(row[layout.PHYSICAL_OFFSET]), int(row[layout.STORE_TIMESTAMP]))
-        self._entries_begin = self._entry_next
+        self._entries_begin = self.header.entry_next
         return begin + count
 
     def write_back(self) -> bool:
@@ -155,7 +133,7 @@ class IndexFileWriter:
         if not self._header_changed:
             return False
         self._write_entries()
-        self._fs.pwrite(self._fd, HEADER.pack(*self.header), 0)
+        self._fs.pwrite(self._fd, self.header.encode(), 0)
         if len(self._changed_slots) > SINGLE_SLOTS_MAX:
             self._spread_changed()
         for slot in self._changed_slots:
@@ -171,9 +149,9 @@ class IndexFileWriter:
         self._fs.close(self._fd)
 
     def _advance(self, keys_count: int, physical_offset: int, store_timestamp_ms: int) -> None:
-        self._entry_next += keys_count
-        self._end_physical_offset = physical_offset
-        self._end_timestamp_ms = store_timestamp_ms
+        self.header.entry_next += keys_count
+        self.header.end_physical_offset = physical_offset
+        self.header.end_timestamp_ms = store_timestamp_ms
         self._header_changed = True
 
     def _note_changed(self, hashes: Array) -> None:
@@ -193,7 +171,7 @@ class IndexFileWriter:
         self._changed_slots.clear()
 
     def _read_slots(self) -> Array:
-        if self._entry_next <= ENTRY_FIRST:
+        if self.header.entry_next <= ENTRY_FIRST:
             return np.zeros(self._shape.slot_count, dtype=np.int32)
         size_bytes = SLOT_BYTES * self._shape.slot_count
         # The missing rest of a shortened file reads as zeros.
@@ -204,7 +182,7 @@ class IndexFileWriter:
         if self._entries:
             self._fs.pwrite(self._fd, self._entries, self._entry_position(self._entries_begin))
             self._entries.clear()
-        self._entries_begin = self._entry_next
+        self._entries_begin = self.header.entry_next
 
     def _write_slot_pages(self) -> None:
         pages = np.flatnonzero(self._changed_pages)

@@ -1,23 +1,14 @@
 """One index file: from a key's hash to the places of its messages in the log.
 
 A hash table on disk. A slot holds the number of the newest entry of its chain; each entry holds
-the number of the one before it. All numbers are big endian; docs/formats/index_file.md has the
-same in words. These positions are on disk and never change.
+the number of the one before it. All numbers are big endian; docs/formats/index_file.md has all
+fields. These positions are on disk and never change.
 
-    offset      width         field
-    0             8           begin timestamp: store time of the first entry's message
-    8             8           end timestamp: of the last entry's
-    16            8           begin physical offset
-    24            8           end physical offset
-    32            4           slots in use
-    36            4           number of the next entry; counts from 1, entry 0 is never used
-    40            4 * slots   slots: number of an entry, 0 if empty
-    40+4*slots   20 * count   entries
+    40 bytes        header
+     4 * slots      slots: number of an entry, 0 if empty
+    20 * entries    entries; they count from 1, entry 0 is never used
 
-    an entry: 4 key hash, 8 physical offset, 4 seconds since the begin timestamp, 4 the entry before
-
-The key is `topic#word`. The hash is the absolute value of its Java hash, and 0 for the one value
-that has none. A file is sparse, with its full length.
+The key is `topic#word`. A file is sparse, with its full length.
 
 Invariants:
 - A writer writes entries before the header, and the header before slots. A reader in between misses
@@ -32,6 +23,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+import msgspec
 
 from wakelog.protocol.java import INT_MAX, INT_MIN, string_hash
 from wakelog.storage.file_system import FileSystem
@@ -51,15 +44,19 @@ _INT_MASK: Final = 0xFFFFFFFF
 assert HEADER.size == HEADER_BYTES and SLOT.size == SLOT_BYTES and ENTRY.size == ENTRY_BYTES
 
 
-class IndexHeader(NamedTuple):
-    """The 40 bytes at the front."""
+class IndexHeader(msgspec.Struct):
+    """The 40 bytes at the front, of a file without keys if nothing is given."""
 
-    begin_timestamp_ms: int
-    end_timestamp_ms: int
-    begin_physical_offset: int
-    end_physical_offset: int
-    slot_used_count: int
-    entry_next: int
+    begin_timestamp_ms: int = 0
+    end_timestamp_ms: int = 0
+    begin_physical_offset: int = 0
+    end_physical_offset: int = 0
+    slot_used_count: int = 0
+    entry_next: int = ENTRY_FIRST
+
+    def encode(self) -> bytes:
+        """Return the bytes on disk."""
+        return HEADER.pack(*msgspec.structs.astuple(self))
 
     @property
     def is_empty(self) -> bool:
@@ -90,8 +87,9 @@ class IndexShape(NamedTuple):
 
 def decode_header(data: bytes) -> IndexHeader:
     """Read a header; a next entry's number that is missing or below 1 counts as 1."""
-    header = IndexHeader._make(HEADER.unpack(data.ljust(HEADER_BYTES, b"\0")))
-    return header if header.entry_next > 0 else header._replace(entry_next=ENTRY_FIRST)
+    header = IndexHeader(*HEADER.unpack(data.ljust(HEADER_BYTES, b"\0")))
+    header.entry_next = max(header.entry_next, ENTRY_FIRST)
+    return header
 
 
 def index_key_hash(topic: str, word: str) -> int:

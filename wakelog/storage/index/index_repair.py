@@ -33,7 +33,6 @@ import numpy as np
 from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
-    HEADER,
     HEADER_BYTES,
     SLOT_BYTES,
     IndexHeader,
@@ -168,7 +167,7 @@ def _write_cut(
     the log's first record.
     """
     header = _cut_header(fs, fd, shape, entry_next, slots, store_time)
-    fs.pwrite(fd, HEADER.pack(*header), 0)
+    fs.pwrite(fd, header.encode(), 0)
     fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
     fs.datasync(fd)
     zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * entry_next, shape.file_bytes)
@@ -185,7 +184,7 @@ def _cut_header(
     store_time: Callable[[int], int],
 ) -> IndexHeader:
     if entry_next <= ENTRY_FIRST:
-        return IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
+        return IndexHeader()
     stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
     (first,) = _entries(fs, fd, shape, ENTRY_FIRST, ENTRY_FIRST + 1)
     (last,) = _entries(fs, fd, shape, entry_next - 1, entry_next)

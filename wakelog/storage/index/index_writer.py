@@ -48,7 +48,6 @@ from wakelog.storage.log.allocate import FilesAhead, sync_name
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
 _UNFINISHED_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
-_NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
 
 
 class IndexWriter:
@@ -61,7 +60,6 @@ class IndexWriter:
         self._shape = index_shape(config)
         self._names: list[str] = []
         self._file: IndexFileWriter | None = None
-        self._seed = _NO_HEADER
         self._known_offset = -1
         self._known_keys = 0
         self._unsynced: set[str] = set()
@@ -79,8 +77,7 @@ class IndexWriter:
     @property
     def end_physical_offset(self) -> int:
         """Where the last indexed record begins, 0 if nothing is indexed."""
-        file = self._file
-        return self._seed.end_physical_offset if file is None else file.end_physical_offset
+        return 0 if self._file is None else self._file.header.end_physical_offset
 
     @property
     def end_timestamp_ms(self) -> int:
@@ -94,7 +91,7 @@ class IndexWriter:
 
     @property
     def _header(self) -> IndexHeader:
-        return self._file.header if self._file is not None else self._seed
+        return IndexHeader() if self._file is None else self._file.header
 
     def load(self) -> None:
         """List the files and open the last."""
@@ -257,7 +254,6 @@ class IndexWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._seed = _NO_HEADER
 
     def _end_below(self, names: list[str], entry_next: int, physical_offset: int) -> IndexEnd:
         """Return the end of the index without records at or above an offset."""
