@@ -2,7 +2,7 @@
 
 The slots of the file being written are an array in memory (20 MB by default), so that chaining a
 key costs no read. `write_back` writes what changed: after each small step, and now and then while
-Reput catches up. `put_columns` is the bulk form of `put`.
+Reput catches up.
 
 Invariants:
 - Entries are written before the header that counts them, and the header before slots that point

@@ -2,10 +2,9 @@
 
 Two ways, by what is known:
 
-- `repair_index_file` knows nothing. After a kill the entries that the header counts are right, but
-  slots may be missing. After a crash of the machine anything may be missing. Entries lie in log
-  order, and each has the number of the entry before it in its chain. So they are checked from the
-  front and kept up to the first that is wrong or too high. Slots and header are made from them.
+- `repair_index_file` knows nothing. After a kill slots may be missing, after a crash of the machine
+  anything. Entries lie in log order, and each has the number of the entry before it in its chain.
+  So they are checked from the front and kept up to the first that is wrong or too high.
 - `cut_index_file` knows from `durability/dispatched.py` how many entries were durable; that saves
   reading 400 MB of a full file. The slots were durable as they stood then. A later slot points to a
   later entry, and following a few chains gives back its old value.
@@ -247,10 +246,7 @@ def _followed(later: _LaterEntries, slots: Array, numbers: Array, slot_count: in
 
 
 def _is_written(later: _LaterEntries, at: int) -> bool:
-    """Tell whether the sector with an entry's last field reached the disk.
-
-    Bytes that it had when the kept entries became durable end where the later ones begin.
-    """
+    """Tell whether the sector with an entry's last field reached the disk."""
     begin = ENTRY_BYTES * at
     last_field = later.position + begin + _PREVIOUS_POSITION
     sector = last_field - last_field % SECTOR_BYTES - later.position

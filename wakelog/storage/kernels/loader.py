@@ -1,8 +1,7 @@
 """Loads the compiled kernels in the background.
 
 To import numba takes about a second, and to compile about five, once for each version: numba keeps
-the result beside the source. A broker without a backlog needs neither. Both happen in a thread,
-when Reput first has much to read. Until `kernels` returns something, the plain scan does the work.
+the result beside the source. Both happen in a thread, when Reput first has much to read.
 
 Invariants: `kernels` never waits, and returns only what was compiled and tried. After a failure (no
 writable cache, an unknown processor) the plain scan stays; `failure` has the reason.

@@ -1,7 +1,6 @@
 """The compiled form of `storage/log/scan.py`: loops over the log's bytes that fill columns.
 
-Functions take and return only arrays and numbers; `columns.py` owns them. This module imports
-numba, which takes about a second. `loader.py` imports it in a thread, when there is much to read.
+Functions take and return only arrays and numbers; `columns.py` owns them.
 
 The kernel leaves rare work to Python and sets a bit in `REFINE`: text that is not ASCII, delayed
 messages, messages for several queues, and records with very many keys.

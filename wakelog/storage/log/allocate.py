@@ -1,13 +1,10 @@
 """Make segments ahead of need: decide which ones, and make each appear whole or not at all.
 
 When the log rolls into a segment, the next one should exist and the one after it be under way.
-`Allocate` says which to make. `make_segment` builds a file under a name of its maker's own, outside
-the data folder. It allocates the full length, syncs, renames the file in one step that refuses a
-taken name, and syncs the folder. So a crash leaves no short file, for which 4.9.3 would refuse the
-store. And a maker that was stopped and resumes late cannot zero a segment that was written since.
-
-`FilesAhead` keeps a few built files without a final name, for new queues: then the first message of
-a queue waits for no sync.
+`make_segment` builds a file under a name of its maker's own, outside the data folder. It allocates
+the full length, syncs, renames the file in one step that refuses a taken name, and syncs the
+folder. So a crash leaves no short file, for which 4.9.3 would refuse the store. And a maker that
+was stopped and resumes late cannot zero a segment that was written since.
 
 Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3), which creates the file under
 its own name and lets it grow sparse.
@@ -25,8 +22,7 @@ from wakelog.storage.file_system import FileSystem, names_in, opened, size_of
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 
-# 4.9.3 asks for the next file and the one after it.
-SEGMENTS_AHEAD_COUNT = 2
+SEGMENTS_AHEAD_COUNT = 2  # 4.9.3 asks for the next file and the one after it
 
 # Building beside the folder can be impossible: it is a mount point, or its parent is not ours.
 _CANNOT_BUILD_BESIDE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS})
@@ -83,7 +79,7 @@ class InlineSegments:
 
 
 class FilesAhead:
-    """Files of zeros, of one length, built and synced ahead under unfinished names.
+    """Files of zeros, of one length, built and synced ahead: a new queue then waits for no sync.
 
     `make` may run in another thread than `take_file`, but not at the same time as `remove`.
     """
@@ -91,10 +87,7 @@ class FilesAhead:
     def __init__(
         self, fs: FileSystem, name: str, size_bytes: int, *, count: int, sparse: bool = False
     ) -> None:
-        """Make nothing yet.
-
-        name: an unfinished name from `StorePaths.new_file`; each file appends a number.
-        """
+        """`name` is an unfinished name from `StorePaths.new_file`; each file appends a number."""
         self._fs = fs
         self._name = name
         self._size_bytes = size_bytes

@@ -5,9 +5,6 @@ all kept records with one system call a file. No lock is needed: the physical of
 offset and the store time are known when the record is encoded. No response may leave before
 `write_pending` returned.
 
-With a transient pool the bytes go to a buffer file first, and to the segment when they are
-committed (`transient_pool.py`).
-
 Invariants:
 - files.min_offset <= appended_offset <= end_offset; bytes between the last two are pending.
 - Bytes of the log are written once, in order, by this object alone.

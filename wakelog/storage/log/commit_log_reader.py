@@ -1,8 +1,7 @@
 """Reading the commit log by physical offset, in the Broker's process or in any other.
 
-Pulls, Reput, queries and Spark read the log through it. In the Broker's process it uses the
-writer's own descriptors. In other processes it has files of its own and follows the writer. For an
-unknown segment it lists the directories again. A removed segment counts as absent.
+In the Broker's process it uses the writer's own descriptors. In other processes it has files of its
+own: for an unknown segment it lists the directories again, and a removed one counts as absent.
 
 It does not know how far the log is written. A segment has its full length from the start, so bytes
 after the end read as zeros. Callers bound their reads by a watermark, or check records. A segment

@@ -1,8 +1,7 @@
 """One file of fixed length in a sequence: a segment of the log, a piece of a queue.
 
 The noun is RocketMQ's; nothing is mapped (see `file_system.py`). A mapped file has its start offset
-in its name and reads and writes at positions inside itself. It opens its descriptor when it first
-needs one. `OpenFiles` limits the descriptors of thousands of queues.
+in its name, and opens its descriptor when it first needs one.
 
 Invariants:
 - `start_offset` is a multiple of `size_bytes`; the file covers [start_offset, end_offset).

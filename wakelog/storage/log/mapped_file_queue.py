@@ -1,7 +1,6 @@
 """Files of one length in sequence: the segments of the log, the pieces of one queue.
 
-`load` lists the directories, `find` turns an offset into a file, `truncate` and `remove_before` cut
-the two ends. A reader in another process than the writer's calls `refresh` when `find` fails.
+A reader in another process than the writer's calls `refresh` when `find` fails.
 
 The log may lie in several directories. As in 4.9.3 new files go to the sorted writeable ones in
 turn, by their number. A directory on a nearly full disk gets none while another has room.

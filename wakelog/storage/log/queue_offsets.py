@@ -1,8 +1,7 @@
 """The queue offset that each queue's next message gets, and the offsets of multi dispatch.
 
-The commit log owns one table, which recovery fills. An append of a message that consumers will see
-advances it by one. Prepared and rolled-back messages are not consumed: they carry queue offset 0
-and advance nothing.
+An append of a message that consumers will see advances its queue by one. Prepared and rolled-back
+messages are not consumed: they carry queue offset 0 and advance nothing.
 
 With `enableMultiDispatch` a message may name more queues in its property INNER_MULTI_DISPATCH. The
 log writes the next offset of each to INNER_MULTI_QUEUE_OFFSET, in the same order, and encodes the

@@ -1,11 +1,8 @@
 """The walk over stored records: which bytes of a buffer or a segment are sound records.
 
-`walk_records` yields the sound records that follow one another and stops at anything else. Reput,
-recovery and dispatch of small steps use it. `kernels/record_kernel.py` is its compiled twin, for
-Reput in bulk, rebuild, verify and Spark. `tests/storage/log/test_record_walk.py` holds both against
-one table of cases. Where a walk stopped, `record_check.check_record` names the reason.
-
-`check_at` and `next_sound` read what they need. They find where a damaged log goes on.
+`kernels/record_kernel.py` is the compiled twin of `walk_records`;
+`tests/storage/log/test_record_walk.py` holds both against one table of cases. Where a walk stopped,
+`record_check.check_record` names the reason, and `next_sound` finds where a damaged log goes on.
 
 Invariants:
 - `walk_records` yields a record exactly if `check_record` calls it SOUND without its body.

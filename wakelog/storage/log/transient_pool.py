@@ -57,8 +57,7 @@ _HEADER_NAME = "pool"
 _BUFFER_PREFIX = "buffer-"
 _OWNER_NAME = "owner"
 
-# Bytes copied by one read and one write: large enough to amortise the calls, small enough that a
-# commit of a whole segment never holds more than this in memory.
+# Copied by one read and one write; a commit of a whole segment holds no more than this in memory.
 COPY_PIECE_BYTES = 4 << 20
 
 
@@ -226,7 +225,6 @@ def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
 def _open_both(
     fs: FileSystem, piece: CommitRange, segment_path: str, *, read_only: bool = False
 ) -> Iterator[tuple[int, int]]:
-    """Hold a range's buffer, for reading, and its segment open. Raises: OSError."""
     with (
         opened(fs, piece.buffer_path, read_only=True) as source,
         opened(fs, segment_path, read_only=read_only) as target,
@@ -242,7 +240,6 @@ def _spans(piece: CommitRange) -> Iterator[tuple[int, int]]:
 
 
 def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
-    """Tell whether the range's buffer is still lent to the range's segment."""
     directory, _, name = piece.buffer_path.rpartition("/")
     position = _HEADER.size + int(name.removeprefix(_BUFFER_PREFIX)) * _SLOT.size
     with opened(fs, join(directory, _HEADER_NAME), read_only=True) as fd:
@@ -303,7 +300,6 @@ def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
 
 
 def _differ(stored: bytes, buffered: bytes) -> bool:
-    """Tell whether a stored byte that is not zero differs from the buffer's."""
     length = min(len(stored), len(buffered))
     if stored[:length] == buffered[:length] or not stored.strip(b"\0"):
         return False
@@ -311,7 +307,6 @@ def _differ(stored: bytes, buffered: bytes) -> bool:
 
 
 def _lock_pool(fs: FileSystem, directory: str) -> int:
-    """Lock a pool and return the descriptor that holds the lock until it is closed."""
     path = join(directory, _OWNER_NAME)
     with store_errors(path, "lock"):
         fd = fs.open(path, create=True)
@@ -353,11 +348,11 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
 
 
 def _remove_pool(fs: FileSystem, directory: str) -> None:
-    """Remove the header first: without it the buffers mean nothing."""
     with store_errors(directory, "remove"):
         if not fs.exists(directory):
             return
         names = fs.list_directory(directory)
+        # The header goes first: without it the buffers mean nothing.
         for name in sorted(names, key=lambda name: name != _HEADER_NAME):
             fs.unlink(join(directory, name))
         fs.remove_directory(directory)

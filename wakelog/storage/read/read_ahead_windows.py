@@ -1,4 +1,4 @@
-"""ReadAheadWindows: which part of the log a sequential consumer will want next.
+"""Which part of the log a sequential consumer will want next.
 
 The log is divided into windows. A consumer that comes from one window into the next very likely
 continues. So a thread that may wait reads the window after that from the disk, and the event loop

@@ -2,8 +2,7 @@
 
 Reput writes queue files in another process and publishes `dispatched`: every record that ends at or
 below it has all its entries. So an entry is readable if it is written and its record ends at or
-below `dispatched`. That needs no notes from Reput and no table of queue offsets. It also holds on a
-slave, after a restart of either process, and with thousands of entries to catch up.
+below `dispatched`.
 
 Records of one queue lie in the log in the order of their entries, so readable entries are a prefix
 of the queue. Its end only moves up. A search continues where the last one ended, in doubling steps,
