@@ -15,11 +15,7 @@ from wakelog.storage.kernels.layout import (
     STORE_TIMESTAMP,
     TOPIC_BEGIN,
 )
-from wakelog.storage.kernels.record_kernel import (
-    copy_numbers,
-    hosts_extra_bytes,
-    sound_size,
-)
+from wakelog.storage.kernels.record_kernel import copy_numbers, hosts_extra_bytes, sound_size
 
 
 @making

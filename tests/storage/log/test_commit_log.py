@@ -9,14 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.logs import (
-    SEGMENT_BYTES,
-    draft,
-    open_log,
-    read_file,
-    small_config,
-    write_file,
-)
+from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.protocol.batch import BatchedMessage

@@ -48,11 +48,7 @@ PROPERTIES_AT = TOPIC_AT + 2
         (changed(BODY_AT, ">i", 1 << 30), CheckKind.SIZE_MISMATCH, "the body is longer"),
         (changed(TOPIC_AT, ">b", 127), CheckKind.SIZE_MISMATCH, "the topic is longer"),
         (changed(PROPERTIES_AT, ">h", 5), CheckKind.SIZE_MISMATCH, "are 1 bytes shorter"),
-        (
-            changed(PROPERTIES_AT, ">h", -1),
-            CheckKind.SIZE_MISMATCH,
-            "are 6 bytes shorter",
-        ),
+        (changed(PROPERTIES_AT, ">h", -1), CheckKind.SIZE_MISMATCH, "are 6 bytes shorter"),
     ],
 )
 def test_table(data: bytes, kind: CheckKind, reason: str) -> None:

@@ -212,10 +212,7 @@ def test_damaged_records_are_passed_over(fs: MemoryFileSystem) -> None:
     store = filled(fs, 10)
     places = get(store, 0).physical_offsets
     readers = StoreReaders(
-        fs,
-        store.config,
-        physical_memory_bytes=MEMORY_BYTES,
-        damaged=[range(places[3], places[5])],
+        fs, store.config, physical_memory_bytes=MEMORY_BYTES, damaged=[range(places[3], places[5])]
     )
     with readers.lend() as one:
         view = LogView(0, store.max_physical_offset, store.dispatched)

@@ -165,11 +165,7 @@ class IndexWriter:
         while self._names:
             path = self._path(self._names[-1])
             header = repair_index_file(
-                self._fs,
-                path,
-                self._shape,
-                physical_offset=physical_offset,
-                store_time=store_time,
+                self._fs, path, self._shape, physical_offset=physical_offset, store_time=store_time
             )
             if not header.is_empty:
                 break

@@ -267,13 +267,7 @@ class Columns:
         yield begin, self.key_count, None
 
     def link_keys(
-        self,
-        slots: Array,
-        *,
-        entry_next: int,
-        begin_timestamp_ms: int,
-        begin: int,
-        end: int,
+        self, slots: Array, *, entry_next: int, begin_timestamp_ms: int, begin: int, end: int
     ) -> tuple[int, memoryview]:
         """Link keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
 

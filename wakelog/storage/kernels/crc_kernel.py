@@ -105,13 +105,7 @@ def crc_of_all(buffer: Array) -> Int:
 
 
 @kernel
-def check_bodies(
-    buffer: Array,
-    numbers: Array,
-    first: Int,
-    count: Int,
-    damaged: Array,
-) -> Int:
+def check_bodies(buffer: Array, numbers: Array, first: Int, count: Int, damaged: Array) -> Int:
     """Return how many records of [first, count) have a body with another CRC than they state.
 
     numbers: from a scan of that buffer, or some rows of them.

@@ -23,12 +23,7 @@ from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.integers import Array, Int
 from wakelog.storage.kernels.record_kernel import copy_numbers, group_of, sound_size
-from wakelog.storage.kernels.text_kernel import (
-    equals,
-    find_properties,
-    java_hash,
-    next_byte,
-)
+from wakelog.storage.kernels.text_kernel import equals, find_properties, java_hash, next_byte
 from wakelog.storage.log.scan import SCHEDULE_TOPIC
 
 _INT32_MASK: Final = 0xFFFFFFFF

@@ -28,13 +28,7 @@ from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_M
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import (
-    IllegalName,
-    NotWriteable,
-    StoreError,
-    StoreFailed,
-    store_errors,
-)
+from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import (
     MessageDraft,
