@@ -25,6 +25,14 @@ def queue(fs: MemoryFileSystem, *directories: str) -> MappedFileQueue:
     return MappedFileQueue(fs, directories or ("/q",), SIZE)
 
 
+def loaded(fs: MemoryFileSystem, *offsets: int) -> MappedFileQueue:
+    """Make files at these offsets, and return them as a queue."""
+    make(fs, *offsets)
+    files = queue(fs)
+    files.load()
+    return files
+
+
 def starts(files: MappedFileQueue) -> list[int]:
     return [file.start_offset for file in files.files]
 
@@ -38,9 +46,7 @@ def test_a_missing_directory_is_an_empty_queue(fs: MemoryFileSystem) -> None:
 
 
 def test_files_are_found_by_offset(fs: MemoryFileSystem) -> None:
-    make(fs, 300, 100, 200)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 300, 100, 200)
     assert starts(files) == [100, 200, 300]
     assert (files.min_offset, files.max_file_end) == (100, 400)
     for offset, start in [(100, 100), (199, 100), (200, 200), (399, 300)]:
@@ -200,9 +206,7 @@ def test_a_file_stays_where_it_is_to_be_or_lies_already() -> None:
 
 
 def test_refresh_follows_another_process(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100)
     assert not files.refresh()
     make(fs, 200)
     write_file(fs, "/q/" + offset_name(300), b"half")
@@ -225,18 +229,14 @@ def test_refresh_follows_a_file_to_another_directory(fs: MemoryFileSystem) -> No
 
 
 def test_refresh_keeps_what_it_has_where_a_far_older_file_comes_back(fs: MemoryFileSystem) -> None:
-    make(fs, 300, 400)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 300, 400)
     make(fs, 0)
     assert not files.refresh()
     assert starts(files) == [300, 400]
 
 
 def test_refresh_closes_what_is_gone(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100)
     for file in files.files:
         assert file.fd > 0
     fs.unlink("/q/" + offset_name(0))
@@ -265,9 +265,7 @@ def test_a_reader_during_a_refresh_sees_all_earlier_files() -> None:
 
 
 def test_refresh_starts_over_when_everything_was_replaced(fs: MemoryFileSystem) -> None:
-    make(fs, 0)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0)
     fs.unlink("/q/" + offset_name(0))
     make(fs, 500, 600)
     assert files.refresh()
@@ -275,21 +273,20 @@ def test_refresh_starts_over_when_everything_was_replaced(fs: MemoryFileSystem) 
 
 
 def test_truncate_zeros_the_tail_and_removes_what_follows(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100, 200, 300)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100, 200, 300)
     synced, names_synced = fs.calls["datasync"], fs.calls["sync_directory"]
     assert files.truncate(130) == ["/q/" + offset_name(300), "/q/" + offset_name(200)]
     assert fs.calls["sync_directory"] == names_synced + 2
     assert starts(files) == [0, 100]
     assert read_file(fs, "/q/" + offset_name(100)) == b"x" * 30 + bytes(70)
     assert fs.calls["datasync"] == synced + 1
+    writes = fs.calls["pwrite"]
+    assert files.truncate(130) == []  # again, it changes nothing
+    assert fs.calls["pwrite"] == writes
 
 
 def test_truncate_at_a_border_keeps_the_file_before(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100)
     assert files.truncate(100) == ["/q/" + offset_name(100)]
     assert read_file(fs, "/q/" + offset_name(0)) == b"x" * 100
     assert files.truncate(0) == ["/q/" + offset_name(0)]
@@ -297,22 +294,10 @@ def test_truncate_at_a_border_keeps_the_file_before(fs: MemoryFileSystem) -> Non
 
 
 def test_truncate_keeps_an_empty_file_where_the_sequence_goes_on(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100, 200)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100, 200)
     assert files.truncate(100, keep_empty=True) == ["/q/" + offset_name(200)]
     assert starts(files) == [0, 100]
     assert read_file(fs, "/q/" + offset_name(100)) == bytes(100)
-
-
-def test_truncating_again_changes_nothing(fs: MemoryFileSystem) -> None:
-    make(fs, 0)
-    files = queue(fs)
-    files.load()
-    files.truncate(50)
-    writes = fs.calls["pwrite"]
-    assert files.truncate(50) == []
-    assert fs.calls["pwrite"] == writes
 
 
 def test_a_large_tail_is_zeroed_in_pieces(fs: MemoryFileSystem) -> None:
@@ -327,19 +312,16 @@ def test_a_large_tail_is_zeroed_in_pieces(fs: MemoryFileSystem) -> None:
 
 
 def test_a_failed_truncation_says_so(fs: MemoryFileSystem) -> None:
-    make(fs, 0)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0)
     fs.fail("datasync", number=errno.EIO)
     with pytest.raises(StoreFailed, match="truncate"):
         files.truncate(50)
 
 
 def test_the_oldest_files_go_and_the_last_one_stays(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100, 200)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100, 200)
     assert files.remove_before(199) == ["/q/" + offset_name(0)]
+    fs.unlink("/q/" + offset_name(100))  # one that is gone is no error
     assert files.remove_before(10_000) == ["/q/" + offset_name(100)]
     assert starts(files) == [200]
     assert fs.list_directory("/q") == [offset_name(200)]
@@ -347,27 +329,15 @@ def test_the_oldest_files_go_and_the_last_one_stays(fs: MemoryFileSystem) -> Non
 
 
 def test_files_that_retention_removed_are_forgotten(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100, 200)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0, 100, 200)
     fs.unlink("/q/" + offset_name(0))
     files.forget_before(150)
     assert starts(files) == [100, 200]
     assert files.remove_before(0) == []
 
 
-def test_removing_a_file_that_is_gone_is_no_error(fs: MemoryFileSystem) -> None:
-    make(fs, 0, 100)
-    files = queue(fs)
-    files.load()
-    fs.unlink("/q/" + offset_name(0))
-    assert files.remove_before(100) == ["/q/" + offset_name(0)]
-
-
 def test_a_file_is_added_after_the_last(fs: MemoryFileSystem) -> None:
-    make(fs, 0)
-    files = queue(fs)
-    files.load()
+    files = loaded(fs, 0)
     make(fs, 100)
     assert files.add("/q/" + offset_name(100), 100).end_offset == 200
     with pytest.raises(AssertionError):
