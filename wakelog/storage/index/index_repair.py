@@ -165,38 +165,27 @@ def _write_cut(
     The header goes first: zeros that a header on the disk still counts would be taken for a key of
     the log's first record.
     """
-    header = _cut_header(fs, fd, shape, entry_next, slots, store_time)
+    header = IndexHeader()
+    if entry_next > ENTRY_FIRST:
+        stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        (first,) = _entries(fs, fd, shape, ENTRY_FIRST, ENTRY_FIRST + 1)
+        (last,) = _entries(fs, fd, shape, entry_next - 1, entry_next)
+        begin_offset, end_offset = int(first["physical_offset"]), int(last["physical_offset"])
+        begin_ms, end_ms = stated.begin_timestamp_ms, stated.end_timestamp_ms
+        if begin_offset != stated.begin_physical_offset:
+            begin_ms = store_time(begin_offset)
+        if end_offset != stated.end_physical_offset:
+            # If the log no longer has the record, use its entry's coarser time.
+            found = store_time(end_offset)
+            end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"])
+        used = int(np.count_nonzero(slots))
+        header = IndexHeader(begin_ms, end_ms, begin_offset, end_offset, used, entry_next)
     fs.pwrite(fd, header.encode(), 0)
     fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
     fs.datasync(fd)
     zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * entry_next, shape.file_bytes)
     fs.datasync(fd)
     return header
-
-
-def _cut_header(
-    fs: FileSystem,
-    fd: int,
-    shape: IndexShape,
-    entry_next: int,
-    slots: Array,
-    store_time: Callable[[int], int],
-) -> IndexHeader:
-    if entry_next <= ENTRY_FIRST:
-        return IndexHeader()
-    stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-    (first,) = _entries(fs, fd, shape, ENTRY_FIRST, ENTRY_FIRST + 1)
-    (last,) = _entries(fs, fd, shape, entry_next - 1, entry_next)
-    begin_offset, end_offset = int(first["physical_offset"]), int(last["physical_offset"])
-    begin_ms, end_ms = stated.begin_timestamp_ms, stated.end_timestamp_ms
-    if begin_offset != stated.begin_physical_offset:
-        begin_ms = store_time(begin_offset)
-    if end_offset != stated.end_physical_offset:
-        # If the log no longer has the record, use its entry's coarser time.
-        found = store_time(end_offset)
-        end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"])
-    used = int(np.count_nonzero(slots))
-    return IndexHeader(begin_ms, end_ms, begin_offset, end_offset, used, entry_next)
 
 
 class _LaterEntries(NamedTuple):

@@ -27,21 +27,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from wakelog.protocol.record import (
-    BLANK_MAGIC,
-    BODY_CRC_OFFSET,
-    CHECKED_HEADS,
-    HOST_FLAGS,
-    HOST_FLAGS_OFFSET,
-    INT,
-    MESSAGE_MAGIC,
-    PROPERTIES_LENGTH,
-    RECORD_BYTES_MIN,
-    SIZE_AND_MAGIC,
-    TAIL_BYTES_MIN,
-    TOPIC_BYTES_MAX,
-    body_crc,
-)
+from wakelog.protocol import record
 
 Buffer = bytes | bytearray | memoryview
 
@@ -93,9 +79,9 @@ def check_record(
     unfit = _check_size(buffer, position, there=there, room=room)
     if unfit is not None:
         return unfit
-    (size,) = INT.unpack_from(buffer, position)
-    head = CHECKED_HEADS[buffer[position + HOST_FLAGS_OFFSET] & HOST_FLAGS]
-    if size < head.size + TAIL_BYTES_MIN:
+    (size,) = record.INT.unpack_from(buffer, position)
+    head = record.CHECKED_HEADS[buffer[position + record.HOST_FLAGS_OFFSET] & record.HOST_FLAGS]
+    if size < head.size + record.TAIL_BYTES_MIN:
         return _bad(f"size {size} is less than its own head's")
     fields = head.unpack_from(buffer, position)
     if fields[4] != physical_offset:
@@ -108,8 +94,8 @@ def check_record(
             return _bad(reason)
         return RecordCheck(CheckKind.SIZE_MISMATCH, size, fields[6], reason)
     if check_body and body_end > body_begin:
-        (crc,) = INT.unpack_from(buffer, position + BODY_CRC_OFFSET)
-        if crc != body_crc(bytes(buffer[body_begin:body_end])):
+        (crc,) = record.INT.unpack_from(buffer, position + record.BODY_CRC_OFFSET)
+        if crc != record.body_crc(bytes(buffer[body_begin:body_end])):
             return _bad("the body's CRC differs")
     return RecordCheck(CheckKind.SOUND, size, fields[6])
 
@@ -142,14 +128,14 @@ def is_torn_after_body(buffer: Buffer, body_end: int, record_end: int, shift: in
 
 def _check_size(buffer: Buffer, position: int, *, there: int, room: int) -> RecordCheck | None:
     # The size must fit the segment and the buffer before anything after these 8 bytes is read.
-    if there < SIZE_AND_MAGIC.size:
+    if there < record.SIZE_AND_MAGIC.size:
         return _HEAD_INCOMPLETE if there < room else _bad(f"{there} bytes are no record")
-    size, magic = SIZE_AND_MAGIC.unpack_from(buffer, position)
-    if magic == BLANK_MAGIC:
+    size, magic = record.SIZE_AND_MAGIC.unpack_from(buffer, position)
+    if magic == record.BLANK_MAGIC:
         return _END_OF_FILE
-    if magic != MESSAGE_MAGIC:
+    if magic != record.MESSAGE_MAGIC:
         return _bad(f"magic {magic & 0xFFFFFFFF:#010x}")
-    if not RECORD_BYTES_MIN <= size <= room:
+    if not record.RECORD_BYTES_MIN <= size <= room:
         return _bad(f"size {size} with {room} bytes left in the segment")
     if size > there:
         return RecordCheck(CheckKind.INCOMPLETE, size, reason="the record is cut off")
@@ -162,15 +148,15 @@ _NEGATIVE_TOPIC = "a topic length below zero"
 def tail_mismatch(buffer: Buffer, body_end: int, record_end: int) -> str | None:
     """Return why topic and properties do not fill [body_end, record_end); None if they do."""
     # Each length is used only if it lies inside the record.
-    if body_end + TAIL_BYTES_MIN > record_end:
+    if body_end + record.TAIL_BYTES_MIN > record_end:
         return "the body is longer than the record"
     topic_bytes = buffer[body_end]
-    if topic_bytes > TOPIC_BYTES_MAX:
+    if topic_bytes > record.TOPIC_BYTES_MAX:
         return _NEGATIVE_TOPIC
     topic_end = body_end + 1 + topic_bytes
     if topic_end + 2 > record_end:
         return "the topic is longer than the record"
-    properties_bytes = max(PROPERTIES_LENGTH.unpack_from(buffer, topic_end)[0], 0)
+    properties_bytes = max(record.PROPERTIES_LENGTH.unpack_from(buffer, topic_end)[0], 0)
     parts = topic_end + 2 + properties_bytes
     if parts == record_end:
         return None
