@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.columns import scanned
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
@@ -20,7 +21,6 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     index_key_hash,
 )
-from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 
 SHAPE = IndexShape(slot_count=7, entry_count=12)
@@ -194,10 +194,7 @@ def test_columns_are_the_same_as_one_by_one(
             plain.put(key_hash, offset, store_ms)
         if i < len(before) and not writer.is_full:
             writer.put(key_hash, offset, store_ms)
-    columns = Columns(kernels, buffer_bytes=1 << 14, records_max=32)
-    columns.buffer[: log.end] = log.data
-    begin = log.offsets[len(before)] if bulk else log.end
-    columns.scan(begin=begin, end=log.end, physical_offset=begin, segment_end=1 << 14)
+    columns = scanned(kernels, log, log.offsets[len(before)] if bulk else log.end)
     stop = writer.put_columns(columns, 0, columns.key_count)
     room = SHAPE.entry_count - 1 - sum(1 for put in puts if put[0] < len(before))
     assert stop == min(columns.key_count, max(room, 0))
@@ -228,9 +225,7 @@ def test_over_damaged_slots_columns_are_the_same_as_one_by_one(
     log = LogBytes(segment_bytes=1 << 14)
     for found, shift_ms in bulk:
         log.add(properties(KEYS=" ".join(found)), store_timestamp_ms=STORE_MS + shift_ms)
-    columns = Columns(kernels, buffer_bytes=1 << 14, records_max=32)
-    columns.buffer[: log.end] = log.data
-    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=1 << 14)
+    columns = scanned(kernels, log)
     files = []
     for one_by_one in (True, False):
         fs = MemoryFileSystem()

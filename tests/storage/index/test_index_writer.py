@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.columns import scanned
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
@@ -15,7 +16,6 @@ from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.index.index_file import HEADER, IndexHeader
 from wakelog.storage.index.index_service import IndexReader, index_names, index_shape
 from wakelog.storage.index.index_writer import IndexWriter
-from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.scan import scan_plain
 
@@ -49,10 +49,7 @@ def put(
         for request in scan_plain(data, at, SEGMENT_BYTES, ()).requests:
             writer.put(request, NOW_MS)
     else:
-        columns = Columns(kernels, buffer_bytes=SEGMENT_BYTES, records_max=64)
-        columns.buffer[: log.end] = log.data
-        columns.scan(begin=at, end=log.end, physical_offset=at, segment_end=SEGMENT_BYTES)
-        writer.put_columns(columns, NOW_MS)
+        writer.put_columns(scanned(kernels, log, at), NOW_MS)
     writer.write_back()
     writer.close()
     return writer

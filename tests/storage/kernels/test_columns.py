@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.columns import scanned
 from tests.fakes.records import STORE_MS, LogBytes, properties, record
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
@@ -166,9 +167,7 @@ def test_endless_keys_go_the_plain_way(kernels: Kernels, count: int) -> None:
     log.add(properties(KEYS="first"))
     log.add(properties(KEYS=words))
     log.add(properties(KEYS="last"))
-    columns = columns_of(kernels)
-    columns.buffer[: log.end] = log.data
-    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    columns = scanned(kernels, log, delays_ms=DELAYS_MS)
     assert columns.count == 3
     assert columns.key_count == (count + 2 if count <= 64 else 2)
     assert [key for _, key in keys_of(columns)] == [
@@ -180,9 +179,7 @@ def test_key_runs_from_a_record_on(kernels: Kernels) -> None:
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     for text in ("a", "ä", "b", "ö", "c"):
         log.add(properties(KEYS=text))
-    columns = columns_of(kernels)
-    columns.buffer[: log.end] = log.data
-    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    columns = scanned(kernels, log, delays_ms=DELAYS_MS)
     runs = [
         (end - begin, request.keys if request else None)
         for begin, end, request in columns.key_runs(2)
@@ -195,9 +192,7 @@ def test_groups_of_equal_hash_stay_apart(kernels: Kernels) -> None:
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     for topic in ("Aa", "BB", "Aa", "BB"):
         log.add(topic=topic)
-    columns = columns_of(kernels)
-    columns.buffer[: log.end] = log.data
-    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    columns = scanned(kernels, log, delays_ms=DELAYS_MS)
     assert [(group.topic, group.end - group.begin) for group in columns.groups()] == [
         ("Aa", 2),
         ("BB", 2),

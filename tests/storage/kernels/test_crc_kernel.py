@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.columns import scanned
 from tests.fakes.records import LogBytes
-from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.crc_kernel import crc_by_tables, crc_of
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.record_check import CheckKind, check_record
@@ -66,9 +66,7 @@ def test_bodies_are_judged_as_the_plain_way_does(
     for at, data in damage:
         if at + len(data) <= len(log.data):
             log.damage(at, data)
-    columns = Columns(kernels, buffer_bytes=BUFFER_BYTES, records_max=16)
-    columns.buffer[: log.end] = log.data
-    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    columns = scanned(kernels, log)
     places = [request.physical_offset for request in columns.requests()]
     damaged = [request.physical_offset for request in columns.damaged_bodies()]
     assert damaged == [

@@ -162,18 +162,12 @@ class TestLimits:
 
 
 class TestRoll:
-    def fill(self, log: CommitLog, free_bytes: int) -> None:
-        """Append one record that leaves `free_bytes` in a fresh segment."""
-        overhead = 91 + len("TopicTest")
-        result = log.append(draft(b"x" * (SEGMENT_BYTES - free_bytes - overhead)), NOW_MS)
-        assert result.physical_offset_end % SEGMENT_BYTES == SEGMENT_BYTES - free_bytes
-
     def test_a_record_needs_eight_bytes_after_it(
         self, fs: MemoryFileSystem, log: CommitLog
     ) -> None:
         """Fact 10 of the specification."""
         size = log.append(draft(), NOW_MS).size_bytes
-        self.fill_rest(log, size + 8)
+        self.fill(log, size + 8)
         fitting = log.append(draft(), NOW_MS)
         assert fitting.physical_offset == SEGMENT_BYTES - size - 8
         log.append(draft(), NOW_MS)
@@ -181,7 +175,8 @@ class TestRoll:
         first = read_file(fs, "/store/commitlog/" + offset_name(0))
         assert first[-8:] == encode_blank(8)
 
-    def fill_rest(self, log: CommitLog, free_bytes: int) -> None:
+    def fill(self, log: CommitLog, free_bytes: int) -> None:
+        """Append one record that leaves `free_bytes` in the first segment."""
         body_bytes = SEGMENT_BYTES - log.end_offset - free_bytes - 91 - len("TopicTest")
         log.append(draft(b"x" * body_bytes), NOW_MS)
         assert log.end_offset == SEGMENT_BYTES - free_bytes
@@ -322,19 +317,19 @@ class TestBatch:
         assert log.append_batch(self.batch(*bodies), NOW_MS).status is status
         assert log.end_offset == 0
 
-    def test_it_is_never_part_of_a_transaction(self, log: CommitLog) -> None:
-        drafts = batch_drafts(draft(sys_flag=PREPARED), [BatchedMessage(0, b"x", b"")])
-        assert log.append_batch(drafts, NOW_MS).status is PutStatus.MESSAGE_ILLEGAL
-
-    def test_long_properties_and_names_are_refused(self, log: CommitLog) -> None:
-        long = [draft(properties_text="a\x01" + "x" * 40_000)]
-        assert log.append_batch(long, NOW_MS).status is PutStatus.PROPERTIES_SIZE_EXCEEDED
-        assert log.append_batch([draft(topic="a b")], NOW_MS).status is PutStatus.MESSAGE_ILLEGAL
-
-    def test_more_than_a_segment_is_refused(self, log: CommitLog) -> None:
-        assert log.append_batch(self.batch(*[b"x" * 2000] * 2), NOW_MS).status is (
-            PutStatus.MESSAGE_ILLEGAL
-        )
+    @pytest.mark.parametrize(
+        ("drafts", "status"),
+        [
+            ([draft(b"x", sys_flag=PREPARED)], PutStatus.MESSAGE_ILLEGAL),
+            ([draft(topic="a b")], PutStatus.MESSAGE_ILLEGAL),
+            ([draft(b"x" * 2000)] * 2, PutStatus.MESSAGE_ILLEGAL),  # more than a segment
+            ([draft(properties_text="x" * 40_000)], PutStatus.PROPERTIES_SIZE_EXCEEDED),
+        ],
+    )
+    def test_what_cannot_be_stored_is_refused(
+        self, log: CommitLog, drafts: list[MessageDraft], status: PutStatus
+    ) -> None:
+        assert log.append_batch(drafts, NOW_MS).status is status
 
 
 class TestFailedWrite:
@@ -413,16 +408,12 @@ class TestMultiDispatch:
 class TestGolden:
     """What the real 4.9.3 broker wrote is written again, byte for byte."""
 
-    @pytest.mark.parametrize("name", ["basic", "batch", "ipv6", "delay_tx_retry", "filter_ext"])
+    @pytest.mark.parametrize(
+        "name", ["basic", "batch", "ipv6", "delay_tx_retry", "filter_ext", "multi_dispatch"]
+    )
     def test_its_segments_come_out_the_same(self, name: str, tmp_path: Path) -> None:
         store, _ = open_golden(name, tmp_path)
-        self.write_again(store, tmp_path, multi_dispatch=False)
-
-    def test_multi_dispatch_offsets_come_out_the_same(self, tmp_path: Path) -> None:
-        store, _ = open_golden("multi_dispatch", tmp_path)
-        self.write_again(store, tmp_path, multi_dispatch=True)
-
-    def write_again(self, store: Path, tmp_path: Path, *, multi_dispatch: bool) -> None:
+        multi_dispatch = name == "multi_dispatch"
         fs = FileSystem()
         size = 65_536
         config = small_config(

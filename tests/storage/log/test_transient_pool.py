@@ -28,6 +28,16 @@ def open_pool(fs: MemoryFileSystem, count: int = 2) -> TransientPool:
     return TransientPool(fs, POOL, count=count, segment_bytes=SEGMENT_BYTES)
 
 
+@pytest.fixture
+def pool(fs: MemoryFileSystem) -> TransientPool:
+    return open_pool(fs)
+
+
+@pytest.fixture
+def log(fs: MemoryFileSystem, pool: TransientPool) -> CommitLog:
+    return open_log(fs, CONFIG, pool=pool)
+
+
 def restore(fs: MemoryFileSystem, log_begin: int = 0) -> list[CommitRange]:
     """Restore as a start does if no other broker had the store meanwhile."""
     files = commit_log_files(fs, CONFIG)
@@ -74,9 +84,9 @@ def bodies(fs: MemoryFileSystem, end: int) -> list[bytes]:
     return found
 
 
-def test_what_is_appended_reaches_the_segment_when_it_is_committed(fs: MemoryFileSystem) -> None:
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
+def test_what_is_appended_reaches_the_segment_when_it_is_committed(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     end = put(log, b"one")
     assert (log.appended_offset, log.committed_offset) == (end, 0)
     assert read_file(fs, log.files.path_for(0)) == bytes(SEGMENT_BYTES)
@@ -148,9 +158,9 @@ def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSyste
     assert len(bodies(fs, end)) == 4
 
 
-def test_a_commit_may_cover_a_part(fs: MemoryFileSystem) -> None:
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
+def test_a_commit_may_cover_a_part(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     first = put(log, b"one")
     put(log, b"two")
     [piece] = pool.pending(first)
@@ -181,10 +191,10 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
     assert restore(after) == []
 
 
-def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> None:
+def test_bytes_written_but_not_noted_are_not_restored(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     """A broker that dies between the two calls has sent no response."""
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
     end = put(log, b"kept")
     log.append(draft(b"lost"), 1)
     fs.fail("pwrite")  # the header's word; the buffer itself is written with pwritev
@@ -195,8 +205,9 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
     assert (piece.begin, piece.end) == (0, end)
 
 
-def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem) -> None:
-    log = open_log(fs, CONFIG, pool=open_pool(fs))
+def test_what_is_restored_is_durable_before_the_buffers_go(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
     put(log, b"one")
     after = fs.successor()
     after.fail("datasync")
@@ -207,8 +218,7 @@ def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem)
     assert (piece.begin, piece.end) == (0, log.appended_offset)
 
 
-def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> None:
-    log = open_log(fs, CONFIG, pool=open_pool(fs))
+def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem, log: CommitLog) -> None:
     end = put(log, *large(4))
     for operation, nth in itertools.product(("pwrite", "datasync", "unlink"), (1, 2)):
         dying = fs.successor()
@@ -223,8 +233,9 @@ def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> Non
     assert not after.exists(POOL)
 
 
-def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSystem) -> None:
-    log = open_log(fs, CONFIG, pool=open_pool(fs))
+def test_a_segment_that_retention_removed_is_not_brought_back(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
     put(log, *large(3))
     path = log.files.path_for(0)
     fs.unlink(path)
@@ -254,9 +265,10 @@ def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> 
     assert not after.exists(POOL)
 
 
-def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(fs: MemoryFileSystem) -> None:
+def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
     """A broker that is killed in a copy leaves zeros after what it has copied."""
-    log = open_log(fs, CONFIG, pool=open_pool(fs))
     end = put(log, b"x" * 2000)
     buffer, path = read_file(fs, f"{POOL}/buffer-0"), log.files.path_for(0)
     write_file(fs, path, buffer[:1000] + bytes(SEGMENT_BYTES - 1000))
@@ -267,9 +279,9 @@ def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(fs: MemoryFileSys
 
 def test_later_ranges_follow_a_taken_one_to_the_quarantine_from_any_buffer(
     fs: MemoryFileSystem,
+    pool: TransientPool,
+    log: CommitLog,
 ) -> None:
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
     put(log, *large(3))
     commit_all(fs, log, pool)
     for i in range(2):
@@ -297,8 +309,9 @@ def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: 
 @pytest.mark.parametrize(
     ("position", "bits"), [(0, 0x40), (15, 0x40), (23, 0x40), (23, 0x02), (40, 0x40), (52, 0x01)]
 )
-def test_an_impossible_header_is_refused(fs: MemoryFileSystem, position: int, bits: int) -> None:
-    log = open_log(fs, CONFIG, pool=open_pool(fs))
+def test_an_impossible_header_is_refused(
+    fs: MemoryFileSystem, log: CommitLog, position: int, bits: int
+) -> None:
     put(log, b"")
     header = bytearray(read_file(fs, f"{POOL}/pool"))
     header[position] ^= bits
@@ -308,9 +321,9 @@ def test_an_impossible_header_is_refused(fs: MemoryFileSystem, position: int, bi
     assert fs.exists(f"{POOL}/buffer-0")
 
 
-def test_closing_leaves_nothing_behind(fs: MemoryFileSystem) -> None:
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
+def test_closing_leaves_nothing_behind(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     put(log, b"")
     commit_all(fs, log, pool)
     log.close()
@@ -319,9 +332,9 @@ def test_closing_leaves_nothing_behind(fs: MemoryFileSystem) -> None:
     assert fs.descriptor_count == 0
 
 
-def test_what_no_segment_has_is_left_to_the_next_start(fs: MemoryFileSystem) -> None:
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
+def test_what_no_segment_has_is_left_to_the_next_start(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     put(log, b"")
     log.close()
     pool.close()
@@ -331,10 +344,10 @@ def test_what_no_segment_has_is_left_to_the_next_start(fs: MemoryFileSystem) -> 
 
 
 @pytest.mark.parametrize("nth", range(1, 9))
-def test_a_header_that_cannot_be_written_costs_nothing(fs: MemoryFileSystem, nth: int) -> None:
+def test_a_header_that_cannot_be_written_costs_nothing(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog, nth: int
+) -> None:
     """A segment without a buffer is written itself; what was copied already is copied again."""
-    pool = open_pool(fs, count=2)
-    log = open_log(fs, CONFIG, pool=pool)
     fs.fail("pwrite", nth=nth)
     stored = 0
     try:
@@ -351,10 +364,10 @@ def test_a_header_that_cannot_be_written_costs_nothing(fs: MemoryFileSystem, nth
     assert len(bodies(after, end)) >= stored
 
 
-def test_a_copy_of_a_store_leaves_the_pool_of_the_broker_that_runs(fs: MemoryFileSystem) -> None:
+def test_a_copy_of_a_store_leaves_the_pool_of_the_broker_that_runs(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     """A copy has the id that the pool's directory is named after."""
-    pool = open_pool(fs)
-    log = open_log(fs, CONFIG, pool=pool)
     put(log, b"")
     copy = fs.other_process()
     with pytest.raises(DamagedStore, match=f"process {fs.pid} uses it.*remove its wakelog.store"):
@@ -388,8 +401,9 @@ def test_too_little_memory_is_an_error(fs: MemoryFileSystem) -> None:
         open_pool(fs)
 
 
-def test_a_failed_copy_is_an_error(fs: MemoryFileSystem) -> None:
-    log = open_log(fs, CONFIG, pool=(pool := open_pool(fs)))
+def test_a_failed_copy_is_an_error(
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
+) -> None:
     put(log, b"")
     [piece] = pool.pending(log.appended_offset)
     fs.fail("pwrite", number=errno.EIO)
