@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from posixpath import join
 
 import msgspec
@@ -211,7 +211,8 @@ def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
     """
     with (
         store_errors(segment_path, "commit"),
-        _open_both(fs, piece, segment_path) as (source, target),
+        opened(fs, piece.buffer_path, read_only=True) as source,
+        opened(fs, segment_path) as target,
     ):
         for position, length in _spans(piece):
             data = fs.pread(source, length, position)
@@ -219,17 +220,6 @@ def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
                 return False
             fs.pwrite(target, data, position)
     return True
-
-
-@contextmanager
-def _open_both(
-    fs: FileSystem, piece: CommitRange, segment_path: str, *, read_only: bool = False
-) -> Iterator[tuple[int, int]]:
-    with (
-        opened(fs, piece.buffer_path, read_only=True) as source,
-        opened(fs, segment_path, read_only=read_only) as target,
-    ):
-        yield source, target
 
 
 def _spans(piece: CommitRange) -> Iterator[tuple[int, int]]:
@@ -291,19 +281,20 @@ def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
     """Tell whether a segment has bytes in a range that are neither zero nor the buffer's."""
     with (
         store_errors(segment_path, "read"),
-        _open_both(fs, piece, segment_path, read_only=True) as (source, target),
+        opened(fs, piece.buffer_path, read_only=True) as source,
+        opened(fs, segment_path, read_only=True) as target,
     ):
-        return any(
-            _differ(fs.pread(target, length, position), fs.pread(source, length, position))
-            for position, length in _spans(piece)
-        )
-
-
-def _differ(stored: bytes, buffered: bytes) -> bool:
-    length = min(len(stored), len(buffered))
-    if stored[:length] == buffered[:length] or not stored.strip(b"\0"):
-        return False
-    return any(one and one != other for one, other in zip(stored, buffered, strict=False))
+        for position, length in _spans(piece):
+            stored, buffered = (
+                fs.pread(target, length, position),
+                fs.pread(source, length, position),
+            )
+            # Most parts are equal, or have nothing yet: compare single bytes only of the others.
+            if buffered.startswith(stored) or not stored.strip(b"\0"):
+                continue
+            if any(one and one != other for one, other in zip(stored, buffered, strict=False)):
+                return True
+    return False
 
 
 def _lock_pool(fs: FileSystem, directory: str) -> int:
