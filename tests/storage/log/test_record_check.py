@@ -62,16 +62,6 @@ def test_table(data: bytes, kind: CheckKind, reason: str) -> None:
     )
 
 
-def test_lengths_below_zero_count_as_zero_but_for_the_topic() -> None:
-    empty = record(AT, body=b"")
-    assert check_record(changed(BODY_AT, ">i", -7, empty), 0, AT, len(empty)).kind is (
-        CheckKind.SOUND
-    )
-    assert check_record(changed(len(empty) - 2, ">h", -7, empty), 0, AT, len(empty)).kind is (
-        CheckKind.SOUND
-    )
-
-
 def test_a_sound_record_has_its_time() -> None:
     assert check_record(V6, 0, AT, len(V6)).store_timestamp_ms == STORE_MS
 

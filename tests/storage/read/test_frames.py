@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from itertools import pairwise
-from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes import records
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
-from wakelog.protocol.record import HOST_FLAGS, MESSAGE_MAGIC, RECORD_BYTES_MIN, encode_record
+from wakelog.protocol.record import RECORD_BYTES_MIN
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, read_frames
@@ -43,9 +42,7 @@ def pattern(begin: int, end: int) -> bytes:
 def record(begin: int, size_bytes: int) -> bytes:
     """Return a record of this size at this place, of no topic."""
     body = pattern(begin, begin + size_bytes - RECORD_BYTES_MIN)
-    crc = crc32(body) & 0x7FFFFFFF
-    head = struct.pack(">iii16xq48xi", size_bytes, MESSAGE_MAGIC, crc, begin, len(body))
-    return head + body + bytes(3)
+    return records.record(begin, body=body, topic="")
 
 
 def log_of(places: Sequence[tuple[int, int]], segments: int = 2) -> CountingReader:
@@ -145,22 +142,8 @@ HOST_V6 = ("::1", 10_911)
 
 
 def written(begin: int, host: tuple[str, int], body: bytes, flags: int) -> bytes:
-    return encode_record(
-        queue_id=1,
-        flag=0,
-        queue_offset=5,
-        physical_offset=begin,
-        sys_flag=flags | (0 if host is HOST else HOST_FLAGS),
-        born_timestamp_ms=1,
-        born_host=host,
-        store_timestamp_ms=1,
-        store_host=host,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=body,
-        topic="TopicTest",
-        properties=b"TAGS\x01a\x02",
-    )
+    values = {"sys_flag": flags, "born_host": host, "store_host": host, "body": body}
+    return records.record(begin, b"TAGS\x01a\x02", topic="TopicTest", **values)
 
 
 @pytest.mark.parametrize("host", [HOST, HOST_V6])
