@@ -40,9 +40,7 @@ from wakelog.protocol.properties import (
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.log.append import MessageDraft, PutStatus
 
-_NEVER_ACCEPTED = frozenset(
-    {PutStatus.MESSAGE_ILLEGAL, PutStatus.MESSAGE_SIZE_EXCEEDED, PutStatus.PROPERTIES_SIZE_EXCEEDED}
-)
+_NEVER_ACCEPTED = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 """Refusals that repeat for ever for the same message. In 4.9.3 they block the level for good."""
 
 

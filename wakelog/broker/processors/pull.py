@@ -47,12 +47,9 @@ CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-    GetStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
-"""Response code by status; the last two are PULL_NOT_FOUND when offset 0 was asked for."""
-
-_EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+"""Response code by status; the last one is PULL_NOT_FOUND when offset 0 was asked for."""
 
 assert CODES.keys() == set(GetStatus)
 
@@ -133,7 +130,7 @@ def _check_queue(state: BrokerState, request: Request[PullMessageRequestHeader])
 def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> Outcome:
     header = pull.request.header
     code = CODES[result.status]
-    if header.queue_offset == 0 and result.status in _EMPTY_QUEUE:
+    if header.queue_offset == 0 and result.status is GetStatus.NO_MESSAGE_IN_QUEUE:
         code = ResponseCode.PULL_NOT_FOUND
     broker_id = _suggested_broker_id(state, pull.group, result)
     if code is ResponseCode.PULL_OFFSET_MOVED:

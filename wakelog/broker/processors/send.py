@@ -61,21 +61,11 @@ _REFUSALS = {
     ),
     PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
-    PutStatus.MESSAGE_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
     PutStatus.SERVICE_NOT_AVAILABLE: (
         ResponseCode.SERVICE_NOT_AVAILABLE,
         "service not available now. It may be caused by one of the following reasons: "
         "the broker's disk is full, messages are put to the slave, "
         "message store has been shut down, etc.",
-    ),
-    PutStatus.OS_PAGE_CACHE_BUSY: (
-        ResponseCode.SYSTEM_ERROR,
-        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
-    ),
-    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: (
-        ResponseCode.SYSTEM_ERROR,
-        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq and enableMultiDispatch, "
-        "lmq consumeQueue num exceed maxLmqConsumeQueueNum config num, default limit 2w.",
     ),
     PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"),
 }
@@ -172,10 +162,6 @@ def _send_batch(
         reconsume_times=header.reconsume_times or 0,
     )
     result = state.store.put_batch(batch_drafts(outer, parts), request.now_ms)
-    if result.status is PutStatus.MESSAGE_SIZE_EXCEEDED:
-        # 4.9.3 throws here for a batch, and any exception is code 1 (fact 12).
-        remark = "java.lang.RuntimeException: message size exceeded"
-        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     if result.status is not PutStatus.PUT_OK:
         return _put_refusal(state, command, result.status, result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)

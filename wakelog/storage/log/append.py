@@ -26,16 +26,13 @@ from wakelog.protocol.record import BLANK_BYTES, encode_record
 
 
 class PutStatus(Enum):
-    """How a put ended; only PUT_OK has positions."""
+    """How a put ended, by the names of 4.9.3; only PUT_OK has positions."""
 
     PUT_OK = "PUT_OK"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPEDFILE_FAILED"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
-    MESSAGE_SIZE_EXCEEDED = "MESSAGE_SIZE_EXCEEDED"
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
-    OS_PAGE_CACHE_BUSY = "OS_PAGECACHE_BUSY"
-    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
 
