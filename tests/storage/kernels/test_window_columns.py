@@ -29,13 +29,15 @@ def windows(kernels: Kernels, **values: Any) -> WindowColumns:
     return WindowColumns(kernels, DELAYS_MS, **sizes | values)
 
 
-def scan_of(columns: WindowColumns, data: bytes, begin: int = 0) -> ColumnScan | None:
+def scan_of(
+    columns: WindowColumns, data: bytes, begin: int = 0, segment_end: int = BUFFER_BYTES
+) -> ColumnScan | None:
     def read(buffer: memoryview, physical_offset: int) -> int:
         found = data[physical_offset : physical_offset + len(buffer)]
         buffer[: len(found)] = found
         return len(found)
 
-    return columns.scan_stretch(read, begin=begin, end=len(data), segment_end=BUFFER_BYTES)
+    return columns.scan_stretch(read, begin=begin, end=len(data), segment_end=segment_end)
 
 
 def at_once(kernels: Kernels, data: bytes) -> tuple[Columns, ColumnScan]:
@@ -122,13 +124,7 @@ def test_a_record_longer_than_any_window_ends_the_stretch(kernels: Kernels) -> N
     size = SCAN_BUFFER_BYTES + 1
     data = bytes(log.data) + size.to_bytes(4, "big") + log.data[4:8] + bytes(2000)
     columns = windows(kernels)
-
-    def read(buffer: memoryview, physical_offset: int) -> int:
-        found = data[physical_offset : physical_offset + len(buffer)]
-        buffer[: len(found)] = found
-        return len(found)
-
-    scan = columns.scan_stretch(read, begin=0, end=len(data), segment_end=1 << 30)
+    scan = scan_of(columns, data, segment_end=1 << 30)
     assert scan is not None and scan.next_position == log.end
     assert scan.stopped_by is not None and scan.stopped_by.kind is CheckKind.INCOMPLETE
     assert columns.count == 1

@@ -303,13 +303,9 @@ class MappedFileQueue:
             self.files.append(self._missing(self.max_file_end))
 
     def _missing(self, start_offset: int) -> MissingFile:
-        name = offset_name(start_offset)
+        path = join(self._directories[0], offset_name(start_offset))
         return MissingFile(
-            self._fs,
-            join(self._directories[0], name),
-            start_offset=start_offset,
-            size_bytes=self.file_size_bytes,
-            read_only=True,
+            self._fs, path, start_offset=start_offset, size_bytes=self.file_size_bytes
         )
 
     def _gap_end(self, found: dict[int, str], offset: int) -> int:

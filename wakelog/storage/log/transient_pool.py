@@ -141,16 +141,12 @@ class TransientPool:
 
     def pending(self, appended_offset: int) -> list[CommitRange]:
         """Return what is to be copied, in order, to bring the segments up to `appended_offset`."""
-        return [
-            CommitRange(
-                slot.file.path,
-                slot.file.start_offset,
-                slot.committed,
-                min(slot.appended, appended_offset),
-            )
-            for slot in self._used
-            if slot.committed < min(slot.appended, appended_offset)
-        ]
+        found = []
+        for slot in self._used:
+            file, end = slot.file, min(slot.appended, appended_offset)
+            if slot.committed < end:
+                found.append(CommitRange(file.path, file.start_offset, slot.committed, end))
+        return found
 
     def note_committed(self, physical_offset: int) -> None:
         """Note that the segments hold every byte below; fully committed buffers become free.
