@@ -191,9 +191,7 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
     assert restore(after) == []
 
 
-def test_bytes_written_but_not_noted_are_not_restored(
-    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
-) -> None:
+def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem, log: CommitLog) -> None:
     """A broker that dies between the two calls has sent no response."""
     end = put(log, b"kept")
     log.append(draft(b"lost"), 1)
@@ -278,9 +276,7 @@ def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(
 
 
 def test_later_ranges_follow_a_taken_one_to_the_quarantine_from_any_buffer(
-    fs: MemoryFileSystem,
-    pool: TransientPool,
-    log: CommitLog,
+    fs: MemoryFileSystem, pool: TransientPool, log: CommitLog
 ) -> None:
     put(log, *large(3))
     commit_all(fs, log, pool)

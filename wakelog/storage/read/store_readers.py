@@ -25,7 +25,7 @@ from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.read.query import Query
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
-from wakelog.storage.read.reader import BatchLimits, Reader
+from wakelog.storage.read.reader import Reader
 
 # Descriptors of segments and queue files in one set. A pool of 8 threads then stays below the usual
 # limit of 1,024 for a process, with room for sockets.
@@ -46,7 +46,7 @@ class ReaderSet:
     ) -> None:
         """List the log's directories; open nothing else yet."""
         paths = config.paths
-        open_files = self._open_files = OpenFiles(SET_FILE_COUNT_MAX)
+        open_files = OpenFiles(SET_FILE_COUNT_MAX)
 
         def open_queue(topic: str, queue_id: int) -> ReadableQueue:
             queue = ConsumeQueue(
