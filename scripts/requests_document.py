@@ -14,7 +14,6 @@ from wakelog.protocol.codes import RequestCode as Code
 TRANSACTIONS: Final = "transactions are not there yet"
 ACCESS_CONTROL: Final = "access control is not there yet"
 REPLICATION: Final = "replication is not there yet: a slave asks for it"
-REQUEST_REPLY: Final = "request and reply between clients is not there yet"
 FILTER_SERVERS: Final = "filter servers run Java classes of consumers"
 ADMIN: Final = "an admin command that is not there yet"
 TO_CLIENTS: Final = "a broker sends it to a client; no client sends it to a broker"
@@ -30,23 +29,17 @@ UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
         Code.GET_BROKER_CLUSTER_ACL_CONFIG,
     ),
     REPLICATION: (Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET),
-    REQUEST_REPLY: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     FILTER_SERVERS: (Code.REGISTER_FILTER_SERVER,),
     ADMIN: (
         Code.GET_BROKER_RUNTIME_INFO,
-        Code.GET_PRODUCER_CONNECTION_LIST,
         Code.DELETE_SUBSCRIPTIONGROUP,
         Code.GET_CONSUME_STATS,
         Code.DELETE_TOPIC_IN_BROKER,
-        Code.INVOKE_BROKER_TO_RESET_OFFSET,
-        Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         Code.QUERY_TOPIC_CONSUME_BY_WHO,
         Code.QUERY_CONSUME_TIME_SPAN,
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE,
-        Code.GET_CONSUMER_RUNNING_INFO,
         Code.QUERY_CORRECTION_OFFSET,
-        Code.CONSUME_MESSAGE_DIRECTLY,
         Code.CLONE_GROUP_OFFSET,
         Code.VIEW_BROKER_STATS_DATA,
         Code.CLEAN_UNUSED_TOPIC,

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from scripts.requests_document import NOT_IN_4_9_3, TO_CLIENTS, UNANSWERED, Row, request_rows
+from scripts.requests_document import UNANSWERED, Row, request_rows
 from tests.broker.harness import Harness
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
@@ -30,13 +30,3 @@ def test_a_code_that_is_not_answered_gets_code_3(code: RequestCode) -> None:
     answer = Harness().ask(code)
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert code.name in (answer.remark or "")
-
-
-def test_what_4_9_3_answers_and_we_do_not_is_28_and_the_like() -> None:
-    """RocketMQ 4.9.3's broker registers or switches over 30 codes that have no processor here."""
-    missing = set(NOT_ANSWERED) - {
-        *UNANSWERED[TO_CLIENTS],
-        *UNANSWERED[NOT_IN_4_9_3],
-    }
-    assert len(missing) == 30
-    assert {28, 37, 208, 215} <= missing

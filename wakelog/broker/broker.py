@@ -19,8 +19,11 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
+import msgspec
+
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
+    AskClient,
     AwaitDispatch,
     AwaitRegistration,
     Continue,
@@ -222,8 +225,9 @@ class Broker:
 
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
         """Guard the work that runs later, and drop the response to a one-way request."""
-        if isinstance(outcome, RunInPool):
-            return RunInPool(outcome.work, partial(self._run, command, outcome.finish))
+        if isinstance(outcome, RunInPool | AskClient):
+            finish = partial(self._run, command, outcome.finish)
+            return msgspec.structs.replace(outcome, finish=finish)
         if not command.is_oneway:
             return outcome
         if isinstance(outcome, HoldPull):

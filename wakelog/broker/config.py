@@ -56,6 +56,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     trace_on: bool = True
     reject_transaction_message: bool = False
     start_accept_send_request_time_stamp: int = 0
+    store_reply_message_enable: bool = True
 
     # Pulling.
     long_polling_enable: bool = True
@@ -163,7 +164,7 @@ _DEFAULTS_WITHOUT_EFFECT = """
     sendMessageThreadPoolNums=1 serverAsyncSemaphoreValue=64 serverCallbackExecutorThreads=0
     serverOnewaySemaphoreValue=256 serverPooledByteBufAllocatorEnable=true
     serverSelectorThreads=3 serverSocketRcvBufSize=0 serverSocketSndBufSize=0
-    serverWorkerThreads=8 storeReplyMessageEnable=true transactionCheckInterval=60000
+    serverWorkerThreads=8 transactionCheckInterval=60000
     transactionCheckMax=15 transactionTimeOut=6000 transferMsgByHeap=true
     useEpollNativeSelector=false useReentrantLockWhenPutMessage=true useTLS=false
     warmMapedFileEnable=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from wakelog.network.errors import RemotingError
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -93,6 +94,19 @@ class RunInPool(msgspec.Struct, frozen=True):
     finish: Callable[[Any, int], "Outcome"]
 
 
+class AskClient(msgspec.Struct, frozen=True):
+    """A request of the broker to one of its clients, of whose response the outcome is made.
+
+    ``finish(response, now_ms)`` returns what ``process`` would have. It gets the error instead if
+    the connection is closed, the client is silent, or too many questions are under way.
+    """
+
+    channel_id: int
+    command: RemotingCommand
+    timeout_seconds: float
+    finish: Callable[[RemotingCommand | RemotingError, int], "Outcome"]
+
+
 class AwaitRegistration(msgspec.Struct, frozen=True):
     """A ready response that waits until the name servers have the topic table, or have failed.
 
@@ -114,7 +128,9 @@ class AwaitDispatch(msgspec.Struct, frozen=True):
     deadline_ms: int
 
 
-Deferred: TypeAlias = AwaitFlush | HoldPull | RunInPool | AwaitRegistration | AwaitDispatch
+Deferred: TypeAlias = (
+    AwaitFlush | HoldPull | RunInPool | AskClient | AwaitRegistration | AwaitDispatch
+)
 Outcome: TypeAlias = RemotingCommand | Deferred | None
 
 

@@ -10,6 +10,7 @@ that they rebalance the queues. A changed expression alone does not count as a c
 Invariants:
     - no group is kept without a connection.
     - a connection is in ``_groups_of`` exactly for the groups it is in.
+    - of several connections with one client id, the newest is found by it.
 
 Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, ProducerManager,
 ClientChannelInfo, ClientHousekeepingService} (4.9.3).
@@ -66,6 +67,12 @@ class GroupClients:
     def __init__(self) -> None:
         self._clients: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}
+        self._by_client_id: dict[str, Client] = {}
+        self._client_ids: dict[int, str] = {}
+
+    def find(self, client_id: str) -> Client | None:
+        """Return the client with an id, of the newest connection that has it."""
+        return self._by_client_id.get(client_id)
 
     def clients(self, group: str) -> list[Client]:
         """Return the clients of a group."""
@@ -83,6 +90,7 @@ class GroupClients:
             raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
         self._groups_of.setdefault(channel_id, groups).add(group)
         self._clients.setdefault(group, {})[channel_id] = client
+        self._name(client)
         return is_new
 
     def remove(self, group: str, channel_id: int) -> None:
@@ -94,6 +102,7 @@ class GroupClients:
         groups.discard(group)
         if not groups:
             del self._groups_of[channel_id]
+            self._forget_name(channel_id)
         if not clients:
             del self._clients[group]
 
@@ -105,6 +114,20 @@ class GroupClients:
     def groups_of(self, channel_id: int) -> list[str]:
         """Return the groups of a connection."""
         return sorted(self._groups_of.get(channel_id, ()))
+
+    def _name(self, client: Client) -> None:
+        """Find a client by its id from now on; a connection has one id, that of the last beat."""
+        channel_id = client.channel.id
+        if self._client_ids.get(channel_id) != client.client_id:
+            self._forget_name(channel_id)
+            self._client_ids[channel_id] = client.client_id
+        self._by_client_id[client.client_id] = client
+
+    def _forget_name(self, channel_id: int) -> None:
+        client_id = self._client_ids.pop(channel_id, "")
+        found = self._by_client_id.get(client_id)
+        if found is not None and found.channel.id == channel_id:
+            del self._by_client_id[client_id]
 
     def expired(self, now_ms: int) -> list[int]:
         """Return the connections to close: those of clients without a heartbeat.
@@ -132,6 +155,9 @@ class GroupClients:
                 assert channel_id == client.channel.id
                 groups_of.setdefault(channel_id, set()).add(name)
         assert groups_of == self._groups_of
+        assert self._client_ids.keys() == groups_of.keys()
+        for client_id, client in self._by_client_id.items():
+            assert self._client_ids[client.channel.id] == client_id
 
 
 class Consumers(GroupClients):
@@ -144,6 +170,11 @@ class Consumers(GroupClients):
     def get(self, group: str) -> ConsumerGroup | None:
         """Return a group with clients, None if it has none."""
         return self._groups.get(group)
+
+    def client(self, group: str, client_id: str) -> Client | None:
+        """Return the client of a group with an id."""
+        found = self.find(client_id)
+        return None if found is None else self._clients.get(group, {}).get(found.channel.id)
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """Return the subscription of an online group to a topic."""

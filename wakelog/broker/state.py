@@ -22,6 +22,7 @@ from wakelog.broker.topics import Topics
 from wakelog.broker.traffic import Traffic
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters
+from wakelog.network.peer import OPAQUE_MASK
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import make_request
@@ -90,14 +91,17 @@ class BrokerState:
         if group is not None and not group.notify_consumer_ids_changed_enable:
             return
         for channel_id in change.channel_ids:
-            self._push_count += 1
-            notification = make_request(
-                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-                {"consumerGroup": change.group},
-                opaque=self._push_count & 0x7FFFFFFF,
-                oneway=True,
-            )
-            self.instructions.append(Push(channel_id, notification))
+            fields = {"consumerGroup": change.group}
+            self.push(channel_id, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+
+    def push(
+        self, channel_id: int, code: RequestCode, ext_fields: dict[str, str], body: bytes = b""
+    ) -> None:
+        """Send a one-way request to a client."""
+        self._push_count += 1
+        opaque = self._push_count & OPAQUE_MASK
+        request = make_request(code, ext_fields, body, opaque=opaque, oneway=True)
+        self.instructions.append(Push(channel_id, request))
 
     def log_limit(self, error: LimitReached, code: int) -> None:
         """Have a line written about a request that a full table refused."""

@@ -293,6 +293,34 @@ class ProducerConnection(msgspec.Struct, rename="camel"):
     connection_set: list[Connection] = []
 
 
+class ResetOffsetBody(msgspec.Struct, rename="camel"):
+    """220 and the answer to 222: the new offset of each queue."""
+
+    offset_table: dict[MessageQueue, Int64] = {}
+
+
+class MessageQueueForC(msgspec.Struct, rename="camel"):
+    """A queue and its new offset."""
+
+    topic: str = ""
+    broker_name: str = ""
+    queue_id: Int32 = 0
+    offset: Int64 = 0
+
+
+class ResetOffsetBodyForC(msgspec.Struct, rename="camel"):
+    """220 to clients that are written in C++."""
+
+    offset_table: list[MessageQueueForC] = []
+
+
+class GetConsumerStatusBody(msgspec.Struct, rename="camel"):
+    """Answer to 221: the offsets of a client. Answer to 223: those of each client by its id."""
+
+    message_queue_table: dict[MessageQueue, Int64] = {}
+    consumer_table: dict[str, dict[MessageQueue, Int64]] = {}
+
+
 class ConsumeQueueData(msgspec.Struct, rename="camel"):
     """One consume queue entry, in the answer to 321."""
 

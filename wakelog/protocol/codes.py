@@ -14,8 +14,14 @@ from typing import Final
 VERSION_4_9_3: Final = 399
 """MQVersion.Version.V4_9_3's ordinal: the version in the commands of wakelog."""
 
+VERSION_3_0_7: Final = 28
+"""From this client version on (a snapshot), a client can be asked about its offsets."""
+
 VERSION_3_0_11: Final = 37
 """From this version on, a broker registers with a body."""
+
+VERSION_3_1_8: Final = 62
+"""From this client version on (a snapshot), a client can be asked what it does."""
 
 VERSION_3_4_9: Final = 121
 """From this client version on, a send-back's maxReconsumeTimes is obeyed."""

@@ -117,7 +117,7 @@ final class Administration {
                 .getmQClientFactory().getMQClientAPIImpl();
     }
 
-    private static DefaultMQAdminExt admin() throws Exception {
+    static DefaultMQAdminExt admin() throws Exception {
         if (admin == null) {
             admin = new DefaultMQAdminExt(TIMEOUT_MS);
             admin.setNamesrvAddr(Driver.nameServer);

@@ -44,6 +44,7 @@ public final class Driver {
         Reading.register(commands);
         Consuming.register(commands);
         Administration.register(commands);
+        Asking.register(commands);
         BufferedReader in =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         loadClasses();

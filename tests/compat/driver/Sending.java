@@ -117,7 +117,7 @@ final class Sending {
         return messages;
     }
 
-    private static DefaultMQProducer producer(JSONObject in) throws Exception {
+    static DefaultMQProducer producer(JSONObject in) throws Exception {
         return producer(in.getString("group"));
     }
 

@@ -8,5 +8,9 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
     fields = {
         "ConsumerGroupRequestHeader": "consumerGroup!",
         "UnregisterClientRequestHeader": "clientID producerGroup consumerGroup",
+        "ProducerGroupRequestHeader": "producerGroup!",
+        "ResetOffsetRequestHeader": "topic! group! timestamp! isForce!",
+        "GetConsumerStatusRequestHeader": "topic! group! clientAddr",
+        "ConsumerClientRequestHeader": "consumerGroup! clientId msgId",
     }
     check_headers(clients, fields)

@@ -14,6 +14,11 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
         ),
         "SendMessageRequestHeaderV2": "a! b! c! d! e! f! g! h! i j k l m",
         "SendMessageResponseHeader": "msgId! queueId! queueOffset! transactionId",
+        "ReplyMessageRequestHeader": (
+            "producerGroup! topic! defaultTopic! defaultTopicQueueNums! queueId! sysFlag! "
+            "bornTimestamp! flag! properties reconsumeTimes unitMode bornHost! storeHost! "
+            "storeTimestamp!"
+        ),
         "ConsumerSendMsgBackRequestHeader": (
             "offset! group! delayLevel! originMsgId originTopic unitMode maxReconsumeTimes"
         ),

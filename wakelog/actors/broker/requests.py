@@ -36,6 +36,7 @@ from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
+    AskClient,
     AwaitDispatch,
     AwaitFlush,
     CloseChannel,
@@ -54,11 +55,15 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_response import error_response
 from wakelog.broker.read_after_write import CHECK_SECONDS
+from wakelog.network.errors import RemotingError, TooManyCalls
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.server import Server
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.errors import NotWriteable
 from wakelog.telemetry.logs import LineBudget, Log, logger
+
+QUESTIONS_MAX = 4_096
+"""Questions to clients that may wait for a response; 4.9.3 blocks a thread for each."""
 
 
 class Requests:
@@ -85,6 +90,7 @@ class Requests:
         self._notes: list[HoldPull] = []
         self._has_failed = False
         self._parked_count = 0
+        self._asking: set[asyncio.Task[None]] = set()
         self._line_budget = LineBudget()
         self._store_errors = logger(Log.STORE_ERROR)
 
@@ -192,10 +198,32 @@ class Requests:
             case RunInPool():
                 began = self._times.clock_seconds()
                 self._pool.run(request, outcome, partial(self._settle, request, reply, began))
+            case AskClient():
+                asking = self._loop.create_task(self._ask(outcome, request, reply))
+                self._asking.add(asking)
+                asking.add_done_callback(self._asking.discard)
             case _:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
+
+    async def _ask(self, question: AskClient, request: RemotingCommand, reply: Reply) -> None:
+        """Send a request to a client, and make the outcome of its response."""
+        response: RemotingCommand | RemotingError
+        channel_id, began = question.channel_id, self._times.clock_seconds()
+        try:
+            if len(self._asking) > QUESTIONS_MAX:
+                raise TooManyCalls(f"channel {channel_id}", f"{QUESTIONS_MAX} questions wait")
+            response = await self._server.request(
+                channel_id, question.command, timeout_seconds=question.timeout_seconds
+            )
+        except RemotingError as error:
+            response = error
+        try:
+            outcome = question.finish(response, wall_ms())
+        except Exception as error:
+            outcome = error_response(request, error)
+        self._settle(request, reply, began, outcome)
 
     def _check_dispatch(self) -> None:
         """Resume requests that wait for dispatch; no notification comes when the queues grow."""

@@ -1,8 +1,8 @@
-"""Codes 38, 200, 201 and 203: define a consumer group, list groups, list the clients of a group.
+"""Codes 38, 200, 201, 203 and 204: define a consumer group, list groups, list a group's clients.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateSubscriptionGroup,
-getAllSubscriptionGroup, getConsumerConnectionList, ConsumerManageProcessor.getConsumerListByGroup
-(4.9.3).
+getAllSubscriptionGroup, getConsumerConnectionList, getProducerConnectionList,
+ConsumerManageProcessor.getConsumerListByGroup (4.9.3).
 """
 
 from functools import partial
@@ -15,12 +15,13 @@ from wakelog.protocol.bodies import (
     Connection,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
+    ProducerConnection,
     SubscriptionGroupConfig,
     decode_body,
     encode_body,
 )
 from wakelog.protocol.codes import ResponseCode, language_name
-from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader
+from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
 
 
 def update_and_create_group(state: BrokerState, request: Request[None]) -> Outcome:
@@ -65,6 +66,19 @@ def get_consumer_connections(
         group.message_model,
         group.consume_from_where,
     )
+    return request.success(body=encode_body(body))
+
+
+def get_producer_connections(
+    state: BrokerState, request: Request[ProducerGroupRequestHeader]
+) -> Outcome:
+    """Return the connections of a producer group (code 204)."""
+    name = request.header.producer_group
+    clients = state.producers.clients(name)
+    if not clients:
+        remark = f"the producer group[{name}] not exist"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+    body = ProducerConnection([_connection(client) for client in clients])
     return request.success(body=encode_body(body))
 
 

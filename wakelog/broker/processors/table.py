@@ -8,6 +8,7 @@ org.apache.rocketmq.acl.plain.PlainAccessValidator.parse (4.9.3).
 
 from wakelog.broker.decision import Lane
 from wakelog.broker.processors import (
+    client_calls,
     clients,
     config,
     consume_queue,
@@ -16,6 +17,7 @@ from wakelog.broker.processors import (
     offsets,
     pull,
     query,
+    reply,
     send,
     send_back,
     topics,
@@ -38,6 +40,8 @@ _ROWS = {
     Code.SEND_MESSAGE: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V1),
     Code.SEND_MESSAGE_V2: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V2),
     Code.SEND_BATCH_MESSAGE: processor(send.send_message, Lane.SEND, header=_V2),
+    Code.SEND_REPLY_MESSAGE: processor(reply.send_reply, Lane.REPLY, header=_V1),
+    Code.SEND_REPLY_MESSAGE_V2: processor(reply.send_reply, Lane.REPLY, header=_V2),
     Code.CONSUMER_SEND_MSG_BACK: processor(
         send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES
     ),
@@ -68,6 +72,15 @@ _ROWS = {
     ),
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_all_groups, Lane.ADMIN),
     Code.GET_CONSUMER_CONNECTION_LIST: processor(groups.get_consumer_connections, Lane.ADMIN),
+    Code.GET_PRODUCER_CONNECTION_LIST: processor(groups.get_producer_connections, Lane.ADMIN),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: processor(
+        client_calls.reset_offset, Lane.ADMIN, reads_queues=True
+    ),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: processor(
+        client_calls.get_consumer_status, Lane.ADMIN
+    ),
+    Code.GET_CONSUMER_RUNNING_INFO: processor(client_calls.get_consumer_running_info, Lane.ADMIN),
+    Code.CONSUME_MESSAGE_DIRECTLY: processor(client_calls.consume_message_directly, Lane.ADMIN),
     Code.UPDATE_BROKER_CONFIG: processor(config.update_broker_config, Lane.ADMIN, _ADMINISTERS),
     Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN),
     Code.SEARCH_OFFSET_BY_TIMESTAMP: processor(

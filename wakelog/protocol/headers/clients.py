@@ -2,7 +2,7 @@
 
 import msgspec
 
-from wakelog.protocol.ext_fields import Header
+from wakelog.protocol.ext_fields import Header, Int64
 
 
 class ConsumerGroupRequestHeader(Header, frozen=True, kw_only=True):
@@ -17,3 +17,34 @@ class UnregisterClientRequestHeader(Header, frozen=True, kw_only=True):
     client_id: str | None = msgspec.field(default=None, name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
+
+
+class ProducerGroupRequestHeader(Header, frozen=True, kw_only=True):
+    """204: the connections of a producer group."""
+
+    producer_group: str
+
+
+class ResetOffsetRequestHeader(Header, frozen=True, kw_only=True):
+    """222: reset a group's offsets to a time, -1 for the end. 220: a client has to use them."""
+
+    topic: str
+    group: str
+    timestamp: Int64
+    is_force: bool
+
+
+class GetConsumerStatusRequestHeader(Header, frozen=True, kw_only=True):
+    """223: the offsets of a group's clients, or of the one named. 221: those of a client."""
+
+    topic: str
+    group: str
+    client_addr: str | None = None
+
+
+class ConsumerClientRequestHeader(Header, frozen=True, kw_only=True):
+    """307: what a client does. 309: let a client consume the message that `msg_id` names."""
+
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None

@@ -73,6 +73,25 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True):
     transaction_id: str | None = None
 
 
+class ReplyMessageRequestHeader(Header, frozen=True, kw_only=True):
+    """326: the reply that a broker pushes to the client that asked."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32 | None
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+
+
 class ConsumerSendMsgBackRequestHeader(Header, frozen=True, kw_only=True):
     """36: a message to consume again later."""
 

@@ -1,0 +1,131 @@
+"""Tests of codes 324 and 325, with the responses of clients made up."""
+
+import pytest
+
+from tests.broker.harness import FakeChannel, Harness, send_fields
+from wakelog.broker.decision import AskClient, AwaitFlush, Outcome
+from wakelog.network.errors import CallTimeout, RemotingError
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.properties import decode_properties
+
+REPLY = RequestCode.SEND_REPLY_MESSAGE_V2
+TOPIC = "DefaultCluster_REPLY_TOPIC"
+PROPERTIES = "REPLY_TO_CLIENT\x01p1\x02CORRELATION_ID\x017"
+
+
+def reply_to(harness: Harness, properties: str = PROPERTIES, **changes: str) -> Outcome:
+    fields = send_fields(TOPIC, i=properties, **changes)
+    return harness.process(REPLY, fields, b"body")
+
+
+def finish(
+    harness: Harness, question: Outcome, code: int = 0, error: RemotingError | None = None
+) -> RemotingCommand:
+    assert isinstance(question, AskClient), question
+    outcome = question.finish(error or answer(question.command, code), harness.now_ms)
+    assert isinstance(outcome, RemotingCommand), outcome
+    return outcome
+
+
+@pytest.fixture
+def harness() -> Harness:
+    harness = Harness()
+    harness.beat_producer("pg", FakeChannel(5))
+    return harness
+
+
+def test_a_reply_is_pushed_and_stored(harness: Harness) -> None:
+    question = reply_to(harness, e="-1", f="1")
+    assert isinstance(question, AskClient)
+    assert question.channel_id == 5
+    pushed = question.command
+    assert (pushed.code, pushed.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"body")
+    fields = dict(pushed.ext_fields)
+    properties = decode_properties(fields.pop("properties"))
+    assert properties == decode_properties(PROPERTIES) | {"PUSH_REPLY_TIME": str(harness.now_ms)}
+    assert fields == {
+        "producerGroup": "pg",
+        "topic": TOPIC,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": "-1",
+        "sysFlag": "1",
+        "bornTimestamp": "1600000000000",
+        "flag": "7",
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "bornHost": "/10.0.0.9:40001",
+        "storeHost": "/{}:{}".format(*harness.broker.state.store_host),
+        "storeTimestamp": str(harness.now_ms),
+    }
+    response = finish(harness, question)
+    assert response.code == ResponseCode.SUCCESS
+    assert len(response.ext_fields["msgId"]) == 32
+    assert (response.ext_fields["queueId"], response.ext_fields["queueOffset"]) == ("0", "0")
+    (stored,) = harness.store.queues_by_name[TOPIC, 0].messages
+    assert (stored.draft.properties_text, stored.draft.sys_flag) == (PROPERTIES, 0)
+
+
+def test_a_reply_need_not_be_stored() -> None:
+    harness = Harness(storeReplyMessageEnable="false")
+    harness.beat_producer("pg")
+    response = finish(harness, reply_to(harness))
+    assert response.code == ResponseCode.SUCCESS
+    assert response.ext_fields["msgId"] == "0"
+    assert not harness.store.log
+
+
+def test_a_stored_reply_waits_for_the_disk() -> None:
+    harness = Harness(flushDiskType="SYNC_FLUSH")
+    outcome = reply_to(harness)
+    assert isinstance(outcome, AwaitFlush)
+    assert outcome.timed_out().code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize(
+    ("properties", "remark"),
+    [
+        ("", "reply message properties[REPLY_TO_CLIENT] is null"),
+        (
+            "REPLY_TO_CLIENT\x01p2",
+            "push reply message fail, channel of <p2> not found.",
+        ),
+    ],
+)
+def test_a_reply_to_no_client_is_stored_and_refused(
+    harness: Harness, properties: str, remark: str
+) -> None:
+    response = reply_to(harness, properties)
+    assert isinstance(response, RemotingCommand)
+    assert (response.code, response.remark) == (ResponseCode.SYSTEM_ERROR, remark)
+    assert len(response.ext_fields["msgId"]) == 32
+    assert len(harness.store.log) == 1
+
+
+@pytest.mark.parametrize(("code", "error"), [(1, None), (0, CallTimeout("10.0.0.9:1", "silent"))])
+def test_a_reply_that_the_client_refuses_is_refused(
+    harness: Harness, code: int, error: RemotingError | None
+) -> None:
+    response = finish(harness, reply_to(harness), code, error)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "push reply message to p1fail."
+
+
+def test_the_checks_of_a_send_hold_for_a_reply(harness: Harness) -> None:
+    response = reply_to(harness, e="9")
+    assert isinstance(response, RemotingCommand)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert (response.remark or "").startswith("request queueId[9] is illegal")
+    assert {"MSG_REGION", "TRACE_ON"} <= response.ext_fields.keys()
+
+
+def test_a_client_is_found_by_the_id_of_its_newest_connection(harness: Harness) -> None:
+    harness.beat_producer("pg", FakeChannel(6))
+    harness.broker.channel_closed(FakeChannel(5), harness.now_ms)
+    question = reply_to(harness)
+    assert isinstance(question, AskClient)
+    assert question.channel_id == 6
+    harness.broker.channel_closed(FakeChannel(6), harness.now_ms)
+    assert isinstance(reply_to(harness), RemotingCommand)
+    harness.validate()
