@@ -19,7 +19,7 @@ import pytest
 from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.services import session
+from wakelog.actors.services import service
 from wakelog.actors.services.client import ServiceClient
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.table import load, services_of
@@ -87,7 +87,7 @@ async def notified_broker(
     transport: Transport = Transport.NOTIFICATIONS,
 ) -> AsyncIterator[NotifiedBroker]:
     """Run a broker below a short directory."""
-    monkeypatch.setattr(session, "open_logs", lambda *_: None)
+    monkeypatch.setattr(service, "open_logs", lambda *_: None)
     monkeypatch.setattr("wakelog.actors.broker.opening.open_logs", lambda *_: None)
     plan = small_plan(directory / "store", "wakelog.checkAdvertise=false", *settings)
     broker_settings = plan.brokers[0].settings

@@ -2,10 +2,10 @@
 
 import pytest
 
-from wakelog.actors.services import session
+from wakelog.actors.services import service
 
 
 @pytest.fixture(autouse=True)
 def no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no session that has a process of its own open log files."""
-    monkeypatch.setattr(session, "open_logs", lambda *_: None)
+    monkeypatch.setattr(service, "open_logs", lambda *_: None)

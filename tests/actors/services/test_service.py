@@ -1,7 +1,10 @@
 """A service is attached, called by one epoch only, and released; adding one takes a row."""
 
+import asyncio
 import subprocess
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,13 @@ import pytest
 
 from tests.actors.bounded import on_loop
 from tests.actors.deployments import small_plan, wait_until
-from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH, attach_request
+from tests.actors.plans import notified_plan, service_plan
+from tests.actors.services.fakes import EPOCH, attach_request, make_watermarks
 from tests.actors.services.toy_service import ROW, ToyClient, ToyService
 from tests.actors.stores import known_of, open_plan_store
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
+from wakelog.actors.services.session import AttachRequest, Refused
 from wakelog.actors.services.table import SERVICES, load
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
@@ -88,14 +91,72 @@ def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
     service.release()
 
 
+class Idle(Service):
+    """Holds what every service holds."""
+
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
+        return {}
+
+
+def test_a_byte_is_held_by_one_service_at_a_time_and_released_after_all(tmp_path: Path) -> None:
+    plan = toy_plan(tmp_path)
+    first, second = (Idle(plan.to_builtins(), "toy") for _ in range(2))
+    first.attach(known())
+    with pytest.raises(Refused, match="already running"):
+        second.attach(known())
+    assert not first.has_notifications and first.watermarks is None
+    released = []
+
+    def note(name: str) -> None:
+        assert is_locked(plan)
+        released.append(name)
+
+    for name in ("first", "second"):
+        first.on_release(partial(note, name))
+    first.release()
+    first.release()
+    assert released == ["second", "first"]
+    second.attach(known())
+    second.release()
+
+
+@on_loop
+async def test_without_watermarks_the_byte_is_released(short_path: Path) -> None:
+    plan = notified_plan(short_path)
+    (short_path / "store").mkdir()
+    for _ in range(2):
+        with pytest.raises(Refused, match="No such file"):
+            Idle(plan.to_builtins(), "reput").attach(known())
+
+
+@on_loop
+async def test_with_notifications_there_are_watermarks_a_socket_and_notifiers(
+    short_path: Path,
+) -> None:
+    plan = notified_plan(short_path)
+    (short_path / "store").mkdir()
+    service = Idle(plan.to_builtins(), "reput")
+    with closing(make_watermarks(plan.watermarks_path)):
+        service.attach(known())
+        heard: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        service.listen(heard.set_result)
+        assert service.has_notifications and service.watermarks is not None
+        service.notifier_to("reput").send([(1,)])
+        assert [tuple(note) for note in await heard] == [(1,)]
+        make_watermarks(plan.watermarks_path).close()
+        assert service.watermarks is None
+        service.release()
+        assert not plan.socket_path("reput").exists()
+
+
 class Failing(Service):
     """Raises in `begin`, after it registered what is to be released."""
 
     error: Exception
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         self.released = 0
-        session.on_release(self.note_release)
+        self.on_release(self.note_release)
         raise self.error
 
     def note_release(self) -> None:

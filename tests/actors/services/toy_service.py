@@ -8,7 +8,7 @@ from typing import Any
 
 from wakelog.actors.services.client import ServiceClient
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.service_plan import ServiceRow
 
 
@@ -28,9 +28,9 @@ class Sum:
 class ToyService(Service):
     """Adds numbers to the log's end."""
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         self._core = Sum(request.appended)
-        session.on_release(lambda: self._core.add(1))
+        self.on_release(lambda: self._core.add(1))
         return {"total": self._core.total}
 
     def add(self, number: int) -> int:

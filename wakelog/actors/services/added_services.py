@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol
 
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.services.table import SERVICES, load
 from wakelog.actors.transport.service_plan import ServiceRow
 from wakelog.telemetry.logs import Log, logger
@@ -87,9 +87,9 @@ class AddedService(Service):
         self._last_error = ""
         self._log = logger(Log.BROKER)
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Make the core and have it begin."""
-        session.on_release(self._release_core)
+        self.on_release(self._release_core)
         self._attached_count += 1
         self._core = self._guard(partial(self._make_core, request))
         return {}

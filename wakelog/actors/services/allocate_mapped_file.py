@@ -11,7 +11,7 @@ from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.allocate import Allocate, InlineSegments, clean_unfinished, make_segment
@@ -23,7 +23,7 @@ class AllocateMappedFileService(Service):
 
     _made_count = _failed_count = 0
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Remove the segments that a process before this one left half made."""
         clean_unfinished(self.fs, self.store.paths, self.name)
         return {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms
@@ -37,7 +37,7 @@ class CommitService(Service):
 
     _copied_bytes = _failed_count = 0
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Open nothing: each copy opens its own files."""
         return {}
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import BROKER, AttachRequest, ServiceSession
+from wakelog.actors.services.session import BROKER, AttachRequest
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.actors.transport.notifications import Note
@@ -72,21 +72,21 @@ class FlushService(Service):
         self._sync_seconds = Histogram()
         self._errors = logger(Log.STORE_ERROR)
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin where the Broker knows the log to be durable."""
         paths = self.store.paths
         self._core = Flush(self.store, request.flushed, steady_ms())
         self._reach = 0
         self._durable: tuple[int, int] | None = None
-        session.on_release(self._timer.cancel)
-        self._watermark = session.closing(Watermark(self.fs, paths.watermark))
-        self._checkpoint = session.closing(Checkpoint(self.fs, paths.checkpoint))
-        self._segments = session.closing(SegmentSync(self.fs, self.store.commit_log_file_bytes))
+        self.on_release(self._timer.cancel)
+        self._watermark = self.closing(Watermark(self.fs, paths.watermark))
+        self._checkpoint = self.closing(Checkpoint(self.fs, paths.checkpoint))
+        self._segments = self.closing(SegmentSync(self.fs, self.store.commit_log_file_bytes))
         receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory))
-        self._receiver = session.closing(receiver)
-        if session.has_notifications:
-            self._broker = session.notifier_to(BROKER)
-            session.listen(self._on_notified)
+        self._receiver = self.closing(receiver)
+        if self.has_notifications:
+            self._broker = self.notifier_to(BROKER)
+            self.listen(self._on_notified)
             receiver.watch(self._adopt_received)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
         return {"flushed": request.flushed}

@@ -15,7 +15,7 @@ from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import BROKER, AttachRequest, ServiceSession
+from wakelog.actors.services.session import BROKER, AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
@@ -53,14 +53,14 @@ class PullHoldService(Service):
         self._core = PullHold()
         self._timer = Timer(lambda: self._on_notified([(HoldNote.EXPIRE,)]))
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin without holds."""
         self._core.clear()
-        session.on_release(self._core.clear)
-        session.on_release(self._timer.cancel)
-        if session.has_notifications:
-            self._broker = session.notifier_to(BROKER)
-            session.listen(self._on_notified)
+        self.on_release(self._core.clear)
+        self.on_release(self._timer.cancel)
+        if self.has_notifications:
+            self._broker = self.notifier_to(BROKER)
+            self.listen(self._on_notified)
         return {}
 
     def take(self, notes: Sequence[Sequence[Any]]) -> Woken:

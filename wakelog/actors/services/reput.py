@@ -22,7 +22,7 @@ from wakelog.actors.services.client import BrokerContext, FollowingClient, Servi
 from wakelog.actors.services.dispatch import Dispatch
 from wakelog.actors.services.pull_hold import PullHoldClient, arrival_notes
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.notifications import Note
@@ -53,12 +53,12 @@ class ReputService(Service):
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Open the derived files and find where dispatch begins."""
-        if session.watermarks is not None:
+        if self.watermarks is not None:
             # The watermark may have moved since the Broker read it. Readers may see the queues up
             # to it, so dispatch must not cut them below it.
-            dispatched = session.watermarks.get(SharedWatermark.DISPATCHED)
+            dispatched = self.watermarks.get(SharedWatermark.DISPATCHED)
             request = msgspec.structs.replace(
                 request,
                 dispatched=max(request.dispatched, dispatched),
@@ -70,15 +70,15 @@ class ReputService(Service):
             request,
             calculates_bitmaps=self.plan.settings.broker.enable_calc_filter_bit_map,
         )
-        session.on_release(self._close_files)
-        session.on_release(self._retry_timer.cancel)
-        session.on_release(self._flush_timer.cancel)
+        self.on_release(self._close_files)
+        self.on_release(self._retry_timer.cancel)
+        self.on_release(self._flush_timer.cancel)
         self._dispatch.make_ahead()
         position = self._dispatch.core.position
         self._log.info("dispatch begins", position=position, log_end=request.committed)
-        if session.has_notifications:
-            self._pull_hold = session.notifier_to(PULL_HOLD)
-            session.listen(self._on_notified)
+        if self.has_notifications:
+            self._pull_hold = self.notifier_to(PULL_HOLD)
+            self.listen(self._on_notified)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
         return {"position": position}
 
@@ -175,7 +175,7 @@ class ReputService(Service):
             dispatch.run(job)
             dispatch.make_ahead()
         except StoreError as error:
-            if dispatch is not self._dispatch or self.session is None:
+            if dispatch is not self._dispatch or self.epoch is None:
                 return  # released meanwhile, and its files closed
             # What the kernel holds of the files is unknown now; a new process reads them again.
             self._errors.error("derived files not durable", cause=str(error))

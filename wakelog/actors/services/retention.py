@@ -23,7 +23,7 @@ import msgspec
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import SteadyClock, steady_ms, wall_ms
@@ -92,7 +92,7 @@ class RetentionService(Service):
         self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
         self._log = logger(Log.STORE)
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin; in the first minute nothing is removed."""
         self._store_id = request.store_id
         # With the wall clock, setting it ahead by ten minutes would end every lease.
@@ -103,9 +103,9 @@ class RetentionService(Service):
                 "lease file unreadable, all leases dropped", path=self.store.paths.leases
             )
         self._core = Retention(self.store, wall_ms())
-        self._segments = session.closing(commit_log_files(self.fs, self.store, read_only=True))
+        self._segments = self.closing(commit_log_files(self.fs, self.store, read_only=True))
         self._sums = SumThread(self.fs, self.store)
-        session.on_release(self._sums.stop)
+        self.on_release(self._sums.stop)
         return {}
 
     def run(self, appended: int, dispatched: int) -> RetentionOutcome:

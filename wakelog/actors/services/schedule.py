@@ -17,7 +17,7 @@ import msgspec
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
@@ -113,9 +113,9 @@ class DelayQueues:
 class ScheduleService(Service):
     """The service of `broker.schedule.Schedule`."""
 
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin at the Broker's positions."""
-        self._queues = session.closing(DelayQueues(self.fs, self.store))
+        self._queues = self.closing(DelayQueues(self.fs, self.store))
         self._core = Schedule(self.store.delays_ms, request.delay_positions)
         self._dispatched = -1
         return {}

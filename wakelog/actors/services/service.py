@@ -1,22 +1,42 @@
 """The base of every service: attach, calls of the right epoch only, release, and statistics.
 
-A service is one actor, or one object of a deployment in one process. A subclass opens what it needs
-in `begin`, and registers with the session how that is closed. So a `begin` that raises leaves
-nothing open, and the next attach starts from nothing.
+A service is one actor, or one object of a deployment in one process. From `attach` to `release` it
+works for one incarnation of the Broker. It then holds its byte of the store's lock, and with
+notifications the shared watermarks and its socket. A service that is not attached touches no file.
+
+A subclass opens what it needs in `begin`, and registers how that is closed. So a `begin` that
+raises leaves nothing open, and the next attach starts from nothing.
+
+Invariants:
+- a service writes the store only while it holds its lock byte.
+- the byte is released last, after everything that was registered.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 import msgspec
 
-from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
+from wakelog.actors.services.session import AttachRequest, Refused, open_logs
+from wakelog.actors.services.table import lock_bytes
+from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import read_plan
-from wakelog.actors.transport.shared_watermarks import SharedWatermarks
+from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
+
+
+class _Closeable(Protocol):
+    def close(self) -> object: ...
+
+
+Resource = TypeVar("Resource", bound=_Closeable)
 
 
 class Service:
@@ -27,14 +47,11 @@ class Service:
         self.name = name
         self.store = self.plan.settings.store
         self.fs = FileSystem()
-        self.session: ServiceSession | None = None
+        self.epoch: int | None = None  # of the Broker that is attached
+        self._watermarks: SharedWatermarks | None = None
+        self._releases = ExitStack()
 
-    @property
-    def watermarks(self) -> SharedWatermarks | None:
-        """The shared watermarks; None by reference, and when no living Broker is attached."""
-        return None if self.session is None else self.session.watermarks
-
-    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin to work for one incarnation of the Broker; return what its client must know.
 
         Raises: StoreError, Refused.
@@ -45,29 +62,59 @@ class Service:
         """Return the counters of the work; called only while attached."""
         raise NotImplementedError
 
+    @property
+    def has_notifications(self) -> bool:
+        """Whether progress travels by shared watermarks and notifications, while attached."""
+        return self._watermarks is not None
+
+    @property
+    def watermarks(self) -> SharedWatermarks | None:
+        """The shared watermarks; None by reference, and when no living Broker is attached."""
+        shared = self._watermarks
+        return None if shared is None or shared.is_replaced else shared
+
+    def on_release(self, release: Callable[[], object]) -> None:
+        """Call `release` when the service is released, before what was registered earlier."""
+        self._releases.callback(release)
+
+    def closing(self, resource: Resource) -> Resource:
+        """Close a resource when the service is released, before what was registered earlier."""
+        return self._releases.enter_context(closing(resource))
+
+    def listen(self, on_notified: Callable[[Note], None]) -> None:
+        """Call `on_notified` on this loop each time notifications come. Raises: Refused."""
+        try:
+            receiver = NotificationSocket(self.plan.socket_path(self.name))
+        except OSError as error:
+            raise Refused(str(error)) from None
+        self.closing(receiver).listen(on_notified)
+
+    def notifier_to(self, service: str) -> Notifier:
+        """Return a notifier of another service, which is closed at the release."""
+        return self.closing(Notifier(self.plan.socket_path(service), self.plan.faults))
+
     async def ping(self) -> int:
         """Return this process's id, to show that the loop turns."""
         return os.getpid()
 
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
-        """End the session before and begin one for the Broker of `request`. Raises: Refused."""
+        """Release the Broker before, and begin for the one of `request`. Raises: Refused."""
         self.release()
         known = msgspec.convert(request, AttachRequest)
-        session = self.session = ServiceSession(self.plan, self.name, known, self.fs)
         try:
-            answer = self.begin(session, known)
+            self._hold_store(known)
+            answer = self.begin(known)
         except BaseException as error:
             self.release()
-            if isinstance(error, StoreError):
+            if isinstance(error, StoreError | NoSharedWatermarks):
                 raise Refused(str(error)) from None
             raise
         return {"process_id": os.getpid(), **answer}
 
     def release(self) -> None:
         """Close everything and release the store."""
-        session, self.session = self.session, None
-        if session is not None:
-            session.close()
+        self.epoch = self._watermarks = None
+        self._releases.close()
 
     def call(self, epoch: int, method: str, *arguments: Any) -> Any:
         """Call a method for the Broker of an epoch; return its result as builtins.
@@ -77,10 +124,10 @@ class Service:
 
         Raises: Refused.
         """
-        if self.session is None:
+        if self.epoch is None:
             raise Refused("not attached")
-        if epoch != self.session.epoch:
-            raise Refused(f"epoch {epoch} was asked for and {self.session.epoch} is attached")
+        if epoch != self.epoch:
+            raise Refused(f"epoch {epoch} was asked for and {self.epoch} is attached")
         try:
             return msgspec.to_builtins(getattr(self, method)(*arguments))
         except StoreError as error:
@@ -88,4 +135,16 @@ class Service:
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters, nothing while not attached."""
-        return {} if self.session is None else msgspec.to_builtins(self.counters(), str_keys=True)
+        return {} if self.epoch is None else msgspec.to_builtins(self.counters(), str_keys=True)
+
+    def _hold_store(self, request: AttachRequest) -> None:
+        plan = self.plan
+        self.epoch = request.epoch
+        if not plan.in_one_process:
+            open_logs(plan, self.name, request.epoch)
+        if (lock_byte := lock_bytes(plan).get(self.name)) is not None:
+            lock = StoreLock(self.fs, plan.settings.store.paths.lock, lock_byte)
+            self.on_release(lock.release)
+        if plan.has_notifications:
+            shared = SharedWatermarks(plan.watermarks_path, UUID(request.store_id))
+            self._watermarks = self.closing(shared)
