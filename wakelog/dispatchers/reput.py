@@ -105,7 +105,7 @@ class Reput:
     ) -> None:
         """Keep everything, read nothing.
 
-        kernels: `KernelLoader.kernels` of the shell's loader.
+        kernels: `KernelLoading.kernels` of the shell's loader.
         skip_segment: `compat.skip_segment`, see `log_cursor.py`.
         worker: a thread that reads ahead, see `read_ahead.py`; it has to be idle or ended before
             the log is closed.

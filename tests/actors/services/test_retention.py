@@ -22,7 +22,7 @@ from tests.actors.services.fakes import (
     broker_context,
     stop_clients,
 )
-from tests.actors.stores import fill, known_of, open_plan_store
+from tests.actors.stores import attached_service, fill, known_of, open_plan_store
 from wakelog.actors.services.client import ServiceClient, ServiceLost
 from wakelog.actors.services.retention import RetentionClient, RetentionOutcome, RetentionService
 from wakelog.actors.services.session import Refused
@@ -71,45 +71,37 @@ def lease(service: RetentionService, *, begin: int | None, end: int) -> dict[str
 def test_a_clock_that_jumps_ahead_makes_no_segment_old(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
-    with open_plan_store(plan) as store:
+    with attached_service(RetentionService, plan) as (service, store):
         end = fill_segments(store, 3)
         for file in store.log.files.files:
             os.utime(file.path)
-        service.attach(known_of(store))
-        assert service.call(EPOCH, "run", end, end)["removed"] == []
+        assert service.call(EPOCH, "run", end, end)["begin"] == 0
         year_ms = 365 * 24 * 3_600_000
         monkeypatch.setattr(
             "wakelog.actors.services.retention.wall_ms", lambda: wall_ms() + year_ms
         )
-        assert service.call(EPOCH, "run", end, end)["removed"] == []
+        assert service.call(EPOCH, "run", end, end)["begin"] == 0
         in_an_hour_ms = steady_ms() + 3_600_000
         monkeypatch.setattr("wakelog.actors.services.retention.steady_ms", lambda: in_an_hour_ms)
-        assert len(service.call(EPOCH, "run", end, end)["removed"]) == 3
-        service.release()
+        assert service.call(EPOCH, "run", end, end)["begin"] == 3 * SEGMENT_BYTES
 
 
 def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
-    with open_plan_store(plan) as store:
+    with attached_service(RetentionService, plan) as (service, store):
         end = fill_segments(store, 3)
-        service.attach(known_of(store))
         run = service.call(EPOCH, "run", end, 2 * SEGMENT_BYTES + 1)
         outcome = msgspec.convert(run, RetentionOutcome)
-        assert [Path(path).name for path in outcome.removed] == ["0" * 20, f"{SEGMENT_BYTES:020d}"]
         assert outcome.begin == 2 * SEGMENT_BYTES
-        assert not any(Path(path).exists() for path in outcome.removed)
+        kept = [Path(file.path).exists() for file in store.log.files.files]
+        assert kept == [False, False, True, True]
         again = msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome)
         assert again.derived_before == 2 * SEGMENT_BYTES
         assert service.statistics()["removed_count"] == 3
-        service.release()
 
 
 def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
-    with open_plan_store(plan) as store:
+    with attached_service(RetentionService, plan) as (service, store):
         end = fill_segments(store, 3)
-        service.attach(known_of(store))
         snapshot = read_snapshot(lease(service, begin=SEGMENT_BYTES, end=end - 1)["snapshot"])
         assert [x.begin for x in snapshot.segments] == [i * SEGMENT_BYTES for i in (1, 2, 3)]
         assert (snapshot.begin, snapshot.end) == (SEGMENT_BYTES, end - 1)
@@ -125,28 +117,23 @@ def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan
         assert service.call(EPOCH, "end_lease", snapshot.lease_id) == {"ended": True}
         assert service.call(EPOCH, "run", end, end)["begin"] == 3 * SEGMENT_BYTES
         assert "no such lease" in service.call(EPOCH, "renew_lease", snapshot.lease_id)["refused"]
-        service.release()
 
 
 def test_the_lease_of_a_reader_that_died_ends(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
-    with open_plan_store(plan) as store:
+    with attached_service(RetentionService, plan) as (service, store):
         end = fill_segments(store, 2)
-        service.attach(known_of(store))
         expires_ms = lease(service, begin=None, end=end)["snapshot"]["expiresMs"]
         assert service.call(EPOCH, "run", end, end)["begin"] == 0
         # The system's clock may be set as it likes: only what goes by counts.
         monkeypatch.setattr("wakelog.actors.services.retention.wall_ms", lambda: 2 * expires_ms)
-        monkeypatch.setattr("wakelog.actors.transport.clocks.wall_ms", lambda: 2 * expires_ms)
         assert service.call(EPOCH, "run", end, end)["begin"] == 0
         later_ms = steady_ms() + LEASE_MS
-        monkeypatch.setattr("wakelog.actors.transport.clocks.steady_ms", lambda: later_ms)
+        monkeypatch.setattr("wakelog.actors.services.retention.steady_ms", lambda: later_ms)
         assert service.call(EPOCH, "run", end, end)["begin"] == 2 * SEGMENT_BYTES
         assert not Path(plan.settings.store.paths.leases).exists()
         assert service.statistics()["leases"]["expired_count"] == 1
-        service.release()
 
 
 def test_disk_pressure_beats_a_lease_and_says_so(
@@ -159,10 +146,7 @@ def test_disk_pressure_beats_a_lease_and_says_so(
         service.attach(known_of(store))
         lost = lease(service, begin=None, end=end)["snapshot"]
         kept = lease(service, begin=3 * SEGMENT_BYTES, end=end)["snapshot"]
-        assert (
-            len(msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome).removed)
-            == 3
-        )
+        assert service.call(EPOCH, "run", end, end)["begin"] == 3 * SEGMENT_BYTES
         refused = {"refused": "a disk of the store was 88 % full"}
         assert service.call(EPOCH, "renew_lease", lost["leaseId"]) == refused
         assert "expires_ms" in service.call(EPOCH, "renew_lease", kept["leaseId"])
@@ -172,10 +156,8 @@ def test_disk_pressure_beats_a_lease_and_says_so(
 
 
 def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
-    with open_plan_store(plan) as store:
+    with attached_service(RetentionService, plan) as (service, store):
         end = fill_segments(store, 3)
-        service.attach(known_of(store))
         Path(store.log.files.files[1].path).unlink()
         assert "missing" in lease(service, begin=0, end=end)["refused"]
         snapshot = lease(service, begin=2 * SEGMENT_BYTES, end=end)["snapshot"]
@@ -183,7 +165,6 @@ def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
             2 * SEGMENT_BYTES,
             3 * SEGMENT_BYTES,
         ]
-        service.release()
 
 
 def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> None:
@@ -226,7 +207,7 @@ def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
 
 
 def outcome(*, derived_before: int | None = None) -> dict[str, Any]:
-    value = RetentionOutcome(400, derived_before, True, 0, ["/log/0"])
+    value = RetentionOutcome(400, derived_before, True)
     return dict(msgspec.to_builtins(value))
 
 

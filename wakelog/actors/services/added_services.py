@@ -41,15 +41,12 @@ class AddedCore(Protocol):
 
     def attach(self, request: AttachRequest) -> None:
         """Work for one incarnation of the Broker, which has these watermarks."""
-        ...
 
     def release(self) -> None:
         """End the work and close everything."""
-        ...
 
     def statistics(self) -> Mapping[str, float]:
         """Return numbers for the metrics; called at every scrape."""
-        ...
 
 
 def offered_services(found: Iterable[EntryPoint] | None = None) -> dict[str, ServiceRow]:
@@ -79,7 +76,6 @@ class AddedService(Service):
     """The service around a core of another package."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
-        """Import nothing until attached."""
         super().__init__(plan, name)
         self._core: AddedCore | None = None
         self._attached_count = 0

@@ -49,7 +49,6 @@ class AllocateMappedFileClient(ServiceClient):
     """Makes segments for the Broker's `SegmentSource`."""
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Ask for nothing until attached."""
         super().__init__(name, calls, broker)
         self._source = broker.segments
         if self._source is not None:

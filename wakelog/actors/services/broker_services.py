@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
+from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -27,8 +28,8 @@ from wakelog.actors.transport.calls import ServiceCalls, ignore_result
 from wakelog.actors.transport.notifications import Note, NotificationSocket, NotifyOutcome
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import (
+    ORDERED,
     SharedWatermark,
-    SharedWatermarks,
     make_shared_watermarks,
 )
 from wakelog.storage.durability.store_lock import holder_pid
@@ -60,17 +61,14 @@ class BrokerServices:
     def __init__(
         self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls], fs: FileSystem
     ) -> None:
-        """Call no service yet."""
         self._plan = plan
         self._rows = services_of(plan)
         assert set(calls_by_service) == set(self._rows)
         self._calls = calls_by_service
         self._fs = fs
         self._segments: SegmentSource | None = None
-        self._watermarks: SharedWatermarks | None = None
-        self._socket: NotificationSocket | None = None
         self._context: BrokerContext | None = None
-        self.clients: dict[str, ServiceClient] = {}
+        self._closings = ExitStack()
 
     async def release_holders(self) -> None:
         """Ask the services of a Broker that died to release its store.
@@ -102,32 +100,31 @@ class BrokerServices:
         self, events: BrokerEvents, store: MessageStore, *, store_id: UUID, epoch_min: int
     ) -> int:
         """Make the clients of this incarnation of the Broker, and return its epoch."""
-        plan, epoch = self._plan, epoch_min
-        if plan.has_notifications:
-            end = store.max_physical_offset
-            at_end = ("APPENDED", "COMMITTED", "FLUSHED", "READABLE")
-            values = {SharedWatermark[name]: end for name in at_end}
-            values[SharedWatermark.DISPATCHED] = min(end, store.dispatched)
-            self._watermarks = make_shared_watermarks(
-                plan.watermarks_path, store_id, epoch_min=epoch_min, values=values
-            )
-            epoch = self._watermarks.epoch
-        self._context = BrokerContext(
-            plan,
-            self._fs,
-            store,
-            events,
-            epoch=epoch,
-            watermarks=self._watermarks,
-            segments=self._segments,
+        context = BrokerContext(
+            self._plan, self._fs, store, events, epoch=epoch_min, segments=self._segments
         )
-        self.clients = self._context.clients
+        self._context = context
+        if self._plan.has_notifications:
+            self._open_watermarks(context, store_id)
         for name, row in self._rows.items():
-            self.clients[name] = load(row.client)(name, self._calls[name], self._context)
-        if self._watermarks is not None:
-            self._socket = NotificationSocket(plan.socket_path(BROKER))
-            self._socket.listen(self._on_notified)
-        return epoch
+            context.clients[name] = load(row.client)(name, self._calls[name], context)
+        return context.epoch
+
+    def _open_watermarks(self, context: BrokerContext, store_id: UUID) -> None:
+        path, end = self._plan.watermarks_path, context.store.max_physical_offset
+        values = dict.fromkeys(chain(*ORDERED), end)
+        values[SharedWatermark.DISPATCHED] = min(end, context.store.dispatched)
+        shared = make_shared_watermarks(path, store_id, epoch_min=context.epoch, values=values)
+        self._closings.callback(path.unlink, missing_ok=True)
+        context.watermarks = self._closings.enter_context(closing(shared))
+        context.epoch = shared.epoch
+        receiver = NotificationSocket(self._plan.socket_path(BROKER))
+        self._closings.enter_context(closing(receiver)).listen(self._on_notified)
+
+    @property
+    def clients(self) -> dict[str, ServiceClient]:
+        """The clients by service, none before `open`."""
+        return {} if self._context is None else self._context.clients
 
     def get(self, kind: type[Client]) -> Client:
         """Return the client of a class, after `open`. Raises: LookupError."""
@@ -163,14 +160,9 @@ class BrokerServices:
             await client.release(RELEASE_SECONDS_MAX if is_ours else ADDED_RELEASE_SECONDS_MAX)
         for client in clients:
             client.close()
-        if self._context is not None:
-            for notifier in self._context.notifiers:
-                notifier.close()
-        if self._socket is not None:
-            self._socket.close()
-        if self._watermarks is not None:
-            self._watermarks.close()
-            self._plan.watermarks_path.unlink(missing_ok=True)
+        for notifier in [] if self._context is None else self._context.notifiers:
+            notifier.close()
+        self._closings.close()
 
     def statistics(self) -> dict[str, Any]:
         """Return which services are attached, what crossed, and each client's counters."""

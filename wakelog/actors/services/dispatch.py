@@ -15,8 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.clocks import wall_ms
@@ -32,7 +30,7 @@ from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import KernelLoader, compile_kernels
+from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover_derived
 from wakelog.telemetry.histogram import Histogram
@@ -53,16 +51,24 @@ call of the loop would take as long, and a message needs some twenty."""
 
 
 class KernelLoading:
-    """The compiled kernels of one process, loaded in a thread beside the loop that dispatches."""
+    """The compiled kernels of one process, loaded in a thread beside the loop that dispatches.
+
+    A broker without a backlog needs none. Without them, also after a failure (no writable cache, an
+    unknown processor), the plain scan does the work.
+    """
 
     def __init__(self, compile_now: Callable[[], Kernels] = compile_kernels) -> None:
-        """Load nothing yet."""
+        self._compile_now = compile_now
+        self._kernels: Kernels | None = None
+        self._thread: threading.Thread | None = None
         self._is_over = threading.Event()
-        self._loader = KernelLoader(self._spawn, compile_now)
 
     def kernels(self) -> Kernels | None:
         """Return the kernels if they are ready; the first call starts the work."""
-        return self._loader.kernels()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._load, name="compile", daemon=True)
+            self._thread.start()
+        return self._kernels
 
     def wait(self) -> None:
         """Start the work and wait for its end, within the limit; a second call returns at once."""
@@ -70,21 +76,19 @@ class KernelLoading:
         self._is_over.wait(LOAD_WAIT_SECONDS_MAX)
         self._is_over.set()
 
-    def _spawn(self, load: Callable[[], None]) -> None:
-        threading.Thread(target=self._run, args=(load,), name="compile", daemon=True).start()
-
-    def _run(self, load: Callable[[], None]) -> None:
+    def _load(self) -> None:
         before_seconds = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
-            load()
+            with suppress(Exception):
+                self._kernels = self._compile_now()
         finally:
             sys.setswitchinterval(before_seconds)
             self._is_over.set()
 
 
 _LOADING = KernelLoading()
-"""One for the process: compiled kernels serve every session."""
+"""One for the process: compiled kernels serve every attach."""
 
 
 class Dispatch:
@@ -149,19 +153,17 @@ class Dispatch:
             self._step_seconds.observe(time.perf_counter() - began_seconds)
         for topic, puts in decision.topic_puts.items():
             count, size_bytes = self._puts.get(topic, (0, 0))
-            total = count + puts.messages_count, size_bytes + puts.messages_bytes
-            self._puts[topic] = total
+            self._puts[topic] = count + puts.messages_count, size_bytes + puts.messages_bytes
         self.plugins.readable(readable)
         return decision
 
     def statistics(self) -> dict[str, Any]:
         """Return the core's counters, a slave's counts by topic, and times."""
-        core = self.core.statistics()
         return {
-            **msgspec.to_builtins(core._asdict()),
+            **self.core.statistics()._asdict(),
             "flushed": self.flushed,
             "step_seconds": self._step_seconds.statistics(),
-            "puts_by_topic": {topic: list(total) for topic, total in self._puts.items()},
+            "puts_by_topic": self._puts,
             "plugins": self.plugins.statistics(),
         }
 
@@ -206,22 +208,14 @@ class Dispatch:
 
     @staticmethod
     def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
-        cursors = []
-        failures = {}
-        for plugin in (*own_plugins(config), *find_plugins()):
-            if plugin.make is None:
-                failures[plugin.name] = plugin.failure
-                continue
-            log = CommitLogReader(fs, config)
-            cursors.append(
-                PluginCursor(
-                    fs,
-                    log,
-                    plugin.name,
-                    plugin.make,
-                    config,
-                    log_end=log_end,
-                    kernels=_LOADING.kernels,
+        cursors, failures = [], {}
+        kernels = _LOADING.kernels
+        for name, make, failure in (*own_plugins(config), *find_plugins()):
+            if make is None:
+                failures[name] = failure
+            else:
+                log = CommitLogReader(fs, config)
+                cursors.append(
+                    PluginCursor(fs, log, name, make, config, log_end=log_end, kernels=kernels)
                 )
-            )
         return PluginThreads(config.paths.root, cursors, failures)

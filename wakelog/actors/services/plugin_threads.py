@@ -4,8 +4,6 @@ A plug-in is foreign code. If it raises, its cursor handles that. If it hangs, t
 process one thread: the thread is a daemon and is left behind. If it continues later, it ends its
 step. So the next thread of the same plug-in and store begins only after that, because two would
 write the same files.
-
-Source: none upstream.
 """
 
 from __future__ import annotations
@@ -13,8 +11,6 @@ from __future__ import annotations
 import threading
 import time
 from typing import Any
-
-import msgspec
 
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.dispatchers.plugins import PluginCursor, RetentionHold
@@ -31,14 +27,12 @@ _left_behind: dict[tuple[str, str], threading.Thread] = {}
 """The last thread that did not end in time, by the store's root and the plug-in's name."""
 
 
-class PluginThread:
-    """Runs one plug-in until `stop`."""
+class PluginThread(threading.Thread):
+    """Runs one plug-in until `begin_stop`; it starts with nothing to read."""
 
     def __init__(self, cursor: PluginCursor, after: threading.Thread | None = None) -> None:
-        """Start the thread; it has nothing to read yet.
-
-        after: a thread whose end it waits for before it does anything.
-        """
+        """Start at once; wait for the end of `after` before anything is done."""
+        super().__init__(name=f"plugin-{cursor.name}", daemon=True)
         self._cursor = cursor
         self._after = after
         self._readable = 0
@@ -47,9 +41,7 @@ class PluginThread:
         self._hold = RetentionHold()
         self._logged_failures_count = 0
         self._log = logger(Log.STORE)
-        name = f"plugin-{cursor.name}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self.start()
 
     def retention_floor(self, now_ms: int) -> int | None:
         """Return the first physical offset to be kept for the plug-in, None if there is none."""
@@ -80,17 +72,13 @@ class PluginThread:
             self._stopping = True
             self._changed.notify()
 
-    def join(self, seconds_max: float) -> threading.Thread | None:
-        """Wait for the thread's end; return it if it hangs."""
-        self._thread.join(seconds_max)
-        return self._thread if self._thread.is_alive() else None
-
     def statistics(self) -> dict[str, Any]:
         """Return the cursor's counters."""
-        found = msgspec.to_builtins(self._cursor.statistics(self._readable)._asdict())
+        found = self._cursor.statistics(self._readable)._asdict()
         return {**found, "left_behind": self._hold.left_behind}
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Step and flush until `begin_stop`."""
         if self._after is not None:
             self._after.join()
         flushed_at = time.monotonic()
@@ -165,9 +153,9 @@ class PluginThreads:
             thread.begin_stop()
         end = time.monotonic() + JOIN_SECONDS_MAX
         for name, thread in self._threads.items():
-            left = thread.join(max(0.0, end - time.monotonic()))
-            if left is not None:
-                _left_behind[self._root, name] = left
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                _left_behind[self._root, name] = thread
                 logger(Log.STORE).warning("plug-in hangs", plugin=name)
 
     def statistics(self) -> dict[str, Any]:

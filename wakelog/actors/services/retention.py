@@ -26,7 +26,7 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
-from wakelog.actors.transport.clocks import SteadyClock, steady_ms, wall_ms
+from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumKeeper
@@ -53,8 +53,6 @@ class RetentionOutcome(msgspec.Struct, frozen=True):
     begin: int
     derived_before: int | None
     disk_full: bool
-    next_step_ms: int
-    removed: list[str]
 
 
 class SumThread:
@@ -95,9 +93,8 @@ class RetentionService(Service):
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin; in the first minute nothing is removed."""
         self._store_id = request.store_id
-        # With the wall clock, setting it ahead by ten minutes would end every lease.
-        self._lease_clock = SteadyClock()
-        self._book = LeaseBook(self.fs, self.store.paths, self._lease_clock.now_ms())
+        self._ahead_ms = wall_ms() - steady_ms()
+        self._book = LeaseBook(self.fs, self.store.paths, self._lease_ms())
         if self._book.was_unreadable:
             self._log.error(
                 "lease file unreadable, all leases dropped", path=self.store.paths.leases
@@ -112,7 +109,7 @@ class RetentionService(Service):
         """Check the disk and remove what may go."""
         core, segments, book = self._core, self._segments, self._book
         try:
-            book.expire(self._lease_clock.now_ms())
+            book.expire(self._lease_ms())
             found = read_retention_input(
                 self.fs,
                 self.store,
@@ -124,23 +121,15 @@ class RetentionService(Service):
             )
             decision = core.step(found, self._age_clock.aging_ms(wall_ms(), steady_ms()))
             self._end_leases(decision)
-            removed = []
             for start_offset in decision.remove:
                 path = remove_segment(self.fs, segments, start_offset)
                 if path is not None:
-                    removed.append(path)
                     self._log.info("segment removed", path=path, reasons=decision.reasons)
                     time.sleep(decision.pause_ms / 1000)
         except StoreError as error:
             self._log.error("retention failed", cause=str(error))
             raise
-        return RetentionOutcome(
-            begin=segments.min_offset,
-            derived_before=decision.derived_before,
-            disk_full=decision.disk_full,
-            next_step_ms=decision.next_step_ms,
-            removed=removed,
-        )
+        return RetentionOutcome(segments.min_offset, decision.derived_before, decision.disk_full)
 
     def lease(self, holder: str, wanted_begin: int | None, end: int) -> dict[str, Any]:
         """Keep part of the log for a reader.
@@ -160,7 +149,7 @@ class RetentionService(Service):
                 return {"refused": f"the log ends at {end}, before {begin}"}
             if any(file.is_missing and file.end_offset > begin for file in segments.files):
                 return {"refused": "segments are missing in the middle of the log"}
-            now_ms = self._lease_clock.now_ms()
+            now_ms = self._lease_ms()
             lease = self._book.grant(uuid.uuid4().hex, holder, begin=begin, end=end, now_ms=now_ms)
         except StoreError as error:
             return {"refused": str(error)}
@@ -186,7 +175,7 @@ class RetentionService(Service):
     def renew_lease(self, lease_id: str) -> dict[str, Any]:
         """Extend a lease; return {"expires_ms": until when} or {"refused": why not}."""
         try:
-            lease = self._book.renew(lease_id, self._lease_clock.now_ms())
+            lease = self._book.renew(lease_id, self._lease_ms())
         except StoreError as error:
             return {"refused": str(error)}
         if lease is None:
@@ -205,6 +194,13 @@ class RetentionService(Service):
         leases = msgspec.to_builtins(self._book.statistics())
         sums = self._sums.keeper.statistics()._asdict()
         return {**msgspec.to_builtins(self._core.statistics()), **sums, "leases": leases}
+
+    def _lease_ms(self) -> int:
+        """Return milliseconds since 1970 by a clock that is never set.
+
+        With the wall clock, setting it ahead by ten minutes would end every lease.
+        """
+        return self._ahead_ms + steady_ms()
 
     def _end_leases(self, decision: RetentionDecision) -> None:
         """End the leases of segments that a full disk removes, before they are removed.
@@ -235,7 +231,6 @@ class RetentionClient(ServiceClient):
     removes up to ten segments, with a pause after each."""
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Run nothing until attached."""
         super().__init__(name, calls, broker)
         self._interval_seconds = broker.plan.settings.store.clean_resource_interval_ms / 1000
         self._worker = BatchWorker("retention", self._run)

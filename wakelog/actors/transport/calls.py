@@ -20,20 +20,17 @@ class ServiceCalls(Protocol):
 
     def call(self, kind: str, method: str, *arguments: Any) -> Awaitable[Any]:
         """Begin a call; an argument that is the result of another call is waited for first."""
-        ...
 
     def call_two(
         self, kind: str, method: str, *arguments: Any
     ) -> tuple[Awaitable[Any], Awaitable[Any]]:
         """Begin a call of a method that returns a pair, and return each part by itself."""
-        ...
 
 
 class ActorCalls:
     """Calls a Ray actor. The only part of Ray it uses is `remote` of a method."""
 
     def __init__(self, handle: Any) -> None:
-        """Call the actor of `handle`."""
         self._handle = handle
         self.counts: Counter[str] = Counter()
 

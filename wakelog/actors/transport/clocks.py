@@ -15,18 +15,3 @@ def wall_ms() -> int:
 def steady_ms() -> int:
     """Return milliseconds since the machine started, including the time it slept."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-
-
-class SteadyClock:
-    """Wall time at construction plus the steady time since then; setting the clock has no effect.
-
-    For deadlines that only the owner of the object compares: a step of the clock ends none of them.
-    """
-
-    def __init__(self) -> None:
-        """Read both clocks."""
-        self._ahead_ms = wall_ms() - steady_ms()
-
-    def now_ms(self) -> int:
-        """Return milliseconds since 1970."""
-        return self._ahead_ms + steady_ms()

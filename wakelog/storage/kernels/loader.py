@@ -1,15 +1,10 @@
-"""Loads the compiled kernels in the background.
+"""Compiles the kernels, and tries them.
 
 To import numba takes about a second, and to compile about five, once for each version: numba keeps
-the result beside the source. Both happen in a thread, when Reput first has much to read.
-
-Invariants: `kernels` never waits, and returns only what was compiled and tried. After a failure (no
-writable cache, an unknown processor) the plain scan stays; `failure` has the reason.
+the result beside the source.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -48,32 +43,3 @@ def compile_kernels() -> Kernels:
     if not agrees or columns.damaged_bodies():
         raise RuntimeError("compiled code from another version: remove numba's cache")
     return kernels
-
-
-class KernelLoader:
-    """Compiles once, at the first request, where `spawn` runs it."""
-
-    def __init__(
-        self,
-        spawn: Callable[[Callable[[], None]], object],
-        compile_now: Callable[[], Kernels] = compile_kernels,
-    ) -> None:
-        """Keep `spawn`, which runs a function in a thread, or in a test at once."""
-        self._spawn = spawn
-        self._compile_now = compile_now
-        self._started = False
-        self._kernels: Kernels | None = None
-        self.failure = ""
-
-    def kernels(self) -> Kernels | None:
-        """Return the kernels if they are ready; the first call starts the work."""
-        if not self._started:
-            self._started = True
-            self._spawn(self._run)
-        return self._kernels
-
-    def _run(self) -> None:
-        try:
-            self._kernels = self._compile_now()
-        except Exception as error:  # any failure of a compiler: the plain way still works
-            self.failure = f"{type(error).__name__}: {error}"
