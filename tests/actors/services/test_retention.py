@@ -236,7 +236,7 @@ class Harness:
     async def wait_runs(self, count: int) -> None:
         while len(self.retention.called("run")) < count:
             await asyncio.sleep(0.001)
-        while self.client._worker.is_running:
+        while self.client.worker.is_running:
             await asyncio.sleep(0)
 
 
@@ -262,7 +262,7 @@ async def test_without_reput_nothing_is_removed() -> None:
     async with harness.running(3_600_000):
         await harness.reput_client.stop()
         await attached(harness.client)
-        while not harness.client._timer.is_running:
+        while not harness.client.timer.is_running:
             await asyncio.sleep(0)
         assert harness.retention.called("run") == []
 

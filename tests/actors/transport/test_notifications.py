@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import on_loop
 from wakelog.actors.transport import notifications
 from wakelog.actors.transport.notifications import (
     NotificationFaults,
@@ -103,71 +105,51 @@ def test_every_note_can_be_lost_while_notifications_arrive(
     notifier.close()
 
 
-def test_the_loop_answers_a_notification(receiver: NotificationSocket, notifier: Notifier) -> None:
-    async def answered() -> list[tuple[Any, ...]]:
-        loop = asyncio.get_running_loop()
-        heard: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
-        receiver.listen(heard.set_result)
-        notifier.notify([(1, 2)])
-        notes = await asyncio.wait_for(heard, 5)
-        receiver.close()
-        return notes
-
-    assert [tuple(item) for item in asyncio.run(answered())] == [(1, 2)]
-
-
-def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
-    short_path: Path, receiver: NotificationSocket
+@on_loop
+async def test_the_loop_answers_a_notification(
+    receiver: NotificationSocket, notifier: Notifier
 ) -> None:
-    async def exchange() -> list[int]:
-        loop = asyncio.get_running_loop()
-        notifier = Notifier(short_path / "notification")
-        wanted = 40 * notifications.NOTE_ITEMS_MAX
-        notifier.send((number, "t" * 127, [2**62] * 60) for number in range(wanted))
-        assert 0 < notifier.pending_count < wanted
-        heard: list[int] = []
-        done = loop.create_future()
-
-        def answer(notes: list[tuple[Any, ...]]) -> None:
-            heard.extend(note[0] for note in notes)
-            if len(heard) == wanted:
-                done.set_result(None)
-
-        receiver.listen(answer)
-        await asyncio.wait_for(done, 10)
-        assert notifier.pending_count == 0 and notifier.dropped_count == 0
-        receiver.close()
-        notifier.close()
-        return heard
-
-    assert asyncio.run(exchange()) == list(range(40 * notifications.NOTE_ITEMS_MAX))
+    heard: asyncio.Future[list[tuple[Any, ...]]] = asyncio.get_running_loop().create_future()
+    receiver.listen(heard.set_result)
+    notifier.notify([(1, 2)])
+    assert [tuple(item) for item in await heard] == [(1, 2)]
+    receiver.close()
 
 
-def test_notes_to_a_receiver_that_is_gone_are_dropped(short_path: Path) -> None:
-    async def send() -> tuple[int, int]:
-        notifier = Notifier(short_path / "notification")
+@on_loop
+async def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
+    receiver: NotificationSocket, notifier: Notifier
+) -> None:
+    wanted = 40 * notifications.NOTE_ITEMS_MAX
+    notifier.send((number, "t" * 127, [2**62] * 60) for number in range(wanted))
+    assert notifier.counts[NotifyOutcome.FULL] == 1
+    heard: list[int] = []
+    receiver.listen(lambda notes: heard.extend(note[0] for note in notes))
+    while len(heard) < wanted:
+        await asyncio.sleep(0)
+    assert heard == list(range(wanted))
+    receiver.close()
+    notifier.close()
+
+
+@on_loop
+async def test_notes_to_a_receiver_that_is_gone_are_dropped(short_path: Path) -> None:
+    with closing(Notifier(short_path / "notification")) as notifier:
         notifier.send([(1,), (2,)])
-        counts = notifier.pending_count, notifier.dropped_count
-        notifier.close()
-        return counts
-
-    assert asyncio.run(send()) == (0, 2)
+        with closing(NotificationSocket(short_path / "notification")) as receiver:
+            notifier.send([(3,)])
+            assert [tuple(item) for item in receiver.drain()] == [(3,)]
 
 
-def test_notes_that_wait_are_bounded_and_the_oldest_go_first(
+@on_loop
+async def test_notes_that_wait_are_bounded_and_the_oldest_go_first(
     short_path: Path, receiver: NotificationSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "PENDING_ITEMS_MAX", 10)
-
-    async def send() -> tuple[int, list[int]]:
-        notifier = Notifier(short_path / "notification")
-        while notifier.pending_count == 0:
+    with closing(Notifier(short_path / "notification")) as notifier:
+        while not notifier.counts[NotifyOutcome.FULL]:
             notifier.send([(0,)])
         notifier.send((number,) for number in range(1, 13))
-        dropped = notifier.dropped_count
         receiver.drain()
         notifier._send_pending()
-        notifier.close()
-        return dropped, [item[0] for item in receiver.drain()]
-
-    assert asyncio.run(send()) == (3, list(range(3, 13)))
+        assert [item[0] for item in receiver.drain()] == list(range(3, 13))

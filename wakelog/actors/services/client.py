@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
 from wakelog.actors.transport.notifications import Notifier
 from wakelog.actors.transport.process_death import set_died, wait_death
@@ -118,6 +119,8 @@ class ServiceClient:
         self.calls = calls
         self.broker = broker
         self.attached_count = 0
+        self.worker = BatchWorker(name, self.work)
+        self.timer = Timer(self.worker.request)
         self._attached = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._died: asyncio.Future[None] | None = None
@@ -129,8 +132,14 @@ class ServiceClient:
     def on_lost(self) -> None:
         """Continue without the service: it has died, and calls under way will not end soon."""
 
+    async def work(self) -> bool:
+        """Do what `worker` was requested to; return whether to do it again at once."""
+        return False
+
     async def stop_work(self) -> None:
-        """Ask for nothing more; the service is still attached."""
+        """Ask for nothing more and give up what is under way; the service is still attached."""
+        self.timer.cancel()
+        await self.worker.stop()
 
     def close(self) -> None:
         """Close what the client holds; the service has released the store."""
@@ -271,6 +280,11 @@ class FollowingClient(ServiceClient):
     def request_call(self) -> None:
         """Call the service: a notification has brought no progress."""
         raise NotImplementedError
+
+    async def stop_work(self) -> None:
+        """Ask for nothing more, and do not check for progress."""
+        self.recheck_timer.cancel()
+        await super().stop_work()
 
     def read_watermark(self) -> None:
         """Note how far the service has come, if it says that by watermark."""

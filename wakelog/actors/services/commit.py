@@ -15,10 +15,8 @@ from typing import Any
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
-from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms
-from wakelog.actors.transport.timer import Timer
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import GatherTimer
@@ -72,27 +70,26 @@ class CommitClient(ServiceClient):
             thorough_interval_ms=config.commit_commit_log_thorough_interval_ms,
             segment_bytes=config.commit_log_file_bytes,
         )
-        self._worker = BatchWorker("commit", self._run)
-        self._timer = Timer(self._worker.request)
         self._errors = logger(Log.STORE)
         self.own_count = 0
 
     def note_appended(self, physical_offset: int) -> None:
         """Note how far the buffers reach."""
         self._appended = physical_offset
-        if not self._timer.is_running:
-            self._worker.request()
+        if not self.timer.is_running:
+            self.worker.request()
 
     async def stop_work(self) -> None:
         """Copy no more; closing the store copies what is left."""
-        self._timer.cancel()
-        await self._worker.wait_idle()
+        self.timer.cancel()
+        await self.worker.wait_idle()
 
     def statistics(self) -> dict[str, Any]:
         """Return how often the Broker copied."""
         return {"own_count": self.own_count}
 
-    async def _run(self) -> bool:
+    async def work(self) -> bool:
+        """Have copied what is due."""
         appended = self._appended
         is_due = self._due.is_due(self._committed, appended, steady_ms())
         # A failed copy can be repeated: the next step tries again.
@@ -100,7 +97,7 @@ class CommitClient(ServiceClient):
             self._committed = appended
             self.broker.events.committed(appended)
         if self._committed < self._appended:
-            self._timer.restart_at(self._due.next_step_ms, steady_ms())
+            self.timer.restart_at(self._due.next_step_ms, steady_ms())
         return False
 
     async def _copy(self, physical_offset: int) -> bool:

@@ -27,11 +27,9 @@ import msgspec
 
 from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
 from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
-from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
-from wakelog.actors.transport.timer import Timer
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import SegmentSync
@@ -106,11 +104,9 @@ class FlushClient(FollowingClient):
         self._has_failed = False
         self._is_noted = True
         self._outstanding: asyncio.Future[Any] | None = None
-        self._worker = BatchWorker("flush", self._step)
         # By reference the timed flush is asked for here; with notifications Flush has the timer.
         store_config = broker.plan.settings.store
         self._interval_seconds = store_config.flush_interval_commit_log_ms / 1000
-        self._flush_timer = Timer(self._worker.request)
         self.own_count = 0
 
     def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
@@ -128,7 +124,7 @@ class FlushClient(FollowingClient):
         if committed > self._own.held_end or (committed > self._sent_end and self.is_attached):
             self.send_descriptors()
         if shared is None:
-            self._flush_timer.start(self._interval_seconds)
+            self.timer.start(self._interval_seconds)
         else:
             self.recheck_later()
 
@@ -157,7 +153,7 @@ class FlushClient(FollowingClient):
         """Send the descriptors from where Flush begins, and ask for what is waited for."""
         self.send_descriptors(answer["flushed"])
         if self._is_wanted:
-            self._worker.request()
+            self.worker.request()
 
     def on_lost(self) -> None:
         """Sync here what callers wait for."""
@@ -174,12 +170,6 @@ class FlushClient(FollowingClient):
         if self.is_attached and send_descriptors(self._descriptor_path, segments):
             self._sent_end = self._own.held_end
 
-    async def stop_work(self) -> None:
-        """Ask for nothing more."""
-        await self._worker.stop()
-        self._flush_timer.cancel()
-        self.recheck_timer.cancel()
-
     def close(self) -> None:
         """Close the Broker's own descriptions."""
         self._own.close()
@@ -190,9 +180,10 @@ class FlushClient(FollowingClient):
 
     def _call_for_sync(self) -> None:
         self._is_wanted = True
-        self._worker.request()
+        self.worker.request()
 
-    async def _step(self) -> bool:
+    async def work(self) -> bool:
+        """Have Flush sync, or sync here if a caller waits and Flush does not answer."""
         if self._has_failed or (self.reached >= self.wanted and self._is_noted):
             return False
         is_wanted = self._is_wanted
@@ -204,9 +195,9 @@ class FlushClient(FollowingClient):
         if self.watermarks is None and not self._has_failed:
             # Also for a few last messages, which are due only after a longer time.
             if self.reached < self.wanted:
-                self._flush_timer.start(self._interval_seconds)
+                self.timer.start(self._interval_seconds)
             elif not self._is_noted:
-                self._flush_timer.start(self.note_seconds)
+                self.timer.start(self.note_seconds)
         return self._is_wanted and not self._has_failed and self.reached < self.wanted
 
     async def _call_sync(self, *, force: bool) -> None:

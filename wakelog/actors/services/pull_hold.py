@@ -16,7 +16,6 @@ from typing import Any
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import BROKER, AttachRequest
-from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.notifications import Note
@@ -98,9 +97,8 @@ class PullHoldClient(ServiceClient):
         self._events = broker.events
         self._notifier = broker.notifier_to(name)
         self._notes: Note = []
-        self._worker = BatchWorker("hold", self._send_notes)
         # With notifications the service has the timer.
-        self._timer = Timer(lambda: self.wake([(HoldNote.EXPIRE,)]))
+        self.timer = Timer(lambda: self.wake([(HoldNote.EXPIRE,)]))
         self._wakes: set[asyncio.Task[None]] = set()
 
     def hold(self, notes: Iterable[HoldPull]) -> None:
@@ -127,24 +125,24 @@ class PullHoldClient(ServiceClient):
 
     async def stop_work(self) -> None:
         """Send nothing more."""
-        self._timer.cancel()
         for wake in list(self._wakes):
             wake.cancel()
-        await self._worker.stop()
+        await super().stop_work()
 
     def _send(self, notes: Iterable[tuple[Any, ...]]) -> None:
         if self._notifier is not None:
             self._notifier.send(notes)
         elif self.is_attached:
             self._notes += notes
-            self._worker.request()
+            self.worker.request()
 
     def _run_again(self, hold_ids: list[int]) -> None:
         self._events.woken(hold_ids[:CHECKS_PER_TURN_MAX])
         if len(hold_ids) > CHECKS_PER_TURN_MAX:
             asyncio.get_running_loop().call_soon(self._run_again, hold_ids[CHECKS_PER_TURN_MAX:])
 
-    async def _send_notes(self) -> bool:
+    async def work(self) -> bool:
+        """Send the notes that have gathered."""
         notes, self._notes = self._notes, []
         await self._call("hold", notes)
         return bool(self._notes)
@@ -155,7 +153,7 @@ class PullHoldClient(ServiceClient):
         except ServiceLost:
             return
         if self._notifier is None:
-            self._timer.restart_at(deadline_ms, wall_ms())
+            self.timer.restart_at(deadline_ms, wall_ms())
         if hold_ids:
             self._events.woken(hold_ids)
 

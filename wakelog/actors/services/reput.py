@@ -23,7 +23,6 @@ from wakelog.actors.services.dispatch import Dispatch
 from wakelog.actors.services.pull_hold import PullHoldClient, arrival_notes
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
-from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
@@ -205,14 +204,13 @@ class ReputClient(FollowingClient):
         # `reached` is dispatched, and `wanted` is readable.
         if self.watermarks is not None:
             self.reached = self.watermarks.get(self.watermark)
-        self._worker = BatchWorker("dispatch", self._step)
         self._pace_timer = Timer(self._notify)
 
     def request_dispatch(self, physical_offset: int) -> None:
         """Have the log dispatched up to here, soon."""
         self.wanted = physical_offset
         if self.watermarks is None:
-            self._worker.request()
+            self.worker.request()
             return
         self.watermarks.set(SharedWatermark.READABLE, physical_offset)
         if self.broker.events.is_awaited():
@@ -234,26 +232,26 @@ class ReputClient(FollowingClient):
 
     def request_call(self) -> None:
         """Call for a step."""
-        self._worker.request()
+        self.worker.request()
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Continue where Reput begins; with notifications it reads the watermarks by itself."""
         if self.watermarks is None:
             self.reached = answer["position"]
-            self._worker.request()
+            self.worker.request()
 
     async def stop_work(self) -> None:
         """Request nothing more."""
-        await self._worker.stop()
         self._pace_timer.cancel()
-        self.recheck_timer.cancel()
+        await super().stop_work()
 
     def _notify(self) -> None:
         self._pace_timer.cancel()
         assert self.notifier is not None
         self.notifier.notify()
 
-    async def _step(self) -> bool:
+    async def work(self) -> bool:
+        """Call for one step, and have its arrivals wake pulls."""
         if not self.is_attached or self.reached >= self.wanted:
             return False
         step, arrivals = self.calls.call_two(

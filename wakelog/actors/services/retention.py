@@ -24,10 +24,8 @@ import msgspec
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
-from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.actors.transport.timer import Timer
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
@@ -233,13 +231,11 @@ class RetentionClient(ServiceClient):
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         super().__init__(name, calls, broker)
         self._interval_seconds = broker.plan.settings.store.clean_resource_interval_ms / 1000
-        self._worker = BatchWorker("retention", self._run)
-        self._timer = Timer(self._worker.request)
         self._trim_before = 0
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Check the disk now."""
-        self._worker.request()
+        self.worker.request()
 
     async def call_lease(self, method: str, *arguments: Any) -> dict[str, Any]:
         """Call a method about leases and return its answer. Raises: ServiceLost."""
@@ -251,11 +247,11 @@ class RetentionClient(ServiceClient):
 
     async def stop_work(self) -> None:
         """Run no more."""
-        self._timer.cancel()
-        await self._worker.wait_idle()
-        self._timer.cancel()
+        await self.worker.wait_idle()
+        self.timer.cancel()
 
-    async def _run(self) -> bool:
+    async def work(self) -> bool:
+        """Have Retention run, and Reput remove what is derived from removed segments."""
         reput = self.broker.clients["reput"]
         try:
             # The slowest dispatcher, plug-ins included, decides what may go.
@@ -271,5 +267,5 @@ class RetentionClient(ServiceClient):
                     self._trim_before = 0
         except ServiceLost:
             pass  # what is to be trimmed is remembered
-        self._timer.restart(self._interval_seconds)
+        self.timer.restart(self._interval_seconds)
         return False

@@ -18,7 +18,6 @@ import msgspec
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
-from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
@@ -172,8 +171,6 @@ class ScheduleClient(ServiceClient):
         # Below the log's end there may be delayed messages that are not in queues yet.
         self._delayed_end = broker.store.max_physical_offset
         self._positions: dict[int, int] = {}
-        self._worker = BatchWorker("delay", self._deliver_due)
-        self._timer = Timer(self._worker.request)
         self._timer_at = 0.0
         self._clock_timer = Timer(self._check_clock)
         self._clock_ahead_seconds = 0.0
@@ -186,26 +183,27 @@ class ScheduleClient(ServiceClient):
     def note_dispatched(self, dispatched: int) -> None:
         """Note how far the queues reach."""
         self._dispatched = dispatched
-        if self._delivers and not self._worker.is_running:
+        if self._delivers and not self.worker.is_running:
             self._ask_for_delayed()
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Ask what is due."""
         self._asked_dispatched = -1
         if self._delivers:
-            self._worker.request()
-            self._timer.cancel()
+            self.worker.request()
+            self.timer.cancel()
             self._clock_timer.cancel()
             self._check_clock()
 
     async def stop_work(self) -> None:
         """Ask for nothing more, and wait for the delivery that is under way."""
         self._delivers = False
-        self._timer.cancel()
+        self.timer.cancel()
         self._clock_timer.cancel()
-        await self._worker.wait_idle()
+        await self.worker.wait_idle()
 
-    async def _deliver_due(self) -> bool:
+    async def work(self) -> bool:
+        """Have delivered what is due."""
         positions, self._positions = self._positions, {}
         self._asked_dispatched = self._dispatched
         log_begin = self.broker.store.min_physical_offset
@@ -234,14 +232,14 @@ class ScheduleClient(ServiceClient):
     def _ask_in(self, seconds: float) -> None:
         """Ask after `seconds`, unless that is due earlier or the client was stopped."""
         at = asyncio.get_running_loop().time() + seconds
-        if self._delivers and not (self._timer.is_running and self._timer_at <= at):
+        if self._delivers and not (self.timer.is_running and self._timer_at <= at):
             self._timer_at = at
-            self._timer.restart(seconds)
+            self.timer.restart(seconds)
 
     def _check_clock(self) -> None:
         """Ask if the wall clock moved against the loop's clock, which cannot be set."""
         ahead_seconds = time.time() - asyncio.get_running_loop().time()
         if abs(ahead_seconds - self._clock_ahead_seconds) > CLOCK_STEP_SECONDS_MIN:
             self._clock_ahead_seconds = ahead_seconds
-            self._worker.request()
+            self.worker.request()
         self._clock_timer.start(self.clock_seconds)

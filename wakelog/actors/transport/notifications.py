@@ -116,17 +116,6 @@ class NotificationSocket(DatagramReceiver):
 class Notifier:
     """The sending end; it finds a receiver that was started again at the same path."""
 
-    __slots__ = (
-        "_connected",
-        "_faults",
-        "_path",
-        "_pending",
-        "_socket",
-        "_watching",
-        "counts",
-        "dropped_count",
-    )
-
     def __init__(self, path: Path, faults: NotificationFaults = NO_FAULTS) -> None:
         """Notify the socket at `path`, which need not be there yet."""
         self._path = str(path)
@@ -136,12 +125,6 @@ class Notifier:
         self._pending: deque[tuple[Any, ...]] = deque(maxlen=PENDING_ITEMS_MAX)
         self._watching: asyncio.AbstractEventLoop | None = None
         self.counts = dict.fromkeys(NotifyOutcome, 0)
-        self.dropped_count = 0
-
-    @property
-    def pending_count(self) -> int:
-        """How many items wait for a full receiver."""
-        return len(self._pending)
 
     def notify(self, items: Note | None = None) -> NotifyOutcome:
         """Send one notification, with a note or without, and return what became of it."""
@@ -151,9 +134,7 @@ class Notifier:
 
     def send(self, items: Iterable[tuple[Any, ...]]) -> None:
         """Send items in notes, after those that wait."""
-        for item in items:
-            self.dropped_count += len(self._pending) == PENDING_ITEMS_MAX
-            self._pending.append(item)
+        self._pending.extend(items)
         if self._watching is None:
             self._send_pending()
 
@@ -198,7 +179,6 @@ class Notifier:
                     self._watching.add_writer(self._socket, self._send_pending)
                 return
             if outcome is NotifyOutcome.MISSING:
-                self.dropped_count += len(self._pending)
                 self._pending.clear()
                 break
             for _ in items:
