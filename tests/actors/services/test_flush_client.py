@@ -85,6 +85,12 @@ class Harness:
     def append(self, end: int) -> None:
         self.client.note_appended(appended=end, committed=end, stored_ms=1)
 
+    async def sync(self, end: int) -> None:
+        """Append up to `end`, ask for a sync, and return when it is reported."""
+        self.append(end)
+        self.client.request_sync()
+        await self.wait_flushed(end)
+
     async def wait_flushed(self, end: int) -> None:
         while self.events.flushed_to < end:
             await asyncio.sleep(0)
@@ -98,9 +104,7 @@ def harness(short_path: Path) -> Harness:
 @on_loop
 async def test_flush_is_asked_and_believed(harness: Harness) -> None:
     async with harness.running():
-        harness.append(100)
-        harness.client.request_sync()
-        await harness.wait_flushed(100)
+        await harness.sync(100)
         assert harness.client.own_count == 0 and harness.fs.calls["datasync"] == 0
         [(_, request)] = harness.flush.called("sync")
         assert request == {
@@ -115,13 +119,9 @@ async def test_flush_is_asked_and_believed(harness: Harness) -> None:
 @on_loop
 async def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
     async with harness.running(is_attached=False):
-        harness.append(100)
-        harness.client.request_sync()
-        await harness.wait_flushed(100)
+        await harness.sync(100)
         harness.add_segment(SEGMENT_BYTES)
-        harness.append(SEGMENT_BYTES + 10)
-        harness.client.request_sync()
-        await harness.wait_flushed(SEGMENT_BYTES + 10)
+        await harness.sync(SEGMENT_BYTES + 10)
         assert harness.client.own_count == 2 and harness.fs.calls["datasync"] == 3
 
 
@@ -131,9 +131,7 @@ async def test_a_flush_that_hangs_is_not_waited_for(harness: Harness) -> None:
         harness.client.recheck_seconds = 0.01
         harness.flush.hanging.add("sync")
         for end in (100, 200):
-            harness.append(end)
-            harness.client.request_sync()
-            await harness.wait_flushed(end)
+            await harness.sync(end)
         # The second time it is known to hang, and not asked again.
         assert len(harness.flush.called("sync")) == 1 and harness.client.own_count == 2
 
@@ -182,9 +180,7 @@ async def test_a_flush_that_has_something_to_note_is_asked_again(harness: Harnes
     async with harness.running(interval_ms=10):
         harness.client.note_seconds = 0.01
         harness.flush.outcome = FlushOutcome(100, None, 1 << 40, noted=False)
-        harness.append(100)
-        harness.client.request_sync()
-        await harness.wait_flushed(100)
+        await harness.sync(100)
         while len(harness.flush.called("sync")) < 4:
             await asyncio.sleep(0.001)
         harness.flush.outcome = None
@@ -224,17 +220,13 @@ async def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
         harness.append(100)
         harness.add_segment(SEGMENT_BYTES)
         end = SEGMENT_BYTES + 10
-        harness.append(end)
-        harness.client.request_sync()
-        await harness.wait_flushed(end)
+        await harness.sync(end)
         harness.client.keep_attached()
         await harness.client.wait_attached()
         # It was attached with what the Broker knew before the log rolled.
         harness.client.on_attached({"flushed": 100})
         assert sent[-1] == [0, SEGMENT_BYTES]
-        harness.append(end + 10)
-        harness.client.request_sync()
-        await harness.wait_flushed(end + 10)
+        await harness.sync(end + 10)
         assert harness.flush.called("sync")[-1][1]["flushed"] == end
 
 
@@ -292,9 +284,7 @@ async def test_a_notification_is_answered_by_a_watermark(short_path: Path) -> No
 async def test_a_notification_that_brings_nothing_is_followed_by_a_call(short_path: Path) -> None:
     async with NotifiedHarness(short_path).running() as harness:
         harness.client.recheck_seconds = 0.01
-        harness.append(100)
-        harness.client.request_sync()
-        await harness.wait_flushed(100)
+        await harness.sync(100)
         assert len(harness.flush.called("sync")) == 1
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -14,13 +15,15 @@ import pytest
 from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
-from tests.actors.stores import fill, known_of, open_plan_store
+from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import DueMessage
 from wakelog.storage.errors import StoreFailed
+
+DELAYED: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
 
 
 def now_ms() -> int:
@@ -37,19 +40,15 @@ def take_due(
 
 def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
     plan = service_plan(tmp_path, messageDelayLevel="1s 1h")
-    reput, schedule = (
-        ReputService(plan.to_builtins(), "reput"),
-        ScheduleService(plan.to_builtins(), "schedule"),
-    )
-    delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
+    reput, schedule = make_service(ReputService, plan), make_service(ScheduleService, plan)
     with open_plan_store(plan) as store:
         schedule.attach(known_of(store))
         due, wait_ms = take_due(schedule, 0, 0, {})
         assert due == [] and wait_ms == IDLE_MS
         reput.attach(known_of(store))
         # Put two seconds ago with a delay of one, so due since one.
-        end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
-        later = fill(store, 1, begin=3, now_ms=now_ms() - 100, **delayed)
+        end = fill(store, 3, now_ms=now_ms() - 2_000, **DELAYED)
+        later = fill(store, 1, begin=3, now_ms=now_ms() - 100, **DELAYED)
         reput.call(EPOCH, "step", later)
         assert take_due(schedule, 0, 0, {})[0] == []
         due, _ = take_due(schedule, 0, later, {})
@@ -69,16 +68,12 @@ def test_a_time_of_delivery_may_stand_in_an_extension_unit(
 ) -> None:
     with_units = service_plan(tmp_path, messageDelayLevel="1s 1h", enableConsumeQueueExt="true")
     later = service_plan(tmp_path, messageDelayLevel="1s 1h", enableConsumeQueueExt=written)
-    reput, schedule = (
-        ReputService(with_units.to_builtins(), "reput"),
-        ScheduleService(later.to_builtins(), "schedule"),
-    )
-    delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
+    reput, schedule = make_service(ReputService, with_units), make_service(ScheduleService, later)
     with open_plan_store(with_units) as store:
         reput.attach(known_of(store))
         put_ms = now_ms()
-        fill(store, 1, now_ms=put_ms - 2_000, **delayed)
-        end = fill(store, 1, begin=1, now_ms=put_ms + 3_600_000, **delayed)
+        fill(store, 1, now_ms=put_ms - 2_000, **DELAYED)
+        end = fill(store, 1, begin=1, now_ms=put_ms + 3_600_000, **DELAYED)
         reput.call(EPOCH, "step", end)
         reput.release()
         units = Path(with_units.settings.store.paths.consume_queue_extension_root)
@@ -97,14 +92,10 @@ def test_a_time_of_delivery_may_stand_in_an_extension_unit(
 
 def test_it_begins_at_the_brokers_positions(tmp_path: Path) -> None:
     plan = service_plan(tmp_path, messageDelayLevel="1s")
-    reput, schedule = (
-        ReputService(plan.to_builtins(), "reput"),
-        ScheduleService(plan.to_builtins(), "schedule"),
-    )
+    reput, schedule = make_service(ReputService, plan), make_service(ScheduleService, plan)
     with open_plan_store(plan) as store:
         reput.attach(known_of(store))
-        delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
-        end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
+        end = fill(store, 3, now_ms=now_ms() - 2_000, **DELAYED)
         reput.call(EPOCH, "step", end)
         schedule.attach(known_of(store, delay_positions={1: 2}))
         due, _ = take_due(schedule, 0, end, {})
@@ -131,13 +122,13 @@ class FakeSchedule(FakeCalls):
         return due, 3_600_000
 
 
-async def client_of(calls: FakeSchedule, events: Events, **settings: Any) -> ScheduleClient:
+@asynccontextmanager
+async def client_of(
+    calls: FakeSchedule, events: Events, **settings: Any
+) -> AsyncIterator[ScheduleClient]:
     client = ScheduleClient("schedule", calls, broker_context(events, **settings))
     client.grown_seconds = client.failed_seconds = 0.0
-    return await attached(client)
-
-
-async def stop(client: ScheduleClient) -> None:
+    yield await attached(client)
     await client.stop_work()
     await client.stop()
 
@@ -145,10 +136,9 @@ async def stop(client: ScheduleClient) -> None:
 @on_loop
 async def test_everything_due_is_delivered_and_reported_back() -> None:
     schedule, events = FakeSchedule(5), Events()
-    client = await client_of(schedule, events)
-    while len(events.delivered) < 5:
-        await asyncio.sleep(0)
-    await stop(client)
+    async with client_of(schedule, events):
+        while len(events.delivered) < 5:
+            await asyncio.sleep(0)
     assert events.delivered == [DueMessage(1, i, i * 100, 100) for i in range(5)]
     reported = [arguments[3] for arguments in schedule.called("take_due")]
     assert reported[:3] == [{}, {1: 2}, {1: 4}]
@@ -157,15 +147,14 @@ async def test_everything_due_is_delivered_and_reported_back() -> None:
 @on_loop
 async def test_queues_that_grow_are_asked_about_now_and_then() -> None:
     schedule, events = FakeSchedule(0), Events()
-    client = await client_of(schedule, events)
-    client.grown_seconds = 0.01
-    client.note_delayed(1000)
-    for dispatched in range(1, 1001):
-        client.note_dispatched(dispatched)
-    while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
-        await asyncio.sleep(0.001)
-    assert len(schedule.called("take_due")) <= 3
-    await stop(client)
+    async with client_of(schedule, events) as client:
+        client.grown_seconds = 0.01
+        client.note_delayed(1000)
+        for dispatched in range(1, 1001):
+            client.note_dispatched(dispatched)
+        while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
+            await asyncio.sleep(0.001)
+        assert len(schedule.called("take_due")) <= 3
 
 
 @on_loop
@@ -178,10 +167,9 @@ async def test_a_disk_that_does_not_give_a_message_has_it_delivered_later() -> N
 
     refusals = [StoreFailed("/store", "read", OSError(5, "Input/output error"))]
     schedule, events = FakeSchedule(2), OnceFailing()
-    client = await client_of(schedule, events)
-    while len(events.delivered) < 2:
-        await asyncio.sleep(0)
-    await stop(client)
+    async with client_of(schedule, events):
+        while len(events.delivered) < 2:
+            await asyncio.sleep(0)
     assert not refusals and len(events.delivered) == 2
 
 
@@ -191,15 +179,14 @@ async def test_queues_that_hold_no_other_delayed_message_are_not_checked(
     parked_end: int, asked_at: list[int]
 ) -> None:
     schedule, events = FakeSchedule(0), Events()
-    client = await client_of(schedule, events)
-    while len(schedule.called("take_due")) < 1:
-        await asyncio.sleep(0)
-    client.note_delayed(parked_end)
-    for dispatched in (200, 300):
-        client.note_dispatched(dispatched)
-        await asyncio.sleep(0.01)
-    assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
-    await stop(client)
+    async with client_of(schedule, events) as client:
+        while len(schedule.called("take_due")) < 1:
+            await asyncio.sleep(0)
+        client.note_delayed(parked_end)
+        for dispatched in (200, 300):
+            client.note_dispatched(dispatched)
+            await asyncio.sleep(0.01)
+        assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
 
 
 @pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
@@ -208,25 +195,23 @@ async def test_a_clock_that_is_set_has_schedule_asked_again(
     monkeypatch: pytest.MonkeyPatch, step_seconds: float
 ) -> None:
     schedule, events = FakeSchedule(0), Events()
-    client = await client_of(schedule, events)
-    client.clock_seconds = 0.001
-    client._check_clock()
-    client._clock_timer.restart(0.001)
-    await asyncio.sleep(0.05)
-    asked = len(schedule.called("take_due"))
-    was = time.time
-    monkeypatch.setattr(schedule_module, "time", Mock(time=lambda: was() + step_seconds))
-    while len(schedule.called("take_due")) == asked:
-        await asyncio.sleep(0.001)
-    await stop(client)
+    async with client_of(schedule, events) as client:
+        client.clock_seconds = 0.001
+        client._check_clock()
+        client._clock_timer.restart(0.001)
+        await asyncio.sleep(0.05)
+        asked = len(schedule.called("take_due"))
+        was = time.time
+        monkeypatch.setattr(schedule_module, "time", Mock(time=lambda: was() + step_seconds))
+        while len(schedule.called("take_due")) == asked:
+            await asyncio.sleep(0.001)
 
 
 @on_loop
 async def test_a_slave_delivers_nothing() -> None:
     schedule, events = FakeSchedule(5), Events()
-    client = await client_of(schedule, events, brokerRole="SLAVE", brokerId=1)
-    client.note_dispatched(100)
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert schedule.called("take_due") == []
-    await stop(client)
+    async with client_of(schedule, events, brokerRole="SLAVE", brokerId=1) as client:
+        client.note_dispatched(100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert schedule.called("take_due") == []
