@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,10 +27,8 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.retention.leases import LeaseBook
 from wakelog.storage.retention.retention import HOUR_MS, AgeClock, Retention, RetentionDecision
@@ -53,32 +52,6 @@ class RetentionOutcome(msgspec.Struct, frozen=True):
     disk_full: bool
 
 
-class SumThread:
-    """The thread that steps a `SumKeeper` until it is stopped."""
-
-    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Start the thread."""
-        self.keeper = SumKeeper(fs, config)
-        self._stopping = threading.Event()
-        self._errors = logger(Log.STORE_ERROR)
-        self._thread = threading.Thread(target=self._run, name="sums", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Wait for the piece under way, and end."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        keeper = self.keeper
-        pause_ms = 0
-        while not self._stopping.wait(pause_ms / 1000):
-            pause_ms = keeper.step(steady_ms())
-            while keeper.news:
-                self._errors.error(keeper.news.popleft())
-        keeper.close()
-
-
 class RetentionService(Service):
     """The service of `storage.retention`."""
 
@@ -87,6 +60,7 @@ class RetentionService(Service):
         reserved_ms = self.store.file_reserved_hours * HOUR_MS
         self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
         self._log = logger(Log.STORE)
+        self._errors = logger(Log.STORE_ERROR)
 
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin; in the first minute nothing is removed."""
@@ -99,8 +73,13 @@ class RetentionService(Service):
             )
         self._core = Retention(self.store, wall_ms())
         self._segments = self.closing(commit_log_files(self.fs, self.store, read_only=True))
-        self._sums = SumThread(self.fs, self.store)
-        self.on_release(self._sums.stop)
+        self._sums = SumKeeper(self.fs, self.store)
+        stopping = threading.Event()
+        work = partial(self._keep_sums, self._sums, stopping)
+        thread = threading.Thread(target=work, name="sums", daemon=True)
+        thread.start()
+        self.on_release(thread.join)  # it ends after the piece under way
+        self.on_release(stopping.set)
         return {}
 
     def run(self, appended: int, dispatched: int) -> RetentionOutcome:
@@ -190,8 +169,16 @@ class RetentionService(Service):
     def counters(self) -> dict[str, Any]:
         """Return the cores' counters."""
         leases = msgspec.to_builtins(self._book.statistics())
-        sums = self._sums.keeper.statistics()._asdict()
+        sums = self._sums.statistics()._asdict()
         return {**msgspec.to_builtins(self._core.statistics()), **sums, "leases": leases}
+
+    def _keep_sums(self, keeper: SumKeeper, stopping: threading.Event) -> None:
+        pause_ms = 0
+        while not stopping.wait(pause_ms / 1000):
+            pause_ms = keeper.step(steady_ms())
+            while keeper.news:
+                self._errors.error(keeper.news.popleft())
+        keeper.close()
 
     def _lease_ms(self) -> int:
         """Return milliseconds since 1970 by a clock that is never set.
