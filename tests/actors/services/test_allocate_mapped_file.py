@@ -23,8 +23,7 @@ from wakelog.storage.log.commit_log_reader import commit_log_files
 
 
 def test_a_segment_appears_with_its_full_length(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(AllocateMappedFileService, plan) as (service, store):
+    with attached_service(AllocateMappedFileService, service_plan(tmp_path)) as (service, store):
         path = store.log.files.path_for(SEGMENT_BYTES)
         assert service.call(EPOCH, "make", path) is None
         assert Path(path).stat().st_size == SEGMENT_BYTES
@@ -33,8 +32,7 @@ def test_a_segment_appears_with_its_full_length(tmp_path: Path) -> None:
 
 
 def test_why_a_segment_cannot_be_made_is_returned(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(AllocateMappedFileService, plan) as (service, store):
+    with attached_service(AllocateMappedFileService, service_plan(tmp_path)) as (service, store):
         path = Path(store.log.files.path_for(SEGMENT_BYTES))
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"short")

@@ -33,8 +33,7 @@ def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> 
     buffer.write(0, b"0123456789")
     segment = tmp_path / "segment"
     segment.write_bytes(bytes(10))
-    plan = service_plan(tmp_path)
-    with attached_service(CommitService, plan) as (service, _):
+    with attached_service(CommitService, service_plan(tmp_path)) as (service, _):
         pieces = [(buffer.path, 100, 102, 105, str(segment))]
         assert service.call(EPOCH, "commit", pieces) is None
         assert service.call(EPOCH, "commit", pieces) is None
@@ -44,8 +43,7 @@ def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> 
 
 
 def test_why_a_copy_failed_is_returned(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(CommitService, plan) as (service, _):
+    with attached_service(CommitService, service_plan(tmp_path)) as (service, _):
         refusal = service.call(
             EPOCH, "commit", [(str(tmp_path / "none"), 0, 0, 1, str(tmp_path / "s"))]
         )

@@ -17,7 +17,6 @@ from tests.actors.stores import attached_service, fill
 from wakelog.actors.services.flush import FlushOutcome, FlushRequest, FlushService
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
-from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.watermark import Watermark, read_mark
@@ -26,10 +25,10 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
 
-def send(plan: ServicePlan, store: MessageStore) -> None:
+def send(service: FlushService, store: MessageStore) -> None:
     """Give Flush the store's own descriptions."""
     segments = [(file.start_offset, file.fd) for file in store.log.files.files]
-    assert send_descriptors(descriptor_path(plan.runtime_directory), segments)
+    assert send_descriptors(descriptor_path(service.plan.runtime_directory), segments)
 
 
 def sync(service: FlushService, end: int, *, force: bool = True, flushed: int = 0) -> FlushOutcome:
@@ -44,7 +43,7 @@ def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
     plan = service_plan(short_path)
     with attached_service(FlushService, plan) as (service, store):
         end = fill(store, 3)
-        send(plan, store)
+        send(service, store)
         assert sync(service, end) == FlushOutcome(end, None, SEGMENT_BYTES)
         checkpoint = Path(plan.settings.store.paths.checkpoint).read_bytes()
         assert decode_checkpoint(checkpoint).physic_ms == 1_000
@@ -57,7 +56,7 @@ def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_pa
     with attached_service(FlushService, plan) as (service, store):
         begin = read_mark(FileSystem(), plan.settings.store.paths.watermark).sequence
         first = fill(store, 3)
-        send(plan, store)
+        send(service, store)
         assert sync(service, first).flushed == first
         for _ in range(20):
             end = fill(store, 1)
@@ -76,7 +75,7 @@ def test_a_watermark_that_cannot_be_written_stops_no_flush(
     plan = service_plan(short_path)
     with attached_service(FlushService, plan) as (service, store):
         end = fill(store, 3)
-        send(plan, store)
+        send(service, store)
 
         def fail(_self: Watermark, _offset: int, _stored_ms: int) -> None:
             raise StoreFailed("wakelog.watermark", "write", OSError(errno.EIO, "no"))
@@ -90,21 +89,19 @@ def test_a_watermark_that_cannot_be_written_stops_no_flush(
 
 
 def test_without_a_descriptor_nothing_is_flushed_and_that_is_said(short_path: Path) -> None:
-    plan = service_plan(short_path)
-    with attached_service(FlushService, plan) as (service, store):
+    with attached_service(FlushService, service_plan(short_path)) as (service, store):
         end = fill(store, 3)
         assert sync(service, end) == FlushOutcome(0, None, 0)
-        send(plan, store)
+        send(service, store)
         assert sync(service, end).flushed == end
 
 
 def test_a_flush_reaches_over_the_end_of_a_segment(short_path: Path) -> None:
-    plan = service_plan(short_path)
-    with attached_service(FlushService, plan) as (service, store):
+    with attached_service(FlushService, service_plan(short_path)) as (service, store):
         end = 0
         while end < SEGMENT_BYTES:
             end = fill(store, 50)
-        send(plan, store)
+        send(service, store)
         assert sync(service, end) == FlushOutcome(end, None, 2 * SEGMENT_BYTES)
 
 
@@ -122,10 +119,9 @@ def test_what_the_broker_made_durable_needs_no_descriptor(short_path: Path) -> N
 
 
 def test_an_asynchronous_flush_waits_for_enough(short_path: Path) -> None:
-    plan = service_plan(short_path)
-    with attached_service(FlushService, plan) as (service, store):
+    with attached_service(FlushService, service_plan(short_path)) as (service, store):
         end = fill(store, 3)
-        send(plan, store)
+        send(service, store)
         assert sync(service, end, force=False).flushed == 0
         assert sync(service, end, force=True).flushed == end
 
@@ -133,10 +129,9 @@ def test_an_asynchronous_flush_waits_for_enough(short_path: Path) -> None:
 def test_a_failed_sync_is_reported_and_never_repeated(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = service_plan(short_path)
-    with attached_service(FlushService, plan) as (service, store):
+    with attached_service(FlushService, service_plan(short_path)) as (service, store):
         end = fill(store, 3)
-        send(plan, store)
+        send(service, store)
 
         def fail(_fd: int) -> None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -164,10 +159,10 @@ async def test_with_notifications_the_watermark_moves_and_the_broker_is_notified
         closing(make_watermarks(plan.watermarks_path)) as page,
         closing(NotificationSocket(plan.socket_path("broker"))) as broker,
         closing(Notifier(plan.socket_path("flush"))) as sender,
-        attached_service(FlushService, plan) as (_, store),
+        attached_service(FlushService, plan) as (service, store),
     ):
         end = fill(store, 60)
-        send(plan, store)
+        send(service, store)
         page.set(SharedWatermark.APPENDED, end)
         page.set(SharedWatermark.COMMITTED, end)
         if flush_disk_type == "SYNC_FLUSH":

@@ -50,8 +50,7 @@ def make_readable(page: SharedWatermarks, end: int) -> None:
 
 
 def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(ReputService, plan) as (service, store):
+    with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         assert service._dispatch.core.position == 0
         end = fill(store, 3)
         (dispatched, arrivals_count, more), arrivals = service.call(EPOCH, "step", end)
@@ -86,8 +85,7 @@ def test_a_reput_that_starts_again_continues_at_the_watermark(tmp_path: Path) ->
 def test_a_disk_that_refuses_is_said_in_plain_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(ReputService, plan) as (service, store):
+    with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         end = fill(store, 1)
         core = service._dispatch.core
         with monkeypatch.context() as patched:
@@ -100,8 +98,7 @@ def test_a_disk_that_refuses_is_said_in_plain_words(
 def test_what_is_being_synced_is_waited_for_before_files_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(ReputService, plan) as (service, store):
+    with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         end = fill(store, 1)
         core = service._dispatch.core
         with monkeypatch.context() as patched:
@@ -163,8 +160,7 @@ def test_a_slave_counts_puts_and_wakes_no_pull(tmp_path: Path) -> None:
 
 
 def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
-    plan = service_plan(tmp_path)
-    with attached_service(ReputService, plan) as (service, store):
+    with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         end = fill(store, 250)
         service.call(EPOCH, "step", end)
         # Files of 100 entries: the first two hold nothing of the log's last fifth.
