@@ -12,7 +12,7 @@ from tests.fakes.records import LogBytes, properties
 from tests.spark.logs import FS, MESSAGES, columns, write_segments
 from wakelog.spark.errors import DataLost
 from wakelog.spark.plan import ReadRange, Task
-from wakelog.spark.reader import EVERY_MESSAGE, Found, TaskReader
+from wakelog.spark.reader import EVERY_MESSAGE, Found, TaskReader, read_damage
 from wakelog.spark.records.record_walk import FILE_ENDS, RecordWalk, RowOptions
 from wakelog.spark.stores import open_store
 
@@ -95,13 +95,14 @@ def test_a_log_that_was_cut_and_goes_on_otherwise(walk: RecordWalk, tmp_path: Pa
 
 
 def test_all_damage_of_a_task(walk: RecordWalk, tmp_path: Path) -> None:
-    log, task, reader, _ = make(tmp_path, walk, fail=True)
+    log, task, *_ = make(tmp_path, walk, fail=True)
     path = Path(task[0].segment.path)
     data = bytearray(path.read_bytes())
     data[log.offsets[3] : log.offsets[3] + 4] = b"XXXX"
     data[log.offsets[9] + 88] ^= 1
     path.write_bytes(data)
-    found = [(x.path, x.damage.begin, x.damage.end) for x in reader.damage(task)]
+    damage = read_damage(FS, task, RowOptions(), walk)
+    found = [(x.path, x.damage.begin, x.damage.end) for x in damage]
     assert found == [
         (str(path), log.offsets[3], log.offsets[4]),
         (str(path), log.offsets[9], log.offsets[10]),

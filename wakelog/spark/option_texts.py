@@ -31,14 +31,13 @@ Reader = Callable[[str], Any]
 
 def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return a reader of whole numbers in [least, most]; most: None for no bound."""
-    words = f"a number from {least}" + (f" to {most}" if most is not None else " on")
+    bounds = f"{least} on" if most is None else f"{least} to {most}"
 
     def read(text: str) -> int:
-        if not text.strip().isdecimal() or int(text) < least:
-            raise ValueError(words)
-        if most is not None and int(text) > most:
-            raise ValueError(words)
-        return int(text)
+        number = int(text) if text.strip().isdecimal() else least - 1
+        if number < least or (most is not None and number > most):
+            raise ValueError(f"a number from {bounds}")
+        return number
 
     return read
 
@@ -163,18 +162,21 @@ def read_addresses(text: str) -> tuple[str, ...]:
     return found
 
 
-def read_secret(text: str) -> str:
-    """Read a key or a token. The error does not show it."""
-    if not text.strip():
-        raise ValueError("a text that is not empty")
-    return text
+def text_that(is_legal: Callable[[str], object], words: str) -> Callable[[str], str]:
+    """Return a reader of texts that are legal; words: what the error says of them."""
+
+    def read(text: str) -> str:
+        if not is_legal(text):
+            raise ValueError(words)
+        return text
+
+    return read
 
 
-def read_group(text: str) -> str:
-    """Read the name of a group of producers or consumers."""
-    if not is_legal_group(text):
-        raise ValueError("printable ASCII but for blanks, / and @, at most 255 characters")
-    return text
+read_secret: Final = text_that(str.strip, "a text that is not empty")
+read_group: Final = text_that(
+    is_legal_group, "printable ASCII but for blanks, / and @, at most 255 characters"
+)
 
 
 _TLS_FIELDS: Final = {

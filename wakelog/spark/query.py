@@ -14,7 +14,7 @@ from wakelog.spark.bounds import Selection
 from wakelog.spark.errors import DataLost
 from wakelog.spark.log_end import tail_damage
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.plan import Limits, Plan, ReadRange, Task, make_plan, partition_bytes
+from wakelog.spark.plan import Limits, ReadRange, Task, make_plan, partition_bytes
 from wakelog.spark.records.record_walk import Damage
 from wakelog.spark.snapshots import snapshot_store, within_snapshots
 from wakelog.spark.starts import read_bounds, select
@@ -96,7 +96,11 @@ class Query:
             ),
             begins,
         )
-        self._check_gaps(plan)
+        if plan.gaps and self.options.fail_on_data_loss and self.options.table == "messages":
+            broker, gap = plan.gaps[0]
+            raise DataLost(
+                f"the log of {broker} has no file for physical offsets {gap.begin} to {gap.end}"
+            )
         tasks = [PlannedTask(task, selection) for task in plan.tasks]
         gaps = (*plan.gaps, *self._tails(views, bounds))
         if gaps:
@@ -116,10 +120,3 @@ class Query:
                 tail = tail_damage(self._fs, view.store, view.end)
                 if tail is not None:
                     yield broker, tail
-
-    def _check_gaps(self, plan: Plan) -> None:
-        if plan.gaps and self.options.fail_on_data_loss and self.options.table == "messages":
-            broker, gap = plan.gaps[0]
-            raise DataLost(
-                f"the log of {broker} has no file for physical offsets {gap.begin} to {gap.end}"
-            )

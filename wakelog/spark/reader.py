@@ -77,6 +77,21 @@ def read_task(
     return explained(fs, snapshots, reader.batches(planned.task, schema))
 
 
+def read_damage(
+    fs: FileSystem, task: Task, options: RowOptions, walk: RecordWalk | None = None
+) -> Iterator[Found]:
+    """Yield all damage of a task, of every topic and including bodies."""
+    found: list[Found] = []
+    options = options._replace(verify_crc=True)
+    reader = TaskReader(
+        fs, EVERY_MESSAGE, options, fail_on_data_loss=False, report=found.append, walk=walk
+    )
+    for _ in reader.batches(task, _BODIES):
+        yield from found
+        found.clear()
+    yield from found
+
+
 class TaskReader:
     """Reads tasks of one query one after another."""
 
@@ -100,42 +115,23 @@ class TaskReader:
 
     def batches(self, task: Task, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task. Raises: DataLost, OSError."""
-        has_bodies = self._walk is not None or needs_bodies(schema, self._options)
-        walk = self._whole_walk() if has_bodies else BodilessWalk()
-        return self._read(task, schema, walk, self._selection, self._report)
-
-    def damage(self, task: Task) -> Iterator[Found]:
-        """Yield all damage of a task, of every topic and including bodies. Raises: DataLost."""
-        found: list[Found] = []
-        walk = self._whole_walk()
-        for _ in self._read(task, _BODIES, walk, EVERY_MESSAGE, found.append, verify_crc=True):
-            yield from found
-            found.clear()
-        yield from found
-
-    def _read(
-        self,
-        task: Task,
-        schema: pa.Schema,
-        walk: RecordWalk | BodilessWalk,
-        selection: Selection,
-        report: Callable[[Found], None],
-        **options: bool,
-    ) -> Iterator[pa.RecordBatch]:
+        walk: RecordWalk | BodilessWalk
+        if self._walk is not None:
+            walk = self._walk
+        elif needs_bodies(schema, self._options):
+            walk = RecordWalk(buffer_bytes=min(self._options.batch_bytes, BUFFER_BYTES))
+        else:
+            walk = BodilessWalk()
         for part in task:
-            row_options = self._options._replace(broker=part.broker, **options)
-            rows = Rows(walk, schema, selection, row_options)
+            options = self._options._replace(broker=part.broker)
+            rows = Rows(walk, schema, self._selection, options)
             for step in self._steps(walk, part):
                 if isinstance(step, Damage):
-                    report(Found(part.broker, part.segment.path, step))
+                    self._report(Found(part.broker, part.segment.path, step))
                     continue
                 yield from rows.batches()
                 for damage in rows.taken_damage():
-                    report(Found(part.broker, part.segment.path, damage))
-
-    def _whole_walk(self) -> RecordWalk:
-        buffer_bytes = min(self._options.batch_bytes, BUFFER_BYTES)
-        return self._walk or RecordWalk(buffer_bytes=buffer_bytes)
+                    self._report(Found(part.broker, part.segment.path, damage))
 
     def _steps(self, walk: RecordWalk | BodilessWalk, part: ReadRange) -> Iterator[Sound | Damage]:
         file = open_segment(self._fs, part.segment)

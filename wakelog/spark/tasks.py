@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
+from wakelog.spark.columns import DAMAGE_COLUMNS
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import PlannedTask
 from wakelog.spark.worker_memory import freeze_after
@@ -63,23 +64,18 @@ def _warn(found: Found) -> None:
 def read_damage(
     options: ReadOptions, schema: StructType, planned: PlannedTask | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the damage of one task; the first task has the gaps of the plan. Raises: DataLost."""
+    """Yield the damage of one task; the first task has the gaps of the plan."""
     if planned is None:
         return
     import pyarrow as pa
 
-    from wakelog.spark.reader import Found, TaskReader, changed_blocks
+    from wakelog.spark import reader
     from wakelog.storage.file_system import FileSystem
 
-    fs, kind = FileSystem(), arrow_schema(schema)
-    reader = TaskReader(fs, planned.selection, options.rows, fail_on_data_loss=False)
-    gaps = [Found(broker, "", damage) for broker, damage in planned.gaps]
-    for found in (*gaps, *reader.damage(planned.task), *changed_blocks(fs, planned.task)):
-        row = {
-            "brokerName": found.broker,
-            "path": found.path,
-            "beginOffset": found.damage.begin,
-            "endOffset": found.damage.end,
-            "reason": found.damage.reason,
-        }
+    fs, task, kind = FileSystem(), planned.task, arrow_schema(schema)
+    gaps = [reader.Found(broker, "", damage) for broker, damage in planned.gaps]
+    damaged = reader.read_damage(fs, task, options.rows)
+    for found in (*gaps, *damaged, *reader.changed_blocks(fs, task)):
+        values = (found.broker, found.path, *found.damage)
+        row = dict(zip(DAMAGE_COLUMNS, values, strict=True))
         yield pa.RecordBatch.from_pylist([{name: row[name] for name in kind.names}], schema=kind)

@@ -55,12 +55,13 @@ class TriggeredStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         does not matter otherwise: `latestOffset` applies all options.
         """
         options = self._options
-        if options.offsets_per_trigger_max is not None:
-            return ReadMaxRows(options.offsets_per_trigger_max)
-        if options.bytes_per_trigger_max is not None:
-            return ReadMaxBytes(options.bytes_per_trigger_max)
-        if options.offsets_per_trigger_min is not None:
-            return ReadMinRows(options.offsets_per_trigger_min)
+        for kind, limit in (
+            (ReadMaxRows, options.offsets_per_trigger_max),
+            (ReadMaxBytes, options.bytes_per_trigger_max),
+            (ReadMinRows, options.offsets_per_trigger_min),
+        ):
+            if limit is not None:
+                return kind(limit)
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Offset | None:

@@ -9,5 +9,5 @@
     arrow_types.py     the schema of such batches without Spark
 
 Invariants: no Python object for a message, except for compressed bodies, SQL92 filters and text
-that is not UTF-8. `record_walk` does not import numba; its callers pass the compiled functions.
+that is not UTF-8. A walk imports numba when it is made.
 """

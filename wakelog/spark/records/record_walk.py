@@ -140,7 +140,7 @@ class RecordWalk(Scanned):
         """Allocate everything once; imports numba. takes_groups: fill in the records' queues."""
         from wakelog.spark.records.walk_kernel import walk_records
 
-        super().__init__(buffer_bytes, records_max)
+        super().__init__(max(buffer_bytes, HEAD_BYTES_MAX), records_max)
         self._walk_records = walk_records
         self._parts = np.zeros(PARTS_COUNT, dtype=np.int64)
         self._takes_groups = takes_groups
@@ -202,13 +202,9 @@ class RecordWalk(Scanned):
         self, file: SegmentFile, position: int, end: int, check: RecordCheck, *, moved: bool
     ) -> bool:
         """Return whether the record that the buffer cuts off can be read whole."""
-        if position + len(self.buffer) >= end and not moved:
-            return False
-        if moved or len(self.buffer) < HEAD_BYTES_MAX:
-            if not moved:
-                self.set_buffer(bytearray(HEAD_BYTES_MAX))
+        if moved:
             return True
-        if not adds_up(file, position, end):
+        if position + len(self.buffer) >= end or not adds_up(file, position, end):
             return False
         self.set_buffer(bytearray(check.size_bytes))
         return True
