@@ -19,7 +19,7 @@ from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.reader import EVERY_MESSAGE
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import Damage, RecordWalk, RowOptions
-from wakelog.spark.records.rows import Rows, needs_bodies
+from wakelog.spark.records.rows import Rows, java_host_text, needs_bodies
 
 SEGMENT_BYTES = 1 << 14
 BODILESS = pa.schema([field for field in MESSAGES if field.name != "body"])
@@ -137,6 +137,11 @@ def test_only_bodies_and_their_crc_need_bodies() -> None:
     assert [needs_bodies(each, RowOptions()) for each in (MESSAGES, KAFKA)] == [True, True]
     assert not needs_bodies(BODILESS, RowOptions())
     assert needs_bodies(BODILESS, RowOptions(verify_crc=True))
+
+
+def test_a_mapped_address_is_written_as_java_takes_it() -> None:
+    address = bytes(10) + b"\xff\xff\x01\x02\x03\x04"
+    assert java_host_text(address + (80).to_bytes(4, "big")) == "1.2.3.4:80"
 
 
 TEXTS = [b"TAGS\x01\xff\x02a\xfe\x01b\x02a\xff\x01c", "KEYS\x01ä\x02ö\x01ß".encode(), b"KEYS\x01k"]

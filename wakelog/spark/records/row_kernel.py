@@ -8,8 +8,7 @@ Invariants:
 - Every position comes from a sound record, so that no index is checked here.
 - Text that may not be UTF-8 is copied as it is; `rows.py` checks it.
 
-Source: org.apache.rocketmq.common.message.MessageDecoder#decode, #string2messageProperties,
-java.net.Inet6Address#getHostAddress (4.9.3, Java 17).
+Source: org.apache.rocketmq.common.message.MessageDecoder#decode, #string2messageProperties (4.9.3).
 """
 
 from __future__ import annotations
@@ -50,8 +49,6 @@ RECONSUME_TIMES, BODY_BEGIN, BODY_END = 6, 7, 8
 KEYS_BEGIN, KEYS_END, TAGS_BEGIN, TAGS_END, UNIQ_BEGIN, UNIQ_END = 9, 10, 11, 12, 13, 14
 FIELDS: Final = 15
 
-HOST_TEXT_MAX: Final = 56
-"""Characters of a host: a v6 address in brackets and a signed port."""
 PAIR_BYTES_MIN: Final = 4
 """Of the properties string for one pair: a name, a value and two separators, but for the last."""
 
@@ -182,24 +179,6 @@ def _place_of(buffer: Array, begin: Int, end: Int, pairs: Array, table: Array) -
 
 
 @inlined
-def _put_number(out: Array, at: Int, value: Int) -> Int:
-    """Write a number in decimal; return the next position."""
-    if value < 0:
-        out[at] = 45
-        at += 1
-        value = -value
-    digits = 1
-    rest = value // 10
-    while rest > 0:
-        digits += 1
-        rest //= 10
-    for i in range(digits):
-        out[at + digits - 1 - i] = 48 + value % 10
-        value //= 10
-    return at + digits
-
-
-@inlined
 def _is_mapped(buffer: Array, at: Int) -> bool:
     """Return whether 16 bytes hold a v4 address, as which Java reads them."""
     for i in range(10):
@@ -207,63 +186,6 @@ def _is_mapped(buffer: Array, at: Int) -> bool:
             return False
     both: bool = buffer[at + 10] == 0xFF and buffer[at + 11] == 0xFF
     return both
-
-
-@inlined
-def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
-    """Write `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`, as Java does; return the next position."""
-    if v6 and not _is_mapped(buffer, at):
-        out[to] = 91
-        to += 1
-        for group in range(8):
-            if group:
-                out[to] = 58
-                to += 1
-            value = np.int64(buffer[at + 2 * group]) << 8 | np.int64(buffer[at + 2 * group + 1])
-            started = False
-            for shift in (12, 8, 4, 0):
-                digit = (value >> shift) & 15
-                if digit or started or shift == 0:
-                    out[to] = digit + (48 if digit < 10 else 87)
-                    to += 1
-                    started = True
-        out[to] = 93
-        to += 1
-        at += 16
-    else:
-        at += V6_EXTRA_BYTES if v6 else 0
-        for i in range(4):
-            if i:
-                out[to] = 46
-                to += 1
-            to = _put_number(out, to, np.int64(buffer[at + i]))
-        at += 4
-    out[to] = 58
-    return _put_number(out, to + 1, i32_at(buffer, at))
-
-
-@inlined
-def _same_host(buffer: Array, one: Int, other: Int, v6: bool) -> bool:
-    return same_bytes(
-        buffer, one, buffer, other, HOST_BYTES_V4 + V6_EXTRA_BYTES if v6 else HOST_BYTES_V4
-    )
-
-
-@kernel
-def format_hosts(buffer: Array, places: Array, v6: Array, offsets: Array, out: Array) -> None:
-    """Write the hosts at `places`, each of at most HOST_TEXT_MAX characters."""
-    to = 0
-    for i in range(len(places)):
-        offsets[i] = to
-        # Successive records mostly have the same host, whose text is copied.
-        if i and v6[i] == v6[i - 1] and _same_host(buffer, places[i - 1], places[i], v6[i]):
-            length = to - offsets[i - 1]
-            for k in range(length):
-                out[to + k] = out[to + k - length]
-            to += length
-        else:
-            to = _put_host(buffer, places[i], v6[i], out, to)
-    offsets[len(places)] = to
 
 
 @inlined
