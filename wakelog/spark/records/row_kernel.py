@@ -110,21 +110,6 @@ def gather(buffer: Array, begins: Array, ends: Array, offsets: Array, out: Array
     return seen
 
 
-@kernel
-def match_tags(
-    buffer: Array, fields: Array, wanted: Array, wanted_ends: Array, keep: Array
-) -> None:
-    """Set `keep` for records with one of the wanted tags, which lie one after another."""
-    for i in range(len(fields)):
-        begin, length = fields[i, TAGS_BEGIN], fields[i, TAGS_END] - fields[i, TAGS_BEGIN]
-        first = 0
-        keep[i] = False
-        for end in wanted_ends:
-            if end - first == length > 0 and same_bytes(buffer, begin, wanted, first, length):
-                keep[i] = True
-            first = end
-
-
 @making
 def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pairs: Array) -> Int:
     """Find the properties of each record; return the total count.

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.properties import decode_properties
@@ -80,7 +81,7 @@ class Rows:
         self._schema = schema
         self._wanted = Wanted(selection, options.broker)
         self._options = options
-        self._tags = [tag.encode() for tag in selection.tags]
+        self._tags = pa.array([tag.encode() for tag in selection.tags], pa.binary())
         self._passes = _matcher(selection.sql)
         self._damage: list[Damage] = []
         self._fields_room: Array = np.zeros((0, row_kernel.FIELDS), dtype=np.int64)
@@ -88,7 +89,7 @@ class Rows:
         self._pairs: tuple[Array, Array] | None = None
         wants = {field.name for field in schema}
         self._inflates = options.decompress and not _OF_BODIES.isdisjoint(wants)
-        self._needs_fields = bool(self._tags) or options.verify_crc or not wants <= _OF_NUMBERS
+        self._needs_fields = len(self._tags) > 0 or options.verify_crc or not wants <= _OF_NUMBERS
         self._makers = [self._maker(field) for field in schema]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -118,19 +119,18 @@ class Rows:
 
     def _kept(self, rows: Array, fields: Array) -> tuple[Array, Array]:
         """Leave out what filters reject, and damaged bodies, which become damage."""
-        buffer = self._walk.bytes
         keep = np.ones(len(rows), dtype=np.bool_)
-        if self._tags:
-            ends = np.cumsum([len(tag) for tag in self._tags])
-            wanted = np.frombuffer(b"".join(self._tags), dtype=np.uint8)
-            row_kernel.match_tags(buffer, fields, wanted, ends, keep)
+        if len(self._tags):
+            begins, ends = fields[:, row_kernel.TAGS_BEGIN], fields[:, row_kernel.TAGS_END]
+            tags, _ = self._spans(begins, ends, pa.binary())
+            keep = pc.is_in(tags, self._tags).to_numpy(zero_copy_only=False)
         if self._passes is not None:
             keep[keep] = [self._passes(self._properties(row)) for row in rows[keep].tolist()]
         if self._options.verify_crc:
             sound = np.ones(len(rows), dtype=np.bool_)
             damaged: Array = np.empty(len(rows), dtype=np.int32)
             numbers = _taken(self._walk.numbers, rows)
-            sound[damaged[: check_bodies(buffer, numbers, 0, len(rows), damaged)]] = False
+            sound[damaged[: check_bodies(self._walk.bytes, numbers, 0, len(rows), damaged)]] = False
             for row in numbers[keep & ~sound]:
                 self._note(row, "the body's CRC differs")
             keep &= sound
