@@ -39,6 +39,8 @@ def test_a_position_is_a_word_or_offsets() -> None:
         read_begin('{"A":{"0":-3}}')
     with pytest.raises(ValueError, match="from 0, -1 for latest; -2 of A is none"):
         read_end('{"A":{"0":-2}}')
+    with pytest.raises(ValueError, match="cannot be earliest"):
+        read_end("earliest")
 
 
 OFFSETS: dict[str, Any] = {"starting_offsets": Position(word=LATEST)}
@@ -65,7 +67,7 @@ def test_a_queue_without_a_broker_is_meant_at_every_broker() -> None:
     offsets = {"A": {"": {0: 5}, "b": {1: 6}}}
     found = dict(each_queue(offsets, Topics(), ["a", "b"], "store"))
     assert found == {("a", "A", 0): 5, ("b", "A", 0): 5, ("b", "A", 1): 6}
-    with pytest.raises(OptionError, match=r"no store is called 'b', .* there are bb"):
+    with pytest.raises(OptionError, match=r"no store is called 'b', did you mean 'bb'\?; .* bb"):
         dict(each_queue(offsets, Topics(), ["bb"], "store"))
     with pytest.raises(OptionError, match="queue 0 of 'A', which is not subscribed"):
         dict(each_queue(offsets, Topics(names=frozenset("B")), ["a", "b"], "store"))

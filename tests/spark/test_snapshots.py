@@ -126,23 +126,11 @@ def test_another_store_in_the_place_of_the_snapshots_is_an_error(
     with pytest.raises(DataLost, match="is another store now"):
         places(walk, snapshot_of(root, 0, log.end, storeId="another"))
     (root / "wakelog.store").write_text("{}")
-    (root / "commitlog" / ("0" * 20)).write_bytes(b"short")
+    segment = root / "commitlog" / ("0" * 20)
+    segment.write_bytes(b"short")
+    segments = [{"path": str(segment), "begin": 0, "end": 1 << 13}]
     with pytest.raises(DataLost, match="is 5 bytes long now"):
-        places(
-            walk,
-            snapshot_of(
-                root,
-                0,
-                1,
-                segments=[
-                    {
-                        "path": str(root / "commitlog" / ("0" * 20)),
-                        "begin": 0,
-                        "end": 1 << 13,
-                    }
-                ],
-            ),
-        )
+        places(walk, snapshot_of(root, 0, 1, segments=segments))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "7", "/data/store", '[{"version":1}]'])

@@ -24,29 +24,13 @@ from wakelog.spark.source import (
     RocketMQSource,
 )
 
-STORES = (
-    ("basic", "store"),
-    ("batch", "store"),
-    ("delay_tx_retry", "store"),
-    ("filter_ext", "store"),
-    ("index_heavy", "store"),
-    ("ipv6", "store"),
-    ("multi_dispatch", "store"),
-    ("transient", "store"),
-    ("crash", "store"),
-    ("crash", "store_recovered"),
-    ("crash_torn_body", "store"),
-    ("crash_torn_body", "store_recovered"),
-    ("crash_torn_page", "store"),
-    ("crash_torn_page", "store_recovered"),
-    ("crash_torn_props", "store"),
-    ("crash_torn_props", "store_recovered"),
-    ("crash_lost_cq", "store"),
-    ("crash_lost_cq", "store_recovered"),
-    ("copied_log_basic", "store"),
-    ("copied_log_delay_tx_retry", "store"),
-    ("copied_log_multi_dispatch", "store"),
-)
+WHOLE = ("basic", "batch", "delay_tx_retry", "filter_ext", "index_heavy", "ipv6")
+COPIED = ("copied_log_basic", "copied_log_delay_tx_retry", "copied_log_multi_dispatch")
+CRASHED = ("crash", "crash_torn_body", "crash_torn_page", "crash_torn_props", "crash_lost_cq")
+STORES = [
+    *((name, "store") for name in (*WHOLE, "multi_dispatch", "transient", *CRASHED, *COPIED)),
+    *((name, "store_recovered") for name in CRASHED),
+]
 EVERYTHING = {"includeSystemTopics": "true", "includeRetry": "true", "includeDlq": "true"}
 
 
@@ -202,41 +186,11 @@ def test_damage_is_passed_over_and_is_a_table(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_expired_offsets_and_deleted_topics_are_errors_unless_loss_is_allowed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    log = LogBytes()
-    for offset in range(5, 8):
-        log.add(topic="A", queue_offset=offset, body=b"%d" % offset)
-    write_segments(tmp_path / "store" / "commitlog", log)
-    (tmp_path / "store" / "consumequeue" / "A" / "0").mkdir(parents=True)
-    expired = {"topic": "A", "startingOffsets": '{"A":{"0":2}}'}
-    deleted = {"topic": "gone"}
-    for options, message in ((expired, "offset 2 .* has expired"), (deleted, "'gone' is not in")):
-        with pytest.raises(AnalysisException, match=message):
-            read(spark, tmp_path / "store", **options).collect()
-    assert bodies(read(spark, tmp_path / "store", failOnDataLoss="false", **expired)) == [*"567"]
-    assert bodies(read(spark, tmp_path / "store", failOnDataLoss="false", **deleted)) == []
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_an_unknown_option_gets_the_nearest_name(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(AnalysisException, match=r"no option 'subscrib', did you mean 'subscribe'"):
-        read(spark, tmp_path, subscrib="A")
-
-
-@pytest.mark.spark
-@pytest.mark.slow
 def test_several_stores_may_be_a_list(spark: SparkSession, tmp_path: Path) -> None:
     paths = [str(write_segments(tmp_path / name, log_of_two_topics())) for name in "ab"]
     table = spark.read.format("rocketmq").option("topic", "A").load(paths)
-    assert {
-        row.brokerName: row["count"] for row in table.groupBy("brokerName").count().collect()
-    } == {
-        "a": 3,
-        "b": 3,
-    }
+    counts = table.groupBy("brokerName").count().collect()
+    assert {row.brokerName: row["count"] for row in counts} == {"a": 3, "b": 3}
 
 
 @pytest.mark.spark

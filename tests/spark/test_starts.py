@@ -112,23 +112,8 @@ LOST: dict[str, tuple[dict[str, str], type[Exception], str]] = {
     "cut off": ({"startingOffsets": '{"A":{"0":10}}'}, DataLost, "above its last, 9"),
     "the end is cut off": ({"endingOffsets": '{"A":{"0":10}}'}, DataLost, "above its last, 9"),
     "no queue": ({"startingOffsets": '{"A":{"7":1}}'}, DataLost, "queue 7 of 'A' at bare is not"),
-    "no broker": ({"startingOffsets": '{"A":{"bar":{"0":1}}}'}, OptionError, "mean 'bare'"),
-    "not subscribed": (
-        {"startingOffsets": '{"A":{"0":6}}', "topic": "B"},
-        OptionError,
-        "which is not subscribed",
-    ),
-    "below -2": ({"startingOffsets": '{"A":{"0":-3}}'}, OptionError, "-3 of A is none of these"),
-    "end below -1": ({"endingOffsets": '{"A":{"0":-2}}'}, OptionError, "-2 of A is none of these"),
-    "ends at the begin": ({"endingOffsets": "earliest"}, OptionError, "cannot be earliest"),
-    "no JSON": ({"startingOffsets": "soon"}, OptionError, "option startingOffsets is 'soon'"),
     "after all": ({"startingTimestamp": "9999999999999"}, OptionError, "Strategy to latest"),
     "no group": ({"startingOffsetsFromGroup": "g"}, OptionError, "committed no offset"),
-    "group and offsets": (
-        {"startingOffsetsFromGroup": "g", "startingOffsets": "latest"},
-        OptionError,
-        "exclude one another",
-    ),
 }
 
 

@@ -274,6 +274,12 @@ def test_an_offset_of_before_there_were_tails(tmp_path: Path) -> None:
 def test_a_stream_that_is_stopped_at_random_delivers_each_message_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    def writer(**options: str) -> Any:
+        table = spark.readStream.format("rocketmq").option("startingOffsets", "earliest")
+        to = {"path": str(tmp_path / "out"), "checkpointLocation": str(tmp_path / "checkpoint")}
+        read = table.options(**options).load(str(tmp_path / "log"))
+        return read.writeStream.format("parquet").options(**to)
+
     choices = random.Random(7)
     log = log_of(0)
     count = 0
@@ -282,30 +288,10 @@ def test_a_stream_that_is_stopped_at_random_delivers_each_message_once(
             add(log, count)
             count += 1
         write_segments(tmp_path / "log", log)
-        limit = str(choices.randrange(20, 50))
-        query = (
-            spark.readStream.format("rocketmq")
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", limit)
-            .load(str(tmp_path / "log"))
-            .writeStream.format("parquet")
-            .option("path", str(tmp_path / "out"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .start()
-        )
+        query = writer(maxOffsetsPerTrigger=str(choices.randrange(20, 50))).start()
         # Stopped in the middle of whatever it does.
-        query.awaitTermination(choices.uniform(0.3, 1.3))  # type: ignore[arg-type]
+        query.awaitTermination(choices.uniform(0.3, 1.3))
         query.stop()
-    last = (
-        spark.readStream.format("rocketmq")
-        .option("startingOffsets", "earliest")
-        .load(str(tmp_path / "log"))
-        .writeStream.format("parquet")
-        .option("path", str(tmp_path / "out"))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    last.awaitTermination()
+    writer().trigger(availableNow=True).start().awaitTermination()
     found = spark.read.parquet(str(tmp_path / "out")).select("body").collect()
     assert sorted(int(row.body) for row in found) == list(range(count))

@@ -37,11 +37,8 @@ from wakelog.storage.kernels.layout import (
     ENTRY_BYTES,
     GROUP,
     PHYSICAL_OFFSET,
-    QUEUE_ID,
     QUEUE_OFFSET,
     STORE_TIMESTAMP,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
 )
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
@@ -378,10 +375,8 @@ def _queue_ranges(walk: RecordWalk) -> dict[Queue, QueueRange]:
     """Return the queues of a walk's records, with the range of their offsets."""
     numbers = walk.numbers[: walk.count]
     found = {}
-    for group, first in enumerate(walk.group_firsts[: walk.group_count].tolist()):
+    for group, (topic, queue_id) in enumerate(walk.queues()):
         offsets = numbers[numbers[:, GROUP] == group, QUEUE_OFFSET]
-        begin = int(numbers[first, TOPIC_BEGIN])
-        topic = walk.buffer[begin : begin + int(numbers[first, TOPIC_BYTES])]
-        queue = topic.decode("utf-8", "replace"), int(numbers[first, QUEUE_ID])
+        queue = topic.decode("utf-8", "replace"), queue_id
         found[queue] = QueueRange(int(offsets.min()), int(offsets.max()) + 1)
     return found

@@ -29,7 +29,7 @@ def test_rows_are_those_of_the_records() -> None:
     ]
     walk = PulledWalk()
     assert walk.scan([records[0], records[1] + records[2]], "T", 0, 3)
-    assert (walk.count, walk.group_count) == (3, 1)
+    assert (walk.count, walk.queues()) == (3, [(b"T", 0)])
     rows = Rows(walk, MESSAGES, Selection(), RowOptions(broker="b"))
     expected = [plain_row(decode_record(x), decode_record(x).body, "b") for x in records]
     expected[2]["body"] = b"long " * 99
@@ -44,6 +44,6 @@ def test_damaged_records_and_records_of_other_queues() -> None:
     assert not walk.scan([record(0), b"x" * 100], "T", 0, 5)
     assert walk.count == 1
     assert walk.scan([record(0, topic="U")], "T", 0, 5)
-    assert (walk.count, walk.group_count) == (1, 0)
+    assert (walk.count, walk.queues()) == (1, [])
     assert list(Rows(walk, MESSAGES, Selection(), RowOptions()).batches()) == []
     assert walk.scan([], "T", 0, 0) and walk.count == 0

@@ -25,7 +25,15 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from wakelog.protocol.record import HEAD_BYTES_MAX
-from wakelog.storage.kernels.layout import NUMBER_FIELDS, PARTS_COUNT, PHYSICAL_OFFSET, SIZE
+from wakelog.storage.kernels.layout import (
+    NUMBER_FIELDS,
+    PARTS_COUNT,
+    PHYSICAL_OFFSET,
+    QUEUE_ID,
+    SIZE,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound
 
@@ -79,7 +87,7 @@ class Scanned:
     has_bodies: False if the topic follows the head at once.
     bytes: the memory of `buffer`.
     numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `kernels/layout.py`.
-    group_firsts: int32, the first record of each of `group_count` queues.
+    group_firsts: int32, the first record of each queue; the last element counts the queues.
     """
 
     has_bodies = True
@@ -103,10 +111,13 @@ class Scanned:
         self.table[0].fill(0)
         self.group_firsts[-1] = 0
 
-    @property
-    def group_count(self) -> int:
-        """The number of the records' queues."""
-        return int(self.group_firsts[-1])
+    def queues(self) -> list[tuple[bytes, int]]:
+        """Return topic and queue id of each group of records."""
+        firsts = self.numbers[self.group_firsts[: self.group_firsts[-1]]]
+        return [
+            (bytes(self.buffer[begin : begin + length]), queue_id)
+            for begin, length, queue_id in firsts[:, (TOPIC_BEGIN, TOPIC_BYTES, QUEUE_ID)].tolist()
+        ]
 
 
 class Sound(NamedTuple):

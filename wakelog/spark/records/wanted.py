@@ -9,7 +9,6 @@ import numpy as np
 
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.record_walk import Array, Scanned
-from wakelog.storage.kernels.layout import QUEUE_ID, TOPIC_BEGIN, TOPIC_BYTES
 
 _NOTHING = Bounds(1, 0, 1, 0)
 
@@ -28,19 +27,15 @@ class Wanted:
         # Imports numba, which filled the walk already.
         from wakelog.spark.records.walk_kernel import wanted_records
 
-        firsts = walk.group_firsts[: walk.group_count].tolist()
-        limits = np.array([self._bounds(walk, first) for first in firsts], dtype=np.int64)
+        limits = np.array([self._bounds(queue) for queue in walk.queues()], dtype=np.int64)
         rows = np.empty(walk.count, dtype=np.int64)
         count = wanted_records(walk.numbers, walk.count, limits.reshape(-1, 4), rows)
         return rows[:count]
 
-    def _bounds(self, walk: Scanned, row: int) -> Bounds:
-        begin = int(walk.numbers[row, TOPIC_BEGIN])
-        topic = bytes(walk.buffer[begin : begin + int(walk.numbers[row, TOPIC_BYTES])])
-        queue_id = int(walk.numbers[row, QUEUE_ID])
-        found = self._known.get((topic, queue_id))
+    def _bounds(self, queue: tuple[bytes, int]) -> Bounds:
+        found = self._known.get(queue)
         if found is None:
-            name = topic.decode("utf-8", "replace")
-            found = self._selection.bounds(self._broker, name, queue_id) or _NOTHING
-            self._known[topic, queue_id] = found
+            topic, queue_id = queue[0].decode("utf-8", "replace"), queue[1]
+            found = self._selection.bounds(self._broker, topic, queue_id) or _NOTHING
+            self._known[queue] = found
         return found
