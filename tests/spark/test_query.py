@@ -114,7 +114,7 @@ def test_views_take_ends_that_are_known(tmp_path: Path) -> None:
     log = LogBytes()
     log.add()
     path = str(write_segments(tmp_path / "b", log))
-    [view] = Query(read_options({"path": path}), FS).views({"b": log.end})
+    [view] = Query(read_options({"path": path})).views({"b": log.end})
     assert view.end == log.end
 
 

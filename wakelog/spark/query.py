@@ -34,20 +34,11 @@ class PlannedTask(NamedTuple):
 class Query:
     """See the module."""
 
-    def __init__(
-        self,
-        options: ReadOptions,
-        fs: FileSystem | None = None,
-        *,
-        columns: Collection[str] | None = None,
-    ) -> None:
-        """Read nothing yet.
-
-        columns: the columns that tasks will make; None for all.
-        """
+    def __init__(self, options: ReadOptions, columns: Collection[str] | None = None) -> None:
+        """Read nothing yet. columns: those that tasks will make; None for all."""
         self.options = options
         self._columns = options.column_types() if columns is None else columns
-        self._fs = fs or FileSystem()
+        self._fs = FileSystem()
 
     def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
         """Open the stores. known: ends of their logs that an earlier call found."""

@@ -18,13 +18,12 @@ on when they are read.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
-from pyspark.sql.types import StructType
 
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
 from wakelog.spark.errors import DataLost
@@ -52,17 +51,11 @@ Places = dict[str, int]
 class LogStreamReader(TriggeredStream):
     """See the module."""
 
-    def __init__(
-        self,
-        options: ReadOptions,
-        schema: StructType,
-        *,
-        now_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Read nothing yet."""
-        super().__init__(options, schema, now_s=now_s)
-        self._fs = FileSystem()
-        self._query = Query(options, self._fs)
+    _fs: Final = FileSystem()
+
+    @cached_property
+    def _query(self) -> Query:
+        return Query(self._options)
 
     def initialOffset(self) -> Offset:
         """Return where the options say that a new stream begins. Raises: SourceError."""
