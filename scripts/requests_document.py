@@ -13,7 +13,6 @@ from wakelog.protocol.codes import RequestCode as Code
 
 TRANSACTIONS: Final = "transactions are not there yet"
 ACCESS_CONTROL: Final = "access control is not there yet"
-REPLICATION: Final = "replication is not there yet: a slave asks for it"
 FILTER_SERVERS: Final = "filter servers run Java classes of consumers"
 ADMIN: Final = "an admin command that is not there yet"
 TO_CLIENTS: Final = "a broker sends it to a client; no client sends it to a broker"
@@ -28,11 +27,9 @@ UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
         Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
         Code.GET_BROKER_CLUSTER_ACL_CONFIG,
     ),
-    REPLICATION: (Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET),
     FILTER_SERVERS: (Code.REGISTER_FILTER_SERVER,),
     ADMIN: (
         Code.GET_BROKER_RUNTIME_INFO,
-        Code.DELETE_SUBSCRIPTIONGROUP,
         Code.GET_CONSUME_STATS,
         Code.DELETE_TOPIC_IN_BROKER,
         Code.QUERY_TOPIC_CONSUME_BY_WHO,
@@ -40,7 +37,6 @@ UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE,
         Code.QUERY_CORRECTION_OFFSET,
-        Code.CLONE_GROUP_OFFSET,
         Code.VIEW_BROKER_STATS_DATA,
         Code.CLEAN_UNUSED_TOPIC,
         Code.GET_BROKER_CONSUME_STATS,

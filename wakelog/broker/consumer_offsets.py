@@ -82,15 +82,47 @@ class ConsumerOffsets:
         """The number of offsets that `committed` yields."""
         return self._queue_count
 
-    def snapshot(self) -> Callable[[], str]:
-        """Copy the table; return a function that encodes the copy, on any thread."""
-        self.dirty = False
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics in which a group has committed offsets, without light queues."""
+        return [topic for topic, name in self._table if name == group]
+
+    def clone(self, group: str, to_group: str, topic: str) -> None:
+        """Replace a group's offsets of one topic by those of `group`, if it has any.
+
+        Raises: LimitReached when QUEUES_MAX are stored.
+        """
+        queues = self._table.get((topic, group))
+        if queues is None:
+            return
+        replaced_count = len(self._table.get((topic, to_group), _NO_QUEUES))
+        count = self._queue_count - replaced_count + len(queues)
+        if count > max(QUEUES_MAX, self._queue_count):
+            self._refused_count += 1
+            raise LimitReached("queues with a committed offset", QUEUES_MAX)
+        self._table[topic, to_group] = dict(queues)
+        self._queue_count = count
+        self.dirty = True
+
+    def remove(self, group: str) -> None:
+        """Forget every offset of a group; offsets in light queues stay, as in 4.9.3."""
+        for topic in self.topics_of(group):
+            self._queue_count -= len(self._table.pop((topic, group)))
+            self.dirty = True
+
+    def content(self) -> dict[str, object]:
+        """Return a copy of the table in the shape of its file, which is that of code 43's body."""
         table = {f"{topic}@{group}": dict(queues) for (topic, group), queues in self._table.items()}
         content: dict[str, object] = {"offsetTable": table}
         if self._lmq:
             content = {
                 "lmqOffsetTable": {f"{t}@{g}": offset for (t, g), offset in self._lmq_table.items()}
             } | content
+        return content
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table; return a function that encodes the copy, on any thread."""
+        self.dirty = False
+        content = self.content()
         return lambda: dumps(content, pretty=True).decode()
 
     def load(self, text: str) -> None:

@@ -165,10 +165,14 @@ class DelayedDelivery:
                 self._corrected_count += 1
                 self.dirty = True
 
+    def content(self) -> dict[str, dict[int, int]]:
+        """Return a copy of the table in the shape of its file, which is that of code 45's body."""
+        return {"offsetTable": dict(sorted(self._offsets.items()))}
+
     def snapshot(self) -> Callable[[], str]:
         """Copy the table; return a function that encodes the copy as delayOffset.json."""
         self.dirty = False
-        content = {"offsetTable": dict(sorted(self._offsets.items()))}
+        content = self.content()
         return lambda: dumps(content, pretty=True).decode()
 
     def load(self, text: str) -> None:

@@ -66,10 +66,12 @@ class SubscriptionGroups:
             remark = f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}"
             raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
         self._table[config.group_name] = config
-        self.data_version = self.data_version.next(now_ms)
-        persist = Persist("subscriptionGroup")
-        if persist not in self._instructions:
-            self._instructions.append(persist)
+        self._changed(now_ms)
+
+    def remove(self, group: str, now_ms: int) -> None:
+        """Remove a group, if there is one; a group of the system comes back at the next start."""
+        if self._table.pop(group, None) is not None:
+            self._changed(now_ms)
 
     def wrapper(self) -> SubscriptionGroupWrapper:
         """Return a copy of the table, the body of code 201's response."""
@@ -110,3 +112,9 @@ class SubscriptionGroups:
             assert name == group.group_name
             assert names.is_legal_group(name)
             assert 0 <= group.retry_queue_nums <= QUEUE_COUNT_MAX
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version = self.data_version.next(now_ms)
+        persist = Persist("subscriptionGroup")
+        if persist not in self._instructions:
+            self._instructions.append(persist)

@@ -1,4 +1,4 @@
-"""Tests of codes 38, 200, 201 and 203."""
+"""Tests of codes 38, 200, 201, 203 and 207."""
 
 import json
 
@@ -84,3 +84,28 @@ def test_a_group_without_clients_is_an_error(harness: Harness) -> None:
     response = harness.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
     assert response.code == ResponseCode.SYSTEM_ERROR
     assert response.remark == "no consumer for this group, g"
+
+
+@pytest.mark.parametrize(("fields", "left"), [({}, 5), ({"removeOffset": "true"}, -1)])
+def test_a_group_is_deleted(harness: Harness, fields: dict[str, str], left: int) -> None:
+    harness.beat("g", subscription())
+    offsets = harness.broker.state.offsets
+    offsets.commit("g", "T", 0, 5)
+    offsets.commit("gg", "T", 0, 6)
+    version = harness.broker.state.groups.data_version.counter
+    harness.instructions()
+    fields = {"groupName": "g", **fields}
+    assert harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields).code == ResponseCode.SUCCESS
+    groups = harness.broker.state.groups
+    assert "g" not in groups.wrapper().subscription_group_table
+    assert groups.data_version.counter == version + 1
+    assert harness.instructions() == [Persist("subscriptionGroup")]
+    assert (offsets.query("g", "T", 0), offsets.query("gg", "T", 0)) == (left, 6)
+    harness.validate()
+
+
+def test_an_unknown_group_is_deleted_without_a_trace(harness: Harness) -> None:
+    fields = {"groupName": "never"}
+    assert harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields).code == ResponseCode.SUCCESS
+    assert harness.broker.state.groups.data_version.counter == 0
+    assert harness.instructions() == []

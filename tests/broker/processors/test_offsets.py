@@ -1,4 +1,4 @@
-"""Tests of codes 14, 15, 29, 30, 31, 32 and 321 (facts 28, 38 and 39)."""
+"""Tests of codes 14, 15, 29 to 32, 43, 45, 314 and 321 (facts 28, 38 and 39)."""
 
 import json
 
@@ -212,3 +212,84 @@ def test_a_pull_goes_on_without_its_commit_at_the_limit(
     pulled = harness.pulled(sysFlag=0x5)
     assert pulled.code == ResponseCode.SUCCESS
     assert any(isinstance(i, WriteLine) for i in harness.instructions())
+
+
+def test_a_slave_gets_all_offsets(harness: Harness) -> None:
+    assert harness.ask(RequestCode.GET_ALL_CONSUMER_OFFSET).body == b'{"offsetTable":{}}'
+    offsets = harness.broker.state.offsets
+    offsets.commit("g", "T", 1, 7)
+    response = harness.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    assert (response.code, response.body) == (0, b'{"offsetTable":{"T@g":{1:7}}}')
+    assert offsets.dirty  # only the file's writer may clear it
+
+
+def test_a_slave_gets_all_offsets_of_light_queues() -> None:
+    harness = Harness(enableLmq="true", enableMultiDispatch="true")
+    harness.broker.state.offsets.commit("%LMQ%g", "%LMQ%T", 0, 7)
+    response = harness.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    assert response.body == b'{"lmqOffsetTable":{"%LMQ%T@%LMQ%g":7},"offsetTable":{}}'
+
+
+def test_a_slave_gets_the_offsets_of_the_delay_levels(harness: Harness) -> None:
+    assert harness.ask(RequestCode.GET_ALL_DELAY_OFFSET).body == b'{"offsetTable":{}}'
+    harness.send("T", i="DELAY\x012")
+    harness.deliver_delayed(level=2)
+    assert harness.ask(RequestCode.GET_ALL_DELAY_OFFSET).body == b'{"offsetTable":{2:1}}'
+    assert harness.broker.state.delayed.dirty
+
+
+def cloned(harness: Harness, **fields: str) -> dict[str, int]:
+    """Clone what group g has committed in T and U, and return what h then has."""
+    state = harness.broker.state
+    for number, topic in enumerate("TUV"):  # V does not exist
+        if topic != "V":
+            harness.send(topic)
+        state.offsets.commit("g", topic, 0, 10 + number)
+    response = harness.ask(
+        RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": "g", "destGroup": "h", **fields}
+    )
+    assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)
+    harness.validate()
+    found = {topic: state.offsets.query("h", topic, 0) for topic in "TUV"}
+    return {topic: offset for topic, offset in found.items() if offset >= 0}
+
+
+def test_a_group_gets_the_offsets_of_another(harness: Harness) -> None:
+    assert cloned(harness, topic="T") == {"T": 10}
+    assert cloned(harness, topic="V") == {"T": 10}
+
+
+@pytest.mark.parametrize("fields", [{}, {"topic": " "}])
+def test_without_a_topic_all_offsets_are_cloned(harness: Harness, fields: dict[str, str]) -> None:
+    """4.9.3 clones none."""
+    assert cloned(harness, **fields) == {"T": 10, "U": 11}
+
+
+def test_of_a_group_that_is_online_only_what_it_subscribes_to_is_cloned(harness: Harness) -> None:
+    harness.beat("g", subscription("U"))
+    assert cloned(harness) == {"U": 11}
+    assert cloned(harness, offline="true") == {"T": 10, "U": 11}
+
+
+def test_the_clone_is_the_whole_table(harness: Harness) -> None:
+    offsets = harness.broker.state.offsets
+    offsets.commit("h", "T", 3, 99)
+    cloned(harness, topic="T")
+    assert offsets.query("h", "T", 3) == -1
+    offsets.commit("h", "T", 0, 1)
+    assert offsets.query("g", "T", 0) == 10
+
+
+def test_a_clone_above_the_limit_is_refused(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloned(harness, topic="T")  # g has three queues, h has one
+    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 4)
+    fields = {"srcGroup": "g", "destGroup": "i", "topic": "T"}
+    assert harness.ask(RequestCode.CLONE_GROUP_OFFSET, fields).code == ResponseCode.SYSTEM_ERROR
+    assert cloned(harness, topic="T") == {"T": 10}
+
+
+def test_a_group_that_no_key_can_have_gets_no_clone(harness: Harness) -> None:
+    fields = {"srcGroup": "g", "destGroup": "a@b"}
+    assert harness.ask(RequestCode.CLONE_GROUP_OFFSET, fields).code == ResponseCode.SYSTEM_ERROR

@@ -1,7 +1,8 @@
-"""Codes 38, 200, 201, 203 and 204: define a consumer group, list groups, list a group's clients.
+"""Codes 38, 200, 201, 203, 204 and 207: define and delete a group, list groups and clients.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateSubscriptionGroup,
-getAllSubscriptionGroup, getConsumerConnectionList, getProducerConnectionList,
+getAllSubscriptionGroup, deleteSubscriptionGroup, getConsumerConnectionList,
+getProducerConnectionList,
 ConsumerManageProcessor.getConsumerListByGroup (4.9.3).
 """
 
@@ -21,13 +22,28 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.codes import ResponseCode, language_name
-from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
+from wakelog.protocol.headers.clients import (
+    ConsumerGroupRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    ProducerGroupRequestHeader,
+)
 
 
 def update_and_create_group(state: BrokerState, request: Request[None]) -> Outcome:
     """Define a consumer group (code 200)."""
     config = decode_body(SubscriptionGroupConfig, request.command.body)
     state.groups.update(config, request.now_ms)
+    return request.success()
+
+
+def delete_group(
+    state: BrokerState, request: Request[DeleteSubscriptionGroupRequestHeader]
+) -> Outcome:
+    """Delete a consumer group, known or not, and its offsets if asked (code 207)."""
+    header = request.header
+    state.groups.remove(header.group_name, request.now_ms)
+    if header.remove_offset:
+        state.offsets.remove(header.group_name)
     return request.success()
 
 

@@ -1,14 +1,14 @@
-"""Codes 14, 15, 29, 30, 31 and 32: offsets that groups commit, and the ends and times of a queue.
+"""Codes 14, 15, 29 to 32, 43, 45 and 314: offsets of groups and levels, ends and times of a queue.
 
 An unknown topic or queue is empty, never an error (fact 28). What only the disk can answer runs in
 the pool.
 
 Source: org.apache.rocketmq.broker.processor.ConsumerManageProcessor and
-AdminBrokerProcessor.searchOffsetByTimestamp, getMaxOffset, getMinOffset, getEarliestMsgStoretime
-(4.9.3).
+AdminBrokerProcessor.searchOffsetByTimestamp, getMaxOffset, getMinOffset, getEarliestMsgStoretime,
+getAllConsumerOffset, getAllDelayOffset, cloneGroupOffset (4.9.3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,9 @@ from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.offsets import (
+    CloneGroupOffsetRequestHeader,
     QueryConsumerOffsetRequestHeader,
     QueueRequestHeader,
     SearchOffsetRequestHeader,
@@ -63,6 +65,39 @@ def query_consumer_offset(
     return RunInPool(partial(_starts_at_zero, state.store, header.topic, header.queue_id), finish)
 
 
+def clone_group_offset(
+    state: BrokerState, request: Request[CloneGroupOffsetRequestHeader]
+) -> Outcome:
+    """Copy the offsets of one group to another, in one topic or in all (code 314).
+
+    Left out are topics that do not exist, and unless `offline` those that the group, if it has
+    clients, does not subscribe to. 4.9.3 copies nothing if no topic is named, and reports success.
+    """
+    header = request.header
+    check_group(header.dest_group)
+    group = header.src_group
+    online = state.consumers.get(group)
+    is_bound = not header.offline and online is not None and bool(online.subscriptions)
+    named = header.topic if header.topic and not header.topic.isspace() else None
+    for topic in state.offsets.topics_of(group) if named is None else [named]:
+        if state.topics.get(topic) is None:
+            continue
+        if is_bound and state.consumers.subscription(group, topic) is None:
+            continue
+        state.offsets.clone(group, header.dest_group, topic)
+    return request.success()
+
+
+def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Outcome:
+    """Return the offsets of all groups, as consumerOffset.json has them (code 43)."""
+    return _table(request, state.offsets.content())
+
+
+def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Outcome:
+    """Return the offsets of the delay levels, as delayOffset.json has them (code 45)."""
+    return _table(request, state.delayed.content())
+
+
 def search_offset_by_timestamp(
     state: BrokerState, request: Request[SearchOffsetRequestHeader]
 ) -> Outcome:
@@ -88,6 +123,10 @@ def get_min_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> 
 def get_earliest_store_time(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
     """Return the store time of a queue's first message (code 32), -1 if it has none."""
     return _queue_number(request, "timestamp", state.store.earliest_store_time)
+
+
+def _table(request: Request[None], content: Mapping[str, object]) -> Outcome:
+    return RunInPool(partial(dumps, content), lambda body, _now_ms: request.success(body=body))
 
 
 def _queue_number(

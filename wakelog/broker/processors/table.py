@@ -60,6 +60,9 @@ _ROWS = {
         offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES
     ),
     Code.QUERY_CONSUMER_OFFSET: processor(offsets.query_consumer_offset, Lane.CONSUMER_MANAGE),
+    Code.GET_ALL_CONSUMER_OFFSET: processor(offsets.get_all_consumer_offset, Lane.ADMIN),
+    Code.GET_ALL_DELAY_OFFSET: processor(offsets.get_all_delay_offset, Lane.ADMIN),
+    Code.CLONE_GROUP_OFFSET: processor(offsets.clone_group_offset, Lane.ADMIN),
     Code.UPDATE_AND_CREATE_TOPIC: processor(
         topics.update_and_create_topic, Lane.ADMIN, _ADMINISTERS
     ),
@@ -70,6 +73,7 @@ _ROWS = {
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
         groups.update_and_create_group, Lane.ADMIN, _ADMINISTERS
     ),
+    Code.DELETE_SUBSCRIPTIONGROUP: processor(groups.delete_group, Lane.ADMIN, _ADMINISTERS),
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_all_groups, Lane.ADMIN),
     Code.GET_CONSUMER_CONNECTION_LIST: processor(groups.get_consumer_connections, Lane.ADMIN),
     Code.GET_PRODUCER_CONNECTION_LIST: processor(groups.get_producer_connections, Lane.ADMIN),

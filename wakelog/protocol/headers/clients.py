@@ -11,6 +11,13 @@ class ConsumerGroupRequestHeader(Header, frozen=True, kw_only=True):
     consumer_group: str
 
 
+class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True):
+    """207: remove a consumer group, and its offsets if asked."""
+
+    group_name: str
+    remove_offset: bool = False
+
+
 class UnregisterClientRequestHeader(Header, frozen=True, kw_only=True):
     """35: a client leaves its groups. Its connection identifies the client."""
 

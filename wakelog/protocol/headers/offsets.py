@@ -35,6 +35,15 @@ class UpdateConsumerOffsetRequestHeader(Header, frozen=True, kw_only=True):
     commit_offset: Int64
 
 
+class CloneGroupOffsetRequestHeader(Header, frozen=True, kw_only=True):
+    """314: copy the offsets of a group to another; a blank topic stands for all."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
 class OffsetResponseHeader(Header, frozen=True, kw_only=True):
     """Response to 14, 29, 30 and 31."""
 
