@@ -58,7 +58,6 @@ BOTH: Final = "Broker, NameServer"
 TASK: Final = "BrokerControllerScheduledThread: "
 STORE_TASK: Final = "StoreScheduledThread: "
 
-NO_TLS: Final = "TLS is not there yet, so there is no certificate to watch"
 NO_ACL: Final = "access control is not there yet; a broker configured for it does not start"
 NO_REPLICATION: Final = "replication is not there yet"
 NO_TRANSACTIONS: Final = "transactions are not there yet"
@@ -82,7 +81,8 @@ NETWORK: Final[tuple[Row, ...]] = (
            BOTH, "network.connection_table", "rocketmq_connections"),
     Thread("ServerHouseKeepingService", "gives up requests to clients that do not answer", "1 s",
            "Broker", "network.server", "rocketmq_requests_total"),
-    AbsentThread("FileWatchService", "reads changed certificates again", "500 ms", NO_TLS),
+    Thread("FileWatchService", "reads changed certificates again", "500 ms",
+           BOTH, "network.certificate_changes", "rocketmq_certificate_reads_total"),
     AbsentThread("AclFileWatchService", "reads changed access rules again", "5 s", NO_ACL),
 )
 

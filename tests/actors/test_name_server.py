@@ -271,7 +271,7 @@ def test_a_damaged_file_is_refused_and_the_port_given_back(tmp_path: Path) -> No
 
 def make_actor(directory: Path, port: int) -> NameServerActor:
     config = NameServerConfig(kv_config_path=str(directory / "kv.json"), listen_port=port)
-    return NameServerActor(msgspec.to_builtins(config), "127.0.0.1", str(directory))
+    return NameServerActor(msgspec.to_builtins(config), "127.0.0.1", str(directory), {})
 
 
 @pytest.fixture(autouse=True)

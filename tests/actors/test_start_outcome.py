@@ -6,7 +6,7 @@ import pytest
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.start_outcome import describe_failure, raise_failure, started
-from wakelog.network.errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import (
     DamagedStore,
     StoreFailed,
@@ -17,6 +17,8 @@ from wakelog.storage.errors import (
 
 ERRORS = [
     (PortUnavailable("127.0.0.1", 10911, OSError(errno.EADDRINUSE, "x")), "10911", "another port"),
+    (TlsRefused("a.key is missing; give it"), "a.key is missing", "Give it."),
+    (TlsRefused("a.key cannot be read"), "a.key cannot be read", "Name readable PEM files"),
     (StoreLocked("/store/lock", 17), "process 17", "Stop it first"),
     (DamagedStore("/store/commitlog/0", "it is short", "remove it"), "it is short", "Remove it."),
     (WrongStore("/store", "it is of b"), "it is of b", "Give the --store of this broker"),

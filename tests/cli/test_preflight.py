@@ -11,11 +11,13 @@ import pytest
 
 from tests.cli.fakes import plan_in
 from tests.compat.processes import free_port
+from tests.network.test_tls import CLIENT_KEY, SERVER, SERVER_KEY
 from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
 from wakelog.cli import preflight as module
 from wakelog.cli.preflight import preflight
+from wakelog.network.errors import TlsRefused
 from wakelog.storage.file_system import FileSystem
 
 SMALL = "mappedFileSizeCommitLog=1048576"
@@ -190,3 +192,15 @@ def test_an_unreachable_advertised_address_is_refused_unless_a_setting_allows_it
     )
     unchecked = "wakelog.checkAdvertise=false"
     check(plan_at(tmp_path, base, unchecked, bind="0.0.0.0", advertise=FAR_AWAY))
+
+
+def test_certificates_that_cannot_be_used_are_refused(tmp_path: Path, base: int) -> None:
+    files = [f"tls.server.certPath={SERVER}", f"tls.server.keyPath={CLIENT_KEY}"]
+    plan = plan_at(tmp_path, base, *files, "tls.test.mode.enable=false")
+    with pytest.raises(TlsRefused, match=r"server\.pem and .*client\.key cannot be read"):
+        check(plan)
+    trusted = ["tls.enable=true", "tls.client.authServer=true", "tls.client.trustCertPath=/nowhere"]
+    files[1] = f"tls.server.keyPath={SERVER_KEY}"
+    plan = plan_at(tmp_path, base, *files, *trusted, "tls.test.mode.enable=false")
+    with pytest.raises(TlsRefused, match="/nowhere cannot be read as certificates"):
+        check(plan)

@@ -247,6 +247,11 @@ def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
     assert lines[7] == "ready after 1.3 s; Ctrl-C stops in order"
 
 
+def test_the_ready_lines_say_that_tls_is_on(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, "tls.server.mode=enforcing", metrics_port=0)
+    assert "tls          enforcing, a self-signed certificate" in ready_lines(plan, 1.0)
+
+
 def test_the_ready_lines_mark_a_foreign_name_server(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, "namesrvAddr=203.0.113.1:9876;203.0.113.2:9876", metrics_port=0)
     lines = ready_lines(plan, 1.0)

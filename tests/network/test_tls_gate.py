@@ -21,12 +21,14 @@ from tests.network.test_tls import (
     SIGNER,
     TRUSTING,
 )
+from wakelog.network import self_signed
 from wakelog.network.client import RemotingClient, make_client
 from wakelog.network.errors import RemotingError, SendFailed, TlsFailed, TlsRefused
 from wakelog.network.limits import ServerLimits
+from wakelog.network.self_signed import make_pem
 from wakelog.network.server import Server
 from wakelog.network.signing import Credentials
-from wakelog.network.tls import ClientAuth, ServerTls, Tls, TlsMode
+from wakelog.network.tls import WITHOUT_TLS, ClientAuth, ServerContext, ServerTls, Tls, TlsMode
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
@@ -86,7 +88,10 @@ def test_a_mode_accepts_its_clients(
 ) -> None:
     async def main() -> None:
         handler = FakeHandler(echo)
-        async with serving(handler, tls=PERMISSIVE._replace(mode=mode)) as (server, port):
+        async with serving(handler, tls=ServerContext(PERMISSIVE._replace(mode=mode))) as (
+            server,
+            port,
+        ):
             if mode in modes:
                 assert await called(port, tls) == b"hello"
             else:
@@ -103,7 +108,7 @@ def test_a_mode_accepts_its_clients(
 def test_clients_with_and_without_tls_share_a_port(run: Run, size_bytes: int) -> None:
     async def main() -> None:
         bodies = [bytes([index]) * size_bytes for index in range(4)]
-        async with serving(FakeHandler(echo), tls=PERMISSIVE) as (server, port):
+        async with serving(FakeHandler(echo), tls=ServerContext(PERMISSIVE)) as (server, port):
             calls = [
                 called(port, TRUSTING if index % 2 else None, body)
                 for index, body in enumerate(bodies)
@@ -116,7 +121,7 @@ def test_clients_with_and_without_tls_share_a_port(run: Run, size_bytes: int) ->
 
 def test_the_gate_is_out_of_the_way_after_the_first_byte(run: Run) -> None:
     async def main() -> None:
-        async with serving(FakeHandler(echo), tls=PERMISSIVE) as (server, port):
+        async with serving(FakeHandler(echo), tls=ServerContext(PERMISSIVE)) as (server, port):
             for tls in (None, TRUSTING):
                 client = make_client(Credentials(), tls)
                 await client.invoke(f"{HOST}:{port}", RemotingCommand(10), timeout_ms=5000)
@@ -136,7 +141,7 @@ def test_pipelined_requests_and_requests_of_the_server_pass_through_tls(run: Run
             return answer(request, 0, body=b"asked")
 
         handler = FakeHandler(echo)
-        async with serving(handler, tls=ENFORCING) as (server, port):
+        async with serving(handler, tls=ServerContext(ENFORCING)) as (server, port):
             client = make_client(Credentials(), TRUSTING, execute)
             bodies = [b"%d" % index for index in range(500)]
             calls = [
@@ -158,7 +163,7 @@ def test_a_handshake_may_arrive_in_pieces(run: Run, step: int) -> None:
     """The gate sees only the first piece."""
 
     async def main() -> None:
-        async with serving(FakeHandler(echo), tls=ENFORCING) as (_, port):
+        async with serving(FakeHandler(echo), tls=ServerContext(ENFORCING)) as (_, port):
             context = ssl.create_default_context(cafile=SIGNER)
             incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             tls = context.wrap_bio(incoming, outgoing, server_hostname=HOST)
@@ -206,7 +211,7 @@ def test_clients_authenticate_by_their_certificates(
     async def main() -> None:
         settings = ENFORCING._replace(trust_path=SIGNER, client_auth=auth)
         handler = FakeHandler(echo)
-        async with serving(handler, tls=settings) as (server, port):
+        async with serving(handler, tls=ServerContext(settings)) as (server, port):
             if is_accepted:
                 assert await called(port, tls) == b"hello"
                 return
@@ -226,7 +231,10 @@ def test_clients_authenticate_by_their_certificates(
 def test_garbage_after_the_first_byte_closes_the_connection(run: Run, data: bytes) -> None:
     async def main() -> None:
         handler = FakeHandler(echo)
-        async with serving(handler, tls=PERMISSIVE) as (server, port), raw(port) as connection:
+        async with (
+            serving(handler, tls=ServerContext(PERMISSIVE)) as (server, port),
+            raw(port) as connection,
+        ):
             await asyncio.get_running_loop().sock_sendall(connection, data)
             await wait_closed(server, "tlsHandshake")
             assert await called(port, TRUSTING) == b"hello"
@@ -238,7 +246,7 @@ def test_garbage_after_the_first_byte_closes_the_connection(run: Run, data: byte
 def test_a_half_handshake_ends_with_its_connection(run: Run) -> None:
     async def main() -> None:
         handler = FakeHandler(echo)
-        async with serving(handler, tls=PERMISSIVE) as (server, port):
+        async with serving(handler, tls=ServerContext(PERMISSIVE)) as (server, port):
             async with raw(port) as connection:
                 await asyncio.get_running_loop().sock_sendall(connection, b"\x16\x03\x01")
                 while not server.statistics().connections.open_count:
@@ -257,7 +265,7 @@ def test_a_slow_handshake_is_limited(run: Run) -> None:
     async def main() -> None:
         limits = ServerLimits(handshake_seconds_max=0.05)
         async with (
-            serving(FakeHandler(echo), limits, tls=PERMISSIVE) as (server, port),
+            serving(FakeHandler(echo), limits, tls=ServerContext(PERMISSIVE)) as (server, port),
             raw(port) as connection,
         ):
             await asyncio.get_running_loop().sock_sendall(connection, b"\x16\x03\x01\x02\x00")
@@ -269,7 +277,7 @@ def test_a_slow_handshake_is_limited(run: Run) -> None:
 def test_a_connection_in_its_handshake_counts_and_ends_with_the_server(run: Run) -> None:
     async def main() -> None:
         limits = ServerLimits(connections_max=1, connections_per_host_max=1)
-        server = make_server(FakeHandler(echo), limits, tls=PERMISSIVE)
+        server = make_server(FakeHandler(echo), limits, tls=ServerContext(PERMISSIVE))
         port = server.bind(HOST, 0)
         await server.start_listening()
         async with raw(port) as connection:
@@ -291,7 +299,10 @@ def test_a_connection_without_its_first_byte_is_closed_as_slow(run: Run) -> None
     async def main() -> None:
         clock = FakeClock()
         async with (
-            serving(FakeHandler(echo), tls=PERMISSIVE, clock_seconds=clock) as (server, port),
+            serving(FakeHandler(echo), tls=ServerContext(PERMISSIVE), clock_seconds=clock) as (
+                server,
+                port,
+            ),
             raw(port) as connection,
         ):
             while not server.statistics().connections.open_count:
@@ -306,38 +317,81 @@ def test_a_connection_without_its_first_byte_is_closed_as_slow(run: Run) -> None
 
 def test_new_certificates_are_for_new_connections(run: Run) -> None:
     async def main() -> None:
-        async with serving(FakeHandler(echo), tls=ENFORCING) as (server, port):
+        async with serving(FakeHandler(echo), tls=ServerContext(ENFORCING)) as (server, port):
             old = make_client(Credentials(), TRUSTING)
             address = f"{HOST}:{port}"
             await old.invoke(address, RemotingCommand(10), timeout_ms=5000)
-            server.use_tls(
-                ENFORCING._replace(cert_path=CLIENT, key_path=CLIENT_KEY, key_password="hush")
-            )
+            other = ENFORCING._replace(cert_path=CLIENT, key_path=CLIENT_KEY, key_password="hush")
+            server.use_tls(ServerContext(other))
             with pytest.raises(TlsFailed, match="not trusted"):
                 await called(port, TRUSTING)
             await old.invoke(address, RemotingCommand(10), timeout_ms=5000)
             with pytest.raises(TlsRefused, match=r"/nowhere\.pem and .*server\.key cannot be read"):
-                server.use_tls(ENFORCING._replace(cert_path="/nowhere.pem"))
-            with pytest.raises(TlsFailed, match="not trusted"):
-                await called(port, TRUSTING)
-            server.use_tls(ServerTls())
+                ServerContext(ENFORCING._replace(cert_path="/nowhere.pem"))
+            server.use_tls(WITHOUT_TLS)
             assert await called(port, None) == b"hello"
             await old.close()
 
     run(main)
 
 
-def test_a_server_without_its_files_does_not_start() -> None:
-    async def main() -> None:
-        for settings, words in (
-            (ServerTls(TlsMode.ENFORCING), "an empty path cannot be read as a certificate"),
-            (ENFORCING._replace(client_auth=ClientAuth.REQUIRE), "an empty path cannot be read"),
-            (ENFORCING._replace(key_path=CLIENT_KEY), "server.pem and .*client.key cannot be read"),
-        ):
-            with pytest.raises(TlsRefused, match=words):
-                make_server(FakeHandler(), tls=settings)
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (ServerTls(TlsMode.ENFORCING), "an empty path cannot be read as a certificate"),
+        (ENFORCING._replace(client_auth=ClientAuth.REQUIRE), "an empty path cannot be read"),
+        (ENFORCING._replace(key_path=CLIENT_KEY), "server.pem and .*client.key cannot be read"),
+    ],
+)
+def test_a_server_without_its_files_does_not_start(settings: ServerTls, words: str) -> None:
+    with pytest.raises(TlsRefused, match=words):
+        ServerContext(settings)
 
-    asyncio.run(main())
+
+SELF_SIGNED = ServerTls(TlsMode.PERMISSIVE, is_self_signed=True)
+ANY_SERVER = Tls(checks_server=False)
+
+
+def test_a_server_signs_a_certificate_when_the_first_clients_want_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(make_pem())
+        return made[-1]
+
+    monkeypatch.setattr(self_signed, "make_pem", make)
+
+    async def main() -> None:
+        async with serving(FakeHandler(echo), tls=ServerContext(SELF_SIGNED)) as (_, port):
+            assert await called(port, None) == b"hello"
+            assert not made
+            answers = await asyncio.gather(*(called(port, ANY_SERVER) for _ in range(3)))
+            assert answers == [b"hello"] * 3
+            with pytest.raises(TlsFailed, match="not trusted"):
+                await called(port, Tls())
+        assert len(made) == 1
+
+    run(main)
+
+
+def test_a_certificate_that_cannot_be_made_closes_the_connection(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space() -> bytes:
+        raise OSError(28, "No space left on device")
+
+    async def main() -> None:
+        async with serving(FakeHandler(echo), tls=ServerContext(SELF_SIGNED)) as (server, port):
+            monkeypatch.setattr(self_signed, "make_pem", no_space)
+            with pytest.raises(TlsFailed):
+                await called(port, ANY_SERVER)
+            await wait_closed(server, "tlsHandshake")
+            monkeypatch.undo()
+            assert await called(port, ANY_SERVER) == b"hello"
+
+    run(main)
 
 
 def test_a_password_of_a_server_is_not_shown() -> None:
@@ -348,7 +402,7 @@ def test_a_password_of_a_server_is_not_shown() -> None:
 def test_calls_over_tls_end_when_the_server_closes(run: Run) -> None:
     async def main() -> None:
         handler = FakeHandler(lambda request: None)
-        async with serving(handler, tls=ENFORCING) as (server, port):
+        async with serving(handler, tls=ServerContext(ENFORCING)) as (server, port):
             client: RemotingClient = make_client(Credentials(), TRUSTING)
             waiting = asyncio.ensure_future(
                 client.invoke(f"{HOST}:{port}", RemotingCommand(10), timeout_ms=5000)
@@ -399,10 +453,10 @@ def test_rocketmqs_own_clients_use_one_port_with_and_without_tls() -> None:
             trust_path=SIGNER,
             client_auth=ClientAuth.REQUIRE,
         )
-        async with serving(FakeHandler(no_route), tls=settings) as (server, port):
+        async with serving(FakeHandler(no_route), tls=ServerContext(settings)) as (server, port):
             assert await asyncio.to_thread(java_code, port, None) == 17
             assert await asyncio.to_thread(java_code, port, KNOWN_TO_JAVA) == 17
-            server.use_tls(settings._replace(mode=TlsMode.ENFORCING))
+            server.use_tls(ServerContext(settings._replace(mode=TlsMode.ENFORCING)))
             assert await asyncio.to_thread(java_code, port, KNOWN_TO_JAVA) == 17
             assert await asyncio.to_thread(java_code, port, None) != 17
             assert closed_count(server, "noTls") > 0

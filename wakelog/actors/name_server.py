@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from wakelog.actors.certificates import Certificates
 from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.table_files import TableFiles
@@ -35,11 +36,12 @@ from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.connection import Connection
-from wakelog.network.errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
+from wakelog.network.tls_properties import TlsSource
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.storage.durability.config_files import ConfigFiles
@@ -59,8 +61,15 @@ class NameServerService:
     """One name server in this process."""
 
     def __init__(
-        self, config: NameServerConfig, *, bind_host: str, fs: FileSystem | None = None
+        self,
+        config: NameServerConfig,
+        *,
+        bind_host: str,
+        tls: TlsSource | None = None,
+        fs: FileSystem | None = None,
     ) -> None:
+        """Open nothing yet. tls: None for connections without TLS only."""
+        self._certificates = Certificates(tls or TlsSource())
         self._config = config
         self._bind_host = bind_host
         files = ConfigFiles(fs or FileSystem(), lambda _: config.kv_config_path)
@@ -73,15 +82,17 @@ class NameServerService:
     async def start(self) -> None:
         """Return when the name server accepts; `port` is then the one that it has.
 
-        Raises: PortUnavailable, DamagedStore, StoreFailed; nothing is left open then.
+        Raises: PortUnavailable, TlsRefused, DamagedStore, StoreFailed; nothing is left open then.
         """
         self._server = self._make_server()
         try:
             self.port = self._server.bind(self._bind_host, self._config.listen_port)
             load = partial(self._tables.load_all, self.name_server, {})
             await asyncio.get_running_loop().run_in_executor(None, load)
+            await self._certificates.start(self._server)
             await self._server.start_listening()
         except BaseException:
+            self._certificates.close()
             await self._server.close()
             self._tables.close()
             raise
@@ -154,6 +165,7 @@ class NameServerService:
         return {
             "name_server": msgspec.to_builtins(self.name_server.statistics(), str_keys=True),
             "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
+            "certificates": self._certificates.statistics(),
             "saves_count": self._tables.saved_count + self._tables.failed_count,
             "saves_failed_count": self._tables.failed_count,
         }
@@ -161,6 +173,7 @@ class NameServerService:
     async def stop(self) -> None:
         """Send the answers that wait, then close every connection, which brokers notice."""
         self._timer.cancel()
+        self._certificates.close()
         self._server.stop_listening()
         await self._tables.wait_saved()
         await self._server.close()
@@ -172,8 +185,11 @@ class NameServerService:
 class NameServerActor:
     """One name server; `start` after each construction."""
 
-    def __init__(self, config: dict[str, Any], bind_host: str, log_directory: str) -> None:
+    def __init__(
+        self, config: dict[str, Any], bind_host: str, log_directory: str, tls: dict[str, Any]
+    ) -> None:
         self._config = config
+        self._tls = tls
         self._bind_host = bind_host
         self._log_directory = log_directory
         self._service: NameServerService | None = None
@@ -189,10 +205,11 @@ class NameServerActor:
             if self._service is None:
                 configure_logs(Path(self._log_directory), actor="namesrv", epoch=wall_ms())
                 config = msgspec.convert(self._config, NameServerConfig)
-                service = NameServerService(config, bind_host=self._bind_host)
+                tls = msgspec.convert(self._tls, TlsSource)
+                service = NameServerService(config, bind_host=self._bind_host, tls=tls)
                 try:
                     await service.start()
-                except (StoreError, PortUnavailable) as error:
+                except (StoreError, PortUnavailable, TlsRefused) as error:
                     return describe_failure(error)
                 self._service = service
             return started(port=self._service.port, node_id=own_node_id())

@@ -13,7 +13,7 @@ from posixpath import dirname
 from typing import Any
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.network.errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLocked, WrongStore
 
 
@@ -36,9 +36,12 @@ def raise_failure(outcome: dict[str, Any]) -> None:
 
 
 def cause_and_remedy(error: BaseException) -> tuple[str, str] | None:
-    """Return a clause and a sentence for an error of a store or a port, None for any other."""
+    """Return a clause and a sentence for an error of a store, port or certificate, else None."""
     if isinstance(error, PortUnavailable):
         return f"cannot listen on {error.host}:{error.port}: {error.cause}", sentence(error.remedy)
+    if isinstance(error, TlsRefused):
+        cause, _, remedy = str(error).partition("; ")
+        return cause, sentence(remedy or "name readable PEM files that belong together")
     if isinstance(error, StoreLocked):
         process = error.holder_pid
         holder = "another process" if process is None else f"process {process}"

@@ -98,6 +98,9 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     server_channel_max_idle_time_seconds: int = 120
     server_socket_backlog: int = 1_024
 
+    # Calls to name servers (NettyClientConfig).
+    use_tls: bool = msgspec.field(default=False, name="useTLS")
+
     def __post_init__(self) -> None:
         """Check each range. Raises: IllegalConfiguration."""
         for field in msgspec.structs.fields(self):
@@ -166,7 +169,7 @@ _DEFAULTS_WITHOUT_EFFECT = """
     serverSelectorThreads=3 serverSocketRcvBufSize=0 serverSocketSndBufSize=0
     serverWorkerThreads=8 transactionCheckInterval=60000
     transactionCheckMax=15 transactionTimeOut=6000 transferMsgByHeap=true
-    useEpollNativeSelector=false useReentrantLockWhenPutMessage=true useTLS=false
+    useEpollNativeSelector=false useReentrantLockWhenPutMessage=true
     warmMapedFileEnable=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 

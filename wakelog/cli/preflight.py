@@ -1,5 +1,6 @@
 """Checks before anything is started: stores, ports, and the advertised address.
 
+    tls         certificates and keys can be read, and belong together
     stores      see `store_check`; first, because the process that runs the store has its ports too
     ports       each can be bound, or the message names the process that has it
     address     the advertised address leads to the ports that are bound here
@@ -25,6 +26,8 @@ from wakelog.actors.deploy.plan import Plan, PortUse
 from wakelog.actors.errors import PreflightRefused
 from wakelog.cli.port_holder import find_port_holder
 from wakelog.cli.store_check import check_stores
+from wakelog.network.tls import ServerContext, make_context
+from wakelog.network.tls_properties import read_tls
 from wakelog.storage.file_system import FileSystem
 
 METRICS_PORTS_TRIED_MAX = 20
@@ -41,8 +44,9 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
 
     Without an option for the port of the metrics, the plan returned has a free one.
 
-    Raises: PreflightRefused, StoreError.
+    Raises: PreflightRefused, TlsRefused, StoreError.
     """
+    _check_tls(plan)
     check_stores(plan, fs)
     plan = _move_metrics(plan)
     for use in plan.ports:
@@ -50,6 +54,13 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
     if plan.checks_advertised:
         _check_advertised(plan, addresses or HostAddresses())
     return plan
+
+
+def _check_tls(plan: Plan) -> None:
+    properties = read_tls(plan.tls)
+    ServerContext(properties.server)
+    if any(broker.settings.broker.use_tls for broker in plan.brokers):
+        make_context(properties.client)
 
 
 def _move_metrics(plan: Plan) -> Plan:

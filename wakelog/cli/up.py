@@ -206,6 +206,8 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
     rows = [("name server", name_server if plan.name_server else f"{name_server} (not ours)")]
     rows += [(one.name, f"{one.address}  store {one.store_directory}") for one in plan.brokers]
     rows.append(("logs", plan.log_directory))
+    if plan.tls_text:
+        rows.append(("tls", plan.tls_text))
     if plan.metrics_port:
         host = reachable_from_here(plan.bind_host)
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))

@@ -32,7 +32,7 @@ from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
-from wakelog.network.tls import ServerTls, TlsMode, make_server_context
+from wakelog.network.tls import WITHOUT_TLS, ServerContext, TlsMode
 from wakelog.network.tls_gate import TlsGate
 from wakelog.network.turn import Turn, TurnStatistics
 from wakelog.protocol.command import RemotingCommand
@@ -43,8 +43,6 @@ SWEEP_SECONDS = 5.0
 
 QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
 """Ends of connections without a fault, which are not worth a warning."""
-
-WITHOUT_TLS = ServerTls()
 
 
 class ServerStatistics(msgspec.Struct, frozen=True):
@@ -67,11 +65,11 @@ class Server:
         limits: ServerLimits,
         on_deferred: OnDeferred,
         answer_error: AnswerError = refusals.failed,
-        tls: ServerTls = WITHOUT_TLS,
+        tls: ServerContext = WITHOUT_TLS,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Take no port yet; a loop must be running. Raises: TlsRefused."""
+        """Take no port yet; a loop must be running."""
         self._loop = asyncio.get_running_loop()
         self._limits = limits
         self._clock_seconds = clock_seconds
@@ -149,26 +147,18 @@ class Server:
             )
             self._listening.append(listening)
 
-    def use_tls(self, tls: ServerTls) -> None:
-        """Read certificates and keys (again), for the connections accepted from now on.
-
-        Raises: TlsRefused; then nothing changes.
-        """
-        is_used = tls.mode is not TlsMode.DISABLED
-        self._tls_context = make_server_context(tls) if is_used else None
-        self._requires_tls = tls.mode is TlsMode.ENFORCING
+    def use_tls(self, tls: ServerContext) -> None:
+        """Use certificates for the connections that are accepted from now on."""
+        self._tls = tls
 
     def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:
         connection = Connection(
             self, self._limits, refused_codes=refused_codes, clock_seconds=self._clock_seconds
         )
-        if self._tls_context is None:
+        if self._tls.mode is TlsMode.DISABLED:
             return connection
         return TlsGate(
-            connection,
-            self._tls_context,
-            requires_tls=self._requires_tls,
-            handshake_seconds_max=self._limits.handshake_seconds_max,
+            connection, self._tls, handshake_seconds_max=self._limits.handshake_seconds_max
         )
 
     def stop_listening(self) -> None:

@@ -4,6 +4,9 @@ A client trusts a server if its certificate is trusted and is for the address th
 RocketMQ's own clients check the first only on request, and never the second. A server that checks
 clients trusts those whose certificates a signer in ``trust_path`` has signed.
 
+A server without files may sign a certificate itself, which proves nothing to a client. It is made
+in a thread when the first client wants TLS: a server without such clients does not pay for it.
+
 Invariants: a setting that is not given is the safe choice, except ``TlsMode.DISABLED``; a password
 is never shown and never requested at the terminal.
 
@@ -12,8 +15,11 @@ Source: org.apache.rocketmq.remoting.netty.TlsSystemConfig, TlsHelper, common.Tl
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from wakelog.network.errors import TlsRefused
@@ -61,7 +67,10 @@ class ClientAuth(StrEnum):
 
 
 class ServerTls(NamedTuple):
-    """Settings of a server. Paths are of PEM files; an empty one is not given."""
+    """Settings of a server. Paths are of PEM files; an empty one is not given.
+
+    is_self_signed: a certificate made here takes the place of one from files.
+    """
 
     mode: TlsMode = TlsMode.DISABLED
     cert_path: str = ""
@@ -69,6 +78,7 @@ class ServerTls(NamedTuple):
     key_password: str = ""
     trust_path: str = ""
     client_auth: ClientAuth = ClientAuth.NONE
+    is_self_signed: bool = False
 
     def __repr__(self) -> str:
         """Leave out the password: errors and logs show options."""
@@ -89,14 +99,57 @@ def make_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def make_server_context(tls: ServerTls) -> ssl.SSLContext:
-    """Return the context of a server's connections. Raises: TlsRefused."""
+class ServerContext:
+    """The context of a server's connections, and which connections it is for."""
+
+    def __init__(self, tls: ServerTls) -> None:
+        """Read certificates and keys; this may block. Raises: TlsRefused."""
+        self.mode = tls.mode
+        self._made: ssl.SSLContext | None = None
+        self._making: asyncio.Future[ssl.SSLContext] | None = None
+        if tls.mode is not TlsMode.DISABLED and not tls.is_self_signed:
+            self._made = _from_files(tls)
+
+    async def get(self) -> ssl.SSLContext:
+        """Return the context; the first call may wait for a certificate to be made.
+
+        Raises: TlsRefused.
+        """
+        if self._made is None:
+            if self._making is None or self._making.done():
+                loop = asyncio.get_running_loop()
+                self._making = loop.run_in_executor(None, _self_signed)
+            # A client that gives up must not end what others wait for.
+            self._made = await asyncio.shield(self._making)
+        return self._made
+
+
+WITHOUT_TLS = ServerContext(ServerTls())
+
+
+def _from_files(tls: ServerTls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _load_own(context, tls.cert_path, tls.key_path, tls.key_password)
     if tls.client_auth is not ClientAuth.NONE:
         _load_signers(context, tls.trust_path)
         is_required = tls.client_auth is ClientAuth.REQUIRE
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+    return context
+
+
+def _self_signed() -> ssl.SSLContext:
+    # Few servers need it, and the import takes longer than a small broker's whole recovery.
+    from wakelog.network.self_signed import make_pem
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # OpenSSL reads files only. The folder is private, and gone when this returns.
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "self_signed.pem")
+            path.write_bytes(make_pem())
+            context.load_cert_chain(path)
+    except OSError as error:
+        raise TlsRefused(f"no certificate can be made: {error.strerror or error}") from error
     return context
 
 

@@ -16,12 +16,12 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer.HandshakeHandler 
 """
 
 import asyncio
-import ssl
 from typing import cast
 
 from wakelog.network.connection import Connection
 from wakelog.network.connection_table import CloseReason
-from wakelog.network.tls import handshake_reason
+from wakelog.network.errors import TlsRefused
+from wakelog.network.tls import ServerContext, TlsMode, handshake_reason
 
 HANDSHAKE_BYTE = 0x16
 """ContentType handshake of RFC 8446, section 5.1."""
@@ -38,15 +38,13 @@ class TlsGate(asyncio.Protocol):
     def __init__(
         self,
         connection: Connection,
-        context: ssl.SSLContext,
+        context: ServerContext,
         *,
-        requires_tls: bool,
         handshake_seconds_max: float,
     ) -> None:
-        """Wait for the transport. requires_tls: close connections without TLS."""
+        """Wait for the transport."""
         self._connection = connection
         self._context = context
-        self._requires_tls = requires_tls
         self._handshake_seconds_max = handshake_seconds_max
         self._handshake: asyncio.Task[None] | None = None
         self._decrypted: list[bytes] = []
@@ -64,12 +62,9 @@ class TlsGate(asyncio.Protocol):
             self._decrypted.append(data)
         elif data[0] == HANDSHAKE_BYTE:
             self._transport.pause_reading()
-            loop = asyncio.get_running_loop()
-            self._handshake = self._connection.handshake = loop.create_task(self._shake_hands())
-            # start_tls sets its protocol and queues that protocol's connection_made and the start
-            # of reading. This call runs after both, and before the loop reads.
-            loop.call_soon(loop.call_soon, self._feed, data)
-        elif self._requires_tls:
+            shaking_hands = asyncio.get_running_loop().create_task(self._shake_hands(data))
+            self._handshake = self._connection.handshake = shaking_hands
+        elif self._context.mode is TlsMode.ENFORCING:
             self._connection.abort(CloseReason.NO_TLS)
         else:
             self._transport.set_protocol(self._connection)
@@ -86,22 +81,30 @@ class TlsGate(asyncio.Protocol):
             protocol.buffer_updated(size_bytes)
             rest = rest[size_bytes:]
 
-    async def _shake_hands(self) -> None:
+    async def _shake_hands(self, data: bytes) -> None:
         connection = self._connection
+        loop = asyncio.get_running_loop()
         try:
-            transport = await asyncio.get_running_loop().start_tls(
+            starting = loop.start_tls(
                 self._transport,
                 self,
-                self._context,
+                await self._context.get(),
                 server_side=True,
                 ssl_handshake_timeout=self._handshake_seconds_max,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
             )
-        except (OSError, asyncio.CancelledError) as error:
+            started = loop.create_task(starting)
+            # start_tls sets its protocol and queues that protocol's connection_made and the start
+            # of reading. This call runs after both, and before the loop reads.
+            loop.call_soon(loop.call_soon, self._feed, data)
+            transport = await started
+        except (OSError, TlsRefused, asyncio.CancelledError) as error:
             # The loop reports a handshake that takes too long as a ConnectionAbortedError. The
             # Connection cancels it when it is closed, which start_tls of uvloop does not notice.
             connection.handshake = transport = None
-            if isinstance(error, OSError):
+            if isinstance(error, TlsRefused):
+                connection.abort(CloseReason.TLS_HANDSHAKE, str(error))
+            elif isinstance(error, OSError):
                 is_late = isinstance(error, ConnectionAbortedError)
                 detail = str(error) if is_late else handshake_reason(error)
                 connection.abort(CloseReason.TLS_HANDSHAKE, detail)

@@ -76,4 +76,15 @@ REGISTRATIONS = (
     counter("rocketmq_registration_failures", "Registrations that a name server did not take.",
             f"{BROKER}/name_servers/failed_count"),
 )
+
+CERTIFICATES = (
+    counter("rocketmq_certificate_reads",
+            "Times that certificates were read: at the start, and after a change.",
+            f"role=broker/{BROKER}/certificates/read_count",
+            f"role=nameserver/broker=/{NAME_SERVER}/certificates/read_count"),
+    counter("rocketmq_certificate_refusals",
+            "Changed certificates that could not be used; the old ones stay.",
+            f"role=broker/{BROKER}/certificates/refused_count",
+            f"role=nameserver/broker=/{NAME_SERVER}/certificates/refused_count"),
+)
 # fmt: on

@@ -18,6 +18,7 @@ name. How a path is read is in ``metric_spec``.
 
 from wakelog.telemetry.actor_metrics import (
     ADDED_SERVICES,
+    CERTIFICATES,
     HOLDS,
     LINKS,
     POOL,
@@ -69,6 +70,7 @@ METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
     "Pool": POOL,
     "Tables": TABLES,
     "Registration": REGISTRATIONS,
+    "Certificates": CERTIFICATES,
     "Actors": LINKS + SUPERVISION,
     "Services from elsewhere": ADDED_SERVICES,
     "Name server": NAME_SERVERS,

@@ -1,9 +1,11 @@
 """Every rule of the table in the module's docstring, and what several brokers get."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from wakelog.actors.deploy.host_addresses import HostAddresses
@@ -11,6 +13,8 @@ from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
+from wakelog.network.tls import TlsMode
+from wakelog.network.tls_properties import TlsSource
 from wakelog.storage.config import FlushDiskType
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
@@ -258,3 +262,65 @@ def test_parquet_files_need_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'wakelog[spark]'" in refusal("parquetDispatcher=true")
     assert not plan("parquetFileBytes=2048").brokers[0].settings.store.parquet_dispatcher
+
+
+def test_clients_with_and_without_tls_are_accepted_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wakelog.actors.deploy.planning.DEFAULT_CONFIG_PATH", "/nowhere")
+    found = plan()
+    assert found.tls == TlsSource(TlsMode.PERMISSIVE, "", os.getcwd())
+    assert found.brokers[0].tls == found.tls
+    assert not found.brokers[0].settings.broker.use_tls
+    assert found.tls_text == ""
+
+
+def test_tls_properties_are_read_where_4_9_3_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tls.properties"
+    path.write_text(
+        "tls.test.mode.enable=false\ntls.server.certPath=/c.pem\ntls.server.keyPath=/k\n"
+        "tls.server.keyPassword=hush\ntls.enable=true\n"
+    )
+    monkeypatch.setattr("wakelog.actors.deploy.planning.DEFAULT_CONFIG_PATH", str(path))
+    found = plan()
+    assert (found.tls.config_path, found.tls_text) == (str(path), "permissive, /c.pem")
+    [warning] = found.warnings
+    assert warning.startswith(f"tls.enable in {path} has no effect, as in 4.9.3")
+    assert "hush" not in repr(found) + str(msgspec.to_builtins(found))
+
+
+@pytest.mark.parametrize(
+    ("settings", "uses_tls"),
+    [
+        (["tls.server.mode=enforcing"], True),
+        (["tls.server.mode=enforcing", "tls.enable=false"], False),
+        (["tls.enable=true"], True),
+        (["tls.enable=true", "useTLS=false"], False),
+        (["useTLS=true"], True),
+        (["tls.server.mode=disabled"], False),
+    ],
+)
+def test_a_broker_calls_its_name_servers_with_tls(settings: list[str], uses_tls: bool) -> None:
+    [broker] = plan(*settings).brokers
+    assert broker.settings.broker.use_tls == uses_tls
+    assert not any(key.startswith("tls.") for key in broker.settings.unknown)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("tls.server.mode=forced", "tls.server.mode=forced is not accepted. Give disabled or perm"),
+        ("tls.enable=yes", "tls.enable=yes is not accepted. Give true or false."),
+        ("tls.server.mod=enforcing", "there is no setting tls.server.mod. Did you mean tls.server"),
+        ("tls.config.file=/nowhere", "/nowhere cannot be read: No such file or directory. Name a "),
+        (
+            "tls.server.keyPassword=hush",
+            "tls.server.keyPassword may be in tls.properties only, which others need not be able "
+            "to read. Put it there, and name the file with tls.config.file.",
+        ),
+    ],
+)
+def test_tls_settings_that_cannot_be_used_are_refused(setting: str, message: str) -> None:
+    assert refusal(setting).startswith(message)

@@ -18,7 +18,7 @@ from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
 from wakelog.actors.transport.service_plan import read_plan
-from wakelog.network.errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import StoreError
 
 FIND_SECONDS = 0.05
@@ -51,7 +51,7 @@ class BrokerActor:
                 service = BrokerService(self._plan, calls_by_service)
                 try:
                     await service.start(store_id)
-                except (StoreError, PortUnavailable) as error:
+                except (StoreError, PortUnavailable, TlsRefused) as error:
                     return describe_failure(error)
                 self._service = service
             return started(

@@ -11,6 +11,7 @@ Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregis
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 
 from wakelog.actors.transport.batching import BatchWorker
@@ -34,12 +35,13 @@ ONEWAY_SECONDS_MAX = 1.0
 class NameServers:
     """The name servers of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, tls: ssl.SSLContext | None = None) -> None:
+        """Make no connection yet. tls: None for connections without TLS."""
         config = broker.state.settings.broker
         self._broker = broker
         self._addresses = read_name_servers(config.namesrv_addr)
         self._timeout_ms = config.register_broker_timeout_mills
-        self._client = RemotingClient()
+        self._client = RemotingClient(tls)
         self._worker = BatchWorker("registration", self._run)
         self._is_oneway = True
         self._after: list[asyncio.Future[None]] = []

@@ -33,6 +33,7 @@ from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.work_pool import WorkPool
+from wakelog.actors.certificates import Certificates
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
@@ -90,6 +91,7 @@ class BrokerService:
         self._settings = plan.settings
         self._fs = FileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
+        self._certificates = Certificates(plan.tls)
         self._tables = TableFiles(
             ConfigFiles(self._fs, self._settings.store.paths.config), Log.BROKER, "broker-save"
         )
@@ -111,7 +113,7 @@ class BrokerService:
 
         expected_store_id: the store that this broker ran on before; None if any may be opened.
 
-        Raises: PortUnavailable, StoreError; nothing is left open then.
+        Raises: PortUnavailable, TlsRefused, StoreError; nothing is left open then.
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -129,6 +131,8 @@ class BrokerService:
             self._server.bind(self._plan.bind_host, port)
             pulls = (RequestCode.PULL_MESSAGE,)
             self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
+            undo.callback(self._certificates.close)
+            await self._certificates.start(self._server)
             await self.services.release_holders()
             source = self.services.segment_source
             opening = partial(open_store, self._fs, self._plan, source, expected_store_id)
@@ -138,7 +142,9 @@ class BrokerService:
             self.broker = Broker(
                 self._settings, self.store, wall_ms(), readable=lambda: self._progress.readable
             )
-            self._name_servers = NameServers(self.broker)
+            uses_tls = self._settings.broker.use_tls
+            tls = await self._certificates.client_context() if uses_tls else None
+            self._name_servers = NameServers(self.broker, tls)
             undo.push_async_callback(self._name_servers.close)
             undo.push_async_callback(self.services.stop)
             # First of all: one of two ports may accept when the other cannot.
@@ -228,6 +234,7 @@ class BrokerService:
         """Stop in order and return whether the store was left as after a normal exit."""
         self._timer.cancel()
         self._guarding.cancel()
+        self._certificates.close()
         self._server.stop_listening()
         await self._name_servers.unregister()
         await self._server.close()
@@ -364,6 +371,7 @@ class BrokerService:
             **self._requests.statistics(),
             **self._progress.statistics(),
             "pool": self._pool.statistics(),
+            "certificates": self._certificates.statistics(),
             "name_servers": self._name_servers.statistics(),
             "tables": {
                 "saved_count": self._tables.saved_count,

@@ -62,9 +62,10 @@ class LocalDeployment:
 
     async def start(self, report: Report) -> None:
         """Start the name server, the brokers one after the other, then the metrics."""
-        if self._plan.name_server is not None:
+        plan = self._plan
+        if plan.name_server is not None:
             report("the name server")
-            service = NameServerService(self._plan.name_server, bind_host=self._plan.bind_host)
+            service = NameServerService(plan.name_server, bind_host=plan.bind_host, tls=plan.tls)
             await service.start()
             self._name_server = service
         for broker_plan in self._plan.brokers:

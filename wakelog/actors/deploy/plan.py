@@ -21,6 +21,7 @@ from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.client.options import read_name_servers
 from wakelog.nameserver.config import NameServerConfig
+from wakelog.network.tls_properties import TlsSource
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
 
@@ -55,6 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     store_root: what --store named; the brokers' stores are in it when there are several.
     metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If no option
         asked for it, a taken one does not prevent the start.
+    tls: where the TLS settings of all ports are; they hold for the brokers' calls, too.
+    tls_text: what is said of TLS at the start; "" if nobody has asked for it.
     placements: where brokers have to live, by name; the Supervisor and the name server live beside
         the first.
     """
@@ -73,6 +76,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int
     metrics_port_is_default: bool
     warnings: tuple[str, ...]
+    tls: TlsSource = TlsSource()
+    tls_text: str = ""
     placements: dict[str, Placement] = {}
 
     @property

@@ -1,8 +1,8 @@
 """From the values of the command line to a Plan that fits together.
 
 What follows from a setting is decided here and nowhere else: names, ports and directories of
-several brokers, and the address that clients get. Planning reads broker.conf and the addresses of
-this host, and nothing else of the machine.
+several brokers, and the address that clients get. Planning reads broker.conf, tls.properties and
+the addresses of this host, and nothing else of the machine.
 
 Keys of broker.conf and --set that begin with `wakelog.` are not RocketMQ's; a 4.9.3 broker ignores
 them:
@@ -10,6 +10,10 @@ them:
     wakelog.logLevel         debug, info, warning or error; info
     wakelog.logFormat        text or json; text
     wakelog.checkAdvertise   false accepts an advertised address that this host cannot reach; true
+
+Keys that begin with `tls.` are the system properties of 4.9.3, which reads them from no file but
+tls.properties. A broker calls its name servers with TLS if `useTLS` or else `tls.enable` says so,
+and without either if `tls.server.mode` is enforcing.
 
 Which name server a broker registers with:
 
@@ -37,12 +41,29 @@ from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, rea
 from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, read_layers
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import PlanRefused
+from wakelog.actors.start_outcome import sentence
 from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
 from wakelog.broker.config import DEFAULT_LISTEN_PORT
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.client.options import read_name_servers
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
 from wakelog.nameserver.config import NameServerConfig
+from wakelog.network.errors import TlsRefused
+from wakelog.network.tls import TlsMode
+from wakelog.network.tls_properties import (
+    CONFIG_FILE,
+    DEFAULT_CONFIG_PATH,
+    DEFAULTS,
+    ENABLE,
+    GIVEN_KEYS,
+    MODE,
+    PASSWORD_KEYS,
+    PREFIX,
+    TlsSource,
+    read_choice,
+    read_flag,
+    read_tls,
+)
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import convert_value
@@ -63,6 +84,8 @@ _LOG_LEVEL = _OWN_PREFIX + "logLevel"
 _LOG_FORMAT = _OWN_PREFIX + "logFormat"
 _CHECK_ADVERTISE = _OWN_PREFIX + "checkAdvertise"
 _OWN_KEYS = (_LOG_LEVEL, _LOG_FORMAT, _CHECK_ADVERTISE)
+_NOT_SHOWN = (_OWN_PREFIX, PREFIX)
+"""How keys begin that a broker does not show to clients (code 26)."""
 
 _DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII)
 
@@ -86,6 +109,9 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
         raise PlanRefused(
             f"{error.key}={error.value} is not accepted ({place})", f"Give {error.accepted}."
         ) from None
+    except TlsRefused as error:
+        cause, _, remedy = str(error).partition("; ")
+        raise PlanRefused(cause, sentence(remedy)) from None
     _refuse_shared_ports(plan)
     return plan
 
@@ -99,6 +125,7 @@ class _Planning:
         self._given = layers.merged()
         self._addresses = addresses
         self._warnings: list[str] = []
+        self._tls_text = ""
 
     def plan(self) -> Plan:
         _refuse_unknown_own_keys(self._given)
@@ -112,6 +139,10 @@ class _Planning:
             "brokerIP1": advertised_host,
             "brokerIP2": self._given.get("brokerIP2") or advertised_host,
         }
+        tls = self._tls()
+        enforces = tls.mode is TlsMode.ENFORCING
+        enable = self._given.get(ENABLE) or str(enforces)
+        follows["useTLS"] = self._given.get("useTLS") or str(read_flag(ENABLE, enable))
         log_level: LogLevel = self._own(_LOG_LEVEL, LogLevel.INFO, LogLevel)
         log_format: LogFormat = self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat)
         log_directory = os.path.join(root, LOG_DIRECTORY_NAME)
@@ -126,6 +157,7 @@ class _Planning:
                 log_level=log_level,
                 log_format=log_format,
                 in_one_process=self._options.is_local,
+                tls=tls,
             )
             for name, settings in self._broker_settings(root, follows).items()
         ]
@@ -145,7 +177,25 @@ class _Planning:
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
             metrics_port_is_default=metrics_port is None,
             warnings=tuple(dict.fromkeys(self._warnings)),
+            tls=tls,
+            tls_text=self._tls_text,
         )
+
+    def _tls(self) -> TlsSource:
+        """Return where the settings are; note what is to be said of them. Raises: TlsRefused."""
+        given = {key: value for key, value in self._given.items() if key.startswith(PREFIX)}
+        mode = read_choice(MODE, given.get(MODE) or TlsMode.PERMISSIVE, TlsMode)
+        path = given.get(CONFIG_FILE) or ""
+        if not path and os.path.exists(DEFAULT_CONFIG_PATH):
+            path = DEFAULT_CONFIG_PATH
+        of_file = {key: value for key, value in given.items() if key in DEFAULTS}
+        tls = TlsSource(mode, path, os.getcwd(), of_file)
+        server, _, warnings = read_tls(tls)
+        self._warnings.extend(warnings)
+        own = "a self-signed certificate" if server.is_self_signed else server.cert_path
+        if mode is not TlsMode.DISABLED and (given or path):
+            self._tls_text = f"{mode}, {own}"
+        return tls
 
     def _own(self, key: str, default: str, kind: type) -> Any:
         return convert_value(key, self._given.get(key) or default, kind)
@@ -244,7 +294,7 @@ class _Planning:
                 "storePathRootDir": root if alone else os.path.join(root, name),
             }
             merged = {
-                key: value for key, value in self._given.items() if not key.startswith(_OWN_PREFIX)
+                key: value for key, value in self._given.items() if not key.startswith(_NOT_SHOWN)
             }
             settings = read_broker_conf("", overrides={**merged, **follows, **values})
             _refuse_without_pyarrow(settings.store)
@@ -278,8 +328,13 @@ def _broker_names(first_name: str, count: int) -> list[str]:
 
 def _refuse_unknown_own_keys(given: Mapping[str, str]) -> None:
     for key in given:
-        if key.startswith(_OWN_PREFIX) and key not in _OWN_KEYS:
-            near = difflib.get_close_matches(key, _OWN_KEYS, n=1) or [" or ".join(_OWN_KEYS)]
+        if key in PASSWORD_KEYS:
+            cause = f"{key} may be in tls.properties only, which others need not be able to read"
+            raise PlanRefused(cause, f"Put it there, and name the file with {CONFIG_FILE}.")
+        for prefix, keys in ((_OWN_PREFIX, _OWN_KEYS), (PREFIX, sorted(GIVEN_KEYS))):
+            if not key.startswith(prefix) or key in keys:
+                continue
+            near = difflib.get_close_matches(key, keys, n=1) or [" or ".join(keys)]
             raise PlanRefused(f"there is no setting {key}", f"Did you mean {near[0]}?")
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from wakelog.actors.transport.notifications import NotificationFaults
 from wakelog.broker.config_file import BrokerSettings
+from wakelog.network.tls_properties import TlsSource
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
 
@@ -51,6 +52,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One broker: its name, its files, and how its services reach each other.
 
     bind_host: the interface of its ports.
+    tls: where its TLS settings are.
     runtime_directory: watermarks and sockets; private, with a short path, removed with the broker;
         "" until a deployment makes it.
     log_directory: written to once the broker holds its store's lock.
@@ -69,6 +71,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     in_one_process: bool = False
+    tls: TlsSource = TlsSource()
     faults: NotificationFaults = NotificationFaults()
     added_services: dict[str, ServiceRow] = {}
 
