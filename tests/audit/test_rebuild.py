@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from zlib import crc32
 
 import pytest
@@ -27,8 +28,9 @@ def rebuilt(
     log.write(fs, CONFIG)
     fs.make_directories("/new")
     made = Rebuild(fs, CONFIG, "/new", worker)
+    frozen = gc.get_freeze_count()
     report = run_rebuild(made)
-    assert fs.descriptor_count == 0
+    assert fs.descriptor_count == 0 and gc.get_freeze_count() == frozen
     return fs, report, made
 
 

@@ -113,6 +113,7 @@ class Rebuild:
         self._worker = worker or AT_ONCE
         self._operator = operator
         self._kernels: Kernels | None = None
+        self._has_frozen = False
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
@@ -151,6 +152,7 @@ class Rebuild:
 
             with self._operator.uninterrupted():  # an interrupted numba fails with its own errors
                 self._kernels = compile_kernels()
+            self._has_frozen = not gc.get_freeze_count()
             gc.freeze()  # each collection would go through all objects of numba
         return self._kernels
 
@@ -207,6 +209,8 @@ class Rebuild:
             dispatcher.close()
         for log in (self._log, *self._lanes):
             log.close()
+        if self._has_frozen:
+            gc.unfreeze()
 
     def _tail_bytes(self, end: int) -> int:
         piece = np.empty(_TAIL_PIECE_BYTES, dtype=np.uint8)

@@ -7,7 +7,6 @@ AT_ONCE    runs the work now, in the caller's thread: for a caller that would on
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,14 +23,9 @@ when it would have to wait."""
 
 @contextlib.contextmanager
 def threads() -> Iterator[Worker]:
-    """Provide WORKERS_COUNT threads; a rebuild may freeze the garbage collector meanwhile."""
-    was_frozen = gc.get_freeze_count() > 0
-    try:
-        with ThreadPoolExecutor(WORKERS_COUNT, thread_name_prefix="read-ahead") as pool:
-            yield pool
-    finally:
-        if not was_frozen:
-            gc.unfreeze()
+    """Provide WORKERS_COUNT threads."""
+    with ThreadPoolExecutor(WORKERS_COUNT, thread_name_prefix="read-ahead") as pool:
+        yield pool
 
 
 class _CallerThread:
