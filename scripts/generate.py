@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from scripts import configuration_document as configuration
 from scripts import requests_document as requests
 from scripts.overview_board import overview_board
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
@@ -78,6 +79,16 @@ def requests_document() -> str:
     return "\n\n".join(["# Requests", notice, requests.INTRODUCTION, rows]) + "\n"
 
 
+def configuration_document() -> str:
+    """Draw docs/configuration.md."""
+    source = "wakelog/{broker,storage,nameserver}/config.py"
+    parts = ["# Configuration", NOTICE.format(source=source), configuration.INTRODUCTION]
+    for title, place in configuration.SECTIONS.items():
+        rows = configuration.configuration_rows(place)
+        parts += [f"## {title}", table(configuration.HEADS, rows)]
+    return "\n\n".join(parts) + "\n"
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
@@ -88,6 +99,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/threads.md": threads_document,
     "docs/metrics.md": metrics_document,
     "docs/requests.md": requests_document,
+    "docs/configuration.md": configuration_document,
     "dashboards/overview.json": overview_board,
 }
 """What is drawn, by its path in the repository."""

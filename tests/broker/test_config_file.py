@@ -3,7 +3,7 @@
 import pytest
 
 from wakelog.broker.config_file import BrokerSettings, all_settings, read_broker_conf
-from wakelog.storage.config import BrokerRole, FlushDiskType
+from wakelog.storage.config import OWN_KEYS, BrokerRole, FlushDiskType
 from wakelog.storage.errors import IllegalConfiguration
 
 ROOT = {"storePathRootDir": "/store"}
@@ -49,15 +49,6 @@ def test_the_port_for_slaves_follows_the_listening_port_whatever_the_file_says()
 
 
 KEYS_SHOWN_COUNT = 177
-OWN_KEYS = {
-    "compat.cut_at_damage",
-    "compat.skip_segment",
-    "fileReservedBytes",
-    "parquetDispatcher",
-    "parquetFileAgeMs",
-    "parquetFileBytes",
-    "scrubBytesPerSecond",
-}
 """As many as 4.9.3's broker answers; which, `tests/compat` compares with a real one."""
 
 UNKNOWN = [
@@ -78,7 +69,10 @@ def test_an_unknown_key_is_kept_and_warned_about(key: str, hint: str) -> None:
 
 def test_a_key_without_effect_is_no_typing_mistake() -> None:
     settings = read("sendMessageThreadPoolNums=16")
-    assert settings.warnings == ("sendMessageThreadPoolNums has no effect here",)
+    assert settings.warnings == (
+        "sendMessageThreadPoolNums has no effect here: "
+        "requests take turns on one loop, in lanes; no pool of threads answers them",
+    )
     assert all_settings(settings)["sendMessageThreadPoolNums"] == "16"
 
 
@@ -91,6 +85,12 @@ def test_every_key_of_4_9_3_is_shown() -> None:
     assert len(shown.keys() - OWN_KEYS) == KEYS_SHOWN_COUNT
     assert (shown["aclEnable"], shown["useTLS"], shown["rocketmqHome"]) == ("false", "false", "")
     assert shown["storePathCommitLog"] == f"{shown['storePathRootDir']}/commitlog"
+
+
+def test_the_bits_of_a_filter_are_worked_out() -> None:
+    assert all_settings(read(""))["bitMapLengthConsumeQueueExt"] == "112"
+    more = all_settings(read("bitMapLengthConsumeQueueExt=64\nexpectConsumerNumUseFilter=64"))
+    assert more["bitMapLengthConsumeQueueExt"] == "216"
 
 
 BAD = [

@@ -21,12 +21,15 @@ from tests.compat.driver import wait_until
 from tests.compat.frames import Frame, RawConnection
 from tests.compat.real_rocketmq import RealNameServer
 from wakelog.protocol import fastjson
+from wakelog.storage.settings_text import parse_properties
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 VERSION = {"timestamp": 1_700_000_000_000, "counter": 1}
 LATER = {"timestamp": 1_700_000_000_000, "counter": 2}
 ORDER = "ORDER_TOPIC_CONFIG"
+PLACES = {"configStorePath", "kvConfigPath", "listenPort", "rocketmqHome"}
+"""Keys whose values say where a name server stands."""
 
 
 class Request(NamedTuple):
@@ -174,6 +177,11 @@ def answered(request: Request, frame: Frame) -> tuple[int, Any, Any]:
     return frame.code, frame.fields, body
 
 
+def shown_config(address: str) -> dict[str, str]:
+    with RawConnection(address) as connection:
+        return parse_properties(connection.ask(319).body.decode())
+
+
 def play(address: str) -> list[tuple[int, Any, Any]]:
     """Send every request in order, end the brokers' connections, and look once more."""
     found = []
@@ -197,10 +205,15 @@ def play(address: str) -> list[tuple[int, Any, Any]]:
 def test_both_name_servers_give_the_same_answers(tmp_path: Path) -> None:
     real = RealNameServer()
     try:
+        their_config = shown_config(real.address)
         theirs = play(real.address)
     finally:
         real.kill()
     with wakelog_name_server(tmp_path) as address:
+        our_config = shown_config(address)
         ours = play(address)
+    assert our_config.keys() == their_config.keys()
+    differing = {key for key, value in their_config.items() if our_config[key] != value}
+    assert differing <= PLACES
     for request, said, expected in zip([*PLAY, *READS], ours, theirs, strict=True):
         assert said == expected, request

@@ -3,7 +3,13 @@
 import pytest
 
 from tests.nameserver.harness import make_config
-from wakelog.nameserver.config import LIVE_KEYS, NameServerConfig, update_config
+from wakelog.nameserver.config import (
+    KEYS_WITHOUT_EFFECT,
+    LIVE_KEYS,
+    NameServerConfig,
+    all_settings,
+    update_config,
+)
 from wakelog.storage.errors import IllegalConfiguration
 
 KEYS = NameServerConfig.__struct_encode_fields__
@@ -12,7 +18,8 @@ KEYS = NameServerConfig.__struct_encode_fields__
 def test_the_defaults_are_4_9_3s() -> None:
     # Specification 6, NamesrvConfig; 9876 is NamesrvStartup's.
     config = make_config()
-    assert (config.product_env_name, config.cluster_test) == ("center", False)
+    shown = all_settings(config)
+    assert (shown["productEnvName"], shown["clusterTest"]) == ("center", "false")
     assert config.order_message_enable is False
     assert config.listen_port == 9876
     assert config.server_channel_max_idle_time_seconds == 120
@@ -22,7 +29,6 @@ def test_the_defaults_are_4_9_3s() -> None:
     ("key", "value", "accepted"),
     [
         ("listenPort", 70_000, "0 to 65535"),
-        ("clusterTest", True, "false: "),
         ("kvConfigPath", "", "the path of a file"),
         ("kvConfigPath", "/a\nb", "printable characters on one line"),
     ],
@@ -34,12 +40,17 @@ def test_an_unusable_value_is_refused(key: str, value: object, accepted: str) ->
     assert raised.value.accepted.startswith(accepted)
 
 
-@pytest.mark.parametrize("key", sorted({*KEYS, "serverWorkerThreads", "nonsense"} - LIVE_KEYS))
+@pytest.mark.parametrize("key", sorted({*KEYS, *KEYS_WITHOUT_EFFECT, "nonsense"} - LIVE_KEYS))
 def test_a_key_that_is_not_live_changes_nothing(key: str) -> None:
     found = make_config()
     update = update_config(found, f"{key}=1")
     assert (update.applied, update.ignored) == ((), (key,))
     assert found == make_config()
+
+
+def test_every_key_of_4_9_3_is_in_one_place() -> None:
+    assert not set(KEYS) & KEYS_WITHOUT_EFFECT.keys()
+    assert len(all_settings(make_config())) == 20  # NamesrvConfig has 6, NettyServerConfig 14
 
 
 def test_no_path_name_or_address_is_live() -> None:

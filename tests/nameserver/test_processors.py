@@ -316,7 +316,7 @@ def test_a_broker_that_has_nothing_new_is_believed_on(
         (
             b"configStorePath=/evil",
             ResponseCode.SYSTEM_ERROR,
-            "not changed while the name server runs, set at start: configStorePath",
+            "not changed while the name server runs, without effect here: configStorePath",
             False,
         ),
         (

@@ -12,26 +12,19 @@ from wakelog.storage.settings_text import read_settings, settings_of
 # Defaults of 4.9.3's MessageStoreConfig, as its own broker prints them with -p.
 DEFAULTS = """
 mappedFileSizeCommitLog=1073741824 mappedFileSizeConsumeQueue=6000000 enableConsumeQueueExt=false
-mappedFileSizeConsumeQueueExt=50331648 bitMapLengthConsumeQueueExt=64 flushIntervalCommitLog=500
-commitIntervalCommitLog=200 flushIntervalConsumeQueue=1000 cleanResourceInterval=10000
-deleteCommitLogFilesInterval=100 deleteConsumeQueueFilesInterval=100
-destroyMapedFileIntervalForcibly=120000 redeleteHangedFileInterval=120000 deleteWhen=04
-diskMaxUsedSpaceRatio=75 fileReservedTime=72 maxMessageSize=4194304 checkCRCOnRecover=true
-flushCommitLogLeastPages=4 commitCommitLogLeastPages=4 flushConsumeQueueLeastPages=2
+mappedFileSizeConsumeQueueExt=50331648 flushIntervalCommitLog=500 commitIntervalCommitLog=200
+flushIntervalConsumeQueue=1000 cleanResourceInterval=10000 deleteCommitLogFilesInterval=100
+deleteWhen=04 diskMaxUsedSpaceRatio=75 fileReservedTime=72 maxMessageSize=4194304
+checkCRCOnRecover=true flushCommitLogLeastPages=4 commitCommitLogLeastPages=4
 flushCommitLogThoroughInterval=10000 commitCommitLogThoroughInterval=200
-flushConsumeQueueThoroughInterval=60000 maxTransferBytesOnMessageInMemory=262144
-maxTransferCountOnMessageInMemory=32 maxTransferBytesOnMessageInDisk=65536
-maxTransferCountOnMessageInDisk=8 accessMessageInMemoryMaxRatio=40 messageIndexEnable=true
-maxHashSlotNum=5000000 maxIndexNum=20000000 maxMsgsNumBatch=64 messageIndexSafe=false
-haListenPort=10912 haSendHeartbeatInterval=5000 haHousekeepingInterval=20000
-haTransferBatchSize=32768 haSlaveFallbehindMax=268435456 brokerRole=ASYNC_MASTER
-flushDiskType=ASYNC_FLUSH syncFlushTimeout=5000 slaveTimeout=3000 flushDelayOffsetInterval=10000
-cleanFileForciblyEnable=true offsetCheckInSlave=false duplicationEnable=false diskFallRecorded=true
-osPageCacheBusyTimeOutMills=1000 defaultQueryMaxNum=32 transientStorePoolEnable=false
-transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false enableScheduleMessageStats=true
-enableLmq=false enableMultiDispatch=false maxLmqConsumeQueueNum=20000
-enableScheduleAsyncDeliver=false scheduleAsyncDeliverMaxPendingLimit=2000
-scheduleAsyncDeliverMaxResendNum2Blocked=3
+maxTransferBytesOnMessageInMemory=262144 maxTransferCountOnMessageInMemory=32
+maxTransferBytesOnMessageInDisk=65536 maxTransferCountOnMessageInDisk=8
+accessMessageInMemoryMaxRatio=40 messageIndexEnable=true maxHashSlotNum=5000000
+maxIndexNum=20000000 maxMsgsNumBatch=64 messageIndexSafe=false haListenPort=10912
+brokerRole=ASYNC_MASTER flushDiskType=ASYNC_FLUSH syncFlushTimeout=5000
+flushDelayOffsetInterval=10000 cleanFileForciblyEnable=true offsetCheckInSlave=false
+duplicationEnable=false defaultQueryMaxNum=32 transientStorePoolEnable=false
+transientStorePoolSize=5 enableLmq=false enableMultiDispatch=false maxLmqConsumeQueueNum=20000
 """
 
 
@@ -64,7 +57,7 @@ def test_every_field_has_a_key_of_its_own() -> None:
         ("maxMessageSize", "4M", "a whole number"),
         ("maxMessageSize", "0", "1 to 2147483647"),
         ("mappedFileSizeCommitLog", "3000000000", "1024 to 2147483647"),
-        ("destroyMapedFileIntervalForcibly", "", "a whole number"),
+        ("flushIntervalCommitLog", "", "a whole number"),
         ("storePathRootDir", "store", "an absolute path"),
         ("storePathRootDir", "", "an absolute path"),
         ("storePathCommitLog", "/a,b", "an absolute path"),

@@ -11,11 +11,15 @@ from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import (
     BODY_BYTES_MAX,
+    WithoutEffect,
     decode_settings,
+    ignored_remark,
+    keys_without_effect,
     parse_properties,
     read_settings,
     settings_of,
     settings_text,
+    shown_defaults,
     update_settings,
 )
 
@@ -47,7 +51,21 @@ def test_keys_of_other_objects_are_left_alone() -> None:
 
 def test_the_text_has_one_key_a_line() -> None:
     assert settings_text({"b": "2", "a": "1"}) == "a=1\nb=2\n"
-    assert "clusterTest=false\n" in settings_text(settings_of(make_config()))
+    assert "orderMessageEnable=false\n" in settings_text(settings_of(make_config()))
+
+
+def test_a_row_of_keys_without_effect_has_defaults() -> None:
+    table = keys_without_effect({"idle": "a=1 b=", "absent": "c"})
+    assert table["b"] == WithoutEffect("", "idle")
+    assert table["c"] == WithoutEffect(None, "absent")
+    assert shown_defaults(table) == {"a": "1", "b": ""}
+
+
+def test_each_ignored_key_is_said_to_wait_for_a_start_or_for_nothing() -> None:
+    remark = ignored_remark(("a", "b", "c", "d"), "broker", {"a", "b"}, {"c"})
+    expected = "set at start: a, b; without effect here: c; unknown: d"
+    assert remark == f"not changed while the broker runs, {expected}"
+    assert ignored_remark(("d",), "broker", {"a"}, {"c"}).endswith("runs, unknown: d")
 
 
 def test_live_keys_are_applied_and_the_others_named() -> None:

@@ -1,9 +1,10 @@
 """BrokerConfig: the settings of 4.9.3's BrokerConfig and NettyServerConfig that wakelog obeys.
 
 Keys of 4.9.3 without a meaning here (sizes of thread pools, Netty switches) are in
-``KEYS_WITHOUT_EFFECT``. Code 26 shows them with 4.9.3's defaults; where a default depends on the
-number of cores, with that of one core, because one loop does the work here. ``config_file`` reads a
-file. ``processors/config`` changes a running broker; no other module assigns to these fields.
+``KEYS_WITHOUT_EFFECT``, with the reason. Code 26 shows them with 4.9.3's defaults; where a default
+depends on the number of cores, with that of one core, because one loop does the work here.
+``config_file`` reads a file. ``processors/config`` changes a running broker; no other module
+assigns to these fields.
 
 Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig, and what a broker
 answers to code 26 (4.9.3).
@@ -11,7 +12,9 @@ answers to code 26 (4.9.3).
 
 import msgspec
 
+from wakelog.network.netty_keys import NETTY_SERVER_ROWS
 from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.settings_text import keys_without_effect
 
 MASTER_ID = 0
 
@@ -76,7 +79,6 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     flush_consumer_offset_interval: int = 5_000
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 6_000
-    force_register: bool = True
     compressed_register: bool = False
 
     # Lanes of the server and their fast failure.
@@ -147,46 +149,56 @@ def check_range(key: str, value: object) -> None:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
 
 
-_DEFAULTS_WITHOUT_EFFECT = """
-    adminBrokerThreadPoolNums=16 autoDeleteUnusedStats=false channelNotActiveInterval=60000
-    clientAsyncSemaphoreValue=65535 clientCallbackExecutorThreads=1
-    clientChannelMaxIdleTimeSeconds=120 clientCloseSocketIfTimeout=true
-    clientManageThreadPoolNums=32 clientOnewaySemaphoreValue=65535
-    clientPooledByteBufAllocatorEnable=false clientSocketRcvBufSize=0 clientSocketSndBufSize=0
-    clientWorkerThreads=4 commercialBaseCount=1 commercialBigCount=1 commercialEnable=true
-    commercialTimerCount=1 commercialTransCount=1 connectTimeoutMillis=3000
-    consumerFallbehindThreshold=17179869184 consumerManageThreadPoolNums=32
-    debugLockEnable=false disableConsumeIfConsumerReadSlowly=false enableDetailStat=true
-    endTransactionThreadPoolNums=10 fetchNamesrvAddrByAddressServer=false filterServerNums=0
-    flushCommitLogTimed=true flushConsumerOffsetHistoryInterval=60000
-    flushLeastPagesWhenWarmMapedFile=4096 heartbeatThreadPoolNums=1 highSpeedMode=false
-    isEnableBatchPush=false isolateLogEnable=false maxDelayTime=40 messageStorePlugIn=
-    processReplyMessageThreadPoolNums=18 pullMessageThreadPoolNums=18
-    putMessageFutureThreadPoolNums=1 putMsgIndexHightWater=600000
-    putThreadPoolQueueCapacity=10000 queryMessageThreadPoolNums=9 rocketmqHome=
-    sendMessageThreadPoolNums=1 serverAsyncSemaphoreValue=64 serverCallbackExecutorThreads=0
-    serverOnewaySemaphoreValue=256 serverPooledByteBufAllocatorEnable=true
-    serverSelectorThreads=3 serverSocketRcvBufSize=0 serverSocketSndBufSize=0
-    serverWorkerThreads=8 transactionCheckInterval=60000
-    transactionCheckMax=15 transactionTimeOut=6000 transferMsgByHeap=true
-    useEpollNativeSelector=false useReentrantLockWhenPutMessage=true
-    warmMapedFileEnable=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
+_WITHOUT_EFFECT = {
+    **NETTY_SERVER_ROWS,
+    "requests take turns on one loop, in lanes; no pool of threads answers them": """
+        adminBrokerThreadPoolNums=16 clientManageThreadPoolNums=32 consumerManageThreadPoolNums=32
+        endTransactionThreadPoolNums=10 heartbeatThreadPoolNums=1
+        processReplyMessageThreadPoolNums=18 pullMessageThreadPoolNums=18
+        putMessageFutureThreadPoolNums=1 putThreadPoolQueueCapacity=10000
+        queryMessageThreadPoolNums=9 sendMessageThreadPoolNums=1
+    """,
+    "a connection to a name server has limits of its own": """
+        clientAsyncSemaphoreValue=65535 clientCallbackExecutorThreads=1
+        clientChannelMaxIdleTimeSeconds=120 clientCloseSocketIfTimeout=true
+        clientOnewaySemaphoreValue=65535 clientSocketRcvBufSize=0 clientSocketSndBufSize=0
+        clientWorkerThreads=4 connectTimeoutMillis=3000
+    """,
+    "every registration is sent, with every topic": "forceRegister=true",
+    "name servers are listed in namesrvAddr": """
+        fetchNamesrvAddrByAddressServer=false rmqAddressServerDomain rmqAddressServerSubGroup
+    """,
+    "4.9.3 reads it nowhere either": """
+        channelNotActiveInterval=60000 clientPooledByteBufAllocatorEnable=false
+        commercialEnable=true flushConsumerOffsetHistoryInterval=60000 highSpeedMode=false
+        maxDelayTime=40
+    """,
+    "statistics for bills are not kept": """
+        commercialBaseCount=1 commercialBigCount=1 commercialTimerCount=1 commercialTransCount=1
+    """,
+    "no group is switched off for its lag, which the metrics show": """
+        consumerFallbehindThreshold=17179869184 disableConsumeIfConsumerReadSlowly=false
+    """,
+    "statistics by queue and group are not there yet": """
+        autoDeleteUnusedStats=false enableDetailStat=true
+    """,
+    "transactions are not there yet": """
+        transactionCheckInterval=60000 transactionCheckMax=15 transactionTimeOut=6000
+    """,
+    "no shell command is ever run, and 4.9.3 has no filter server to start": "filterServerNums=0",
+    "logs are by the broker's name when there are several": "isolateLogEnable=false",
+    "it names a Java class; dispatchers and services plug in here": "messageStorePlugIn=",
+    "records are sent from memory": "transferMsgByHeap=true",
+    "nothing is read from a home directory": "rocketmqHome=",
+}
+
+KEYS_WITHOUT_EFFECT = keys_without_effect(_WITHOUT_EFFECT)
+"""Keys of BrokerConfig, NettyServerConfig and NettyClientConfig that are accepted and do nothing.
+
+To obey one, take it out here and make it a field of BrokerConfig.
 """
-
-DEFAULTS_WITHOUT_EFFECT = dict(pair.split("=") for pair in _DEFAULTS_WITHOUT_EFFECT.split())
-"""What 4.9.3 shows for keys that the file does not have."""
-
-_WITHOUT_DEFAULT = """
-    rmqAddressServerDomain rmqAddressServerSubGroup dLegerGroup
-    dLegerPeers dLegerSelfId preferredLeaderId
-    enableBatchPush
-"""
-
-KEYS_WITHOUT_EFFECT = frozenset({*DEFAULTS_WITHOUT_EFFECT, *_WITHOUT_DEFAULT.split()})
-"""Every key that is accepted; one without a default is shown only if the file has it."""
 
 KEYS_REFUSED_WHEN_TRUE = {
     "aclEnable": "access control is not there yet, and a broker without it would be open",
-    "enableDLegerCommitLog": "a replicated commit log has another format",
 }
 """Keys of 4.9.3 for features that are missing; the reason why a broker does not start."""

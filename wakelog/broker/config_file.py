@@ -13,13 +13,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from wakelog.broker.config import (
-    DEFAULTS_WITHOUT_EFFECT,
-    KEYS_REFUSED_WHEN_TRUE,
-    KEYS_WITHOUT_EFFECT,
-    MASTER_ID,
-    BrokerConfig,
-)
+from wakelog.broker import config as broker_config
+from wakelog.broker.config import MASTER_ID, BrokerConfig
+from wakelog.filter.bloom import BloomFilter
+from wakelog.storage import config as store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import (
@@ -27,7 +24,23 @@ from wakelog.storage.settings_text import (
     parse_properties,
     read_settings,
     settings_of,
+    shown_defaults,
 )
+
+WITHOUT_EFFECT = broker_config.KEYS_WITHOUT_EFFECT | store_config.KEYS_WITHOUT_EFFECT
+"""Keys that are accepted and do nothing."""
+
+REFUSED_WHEN_TRUE = broker_config.KEYS_REFUSED_WHEN_TRUE | store_config.KEYS_REFUSED_WHEN_TRUE
+"""Keys of features that are missing."""
+
+OBEYED_KEYS = frozenset(
+    {
+        *BrokerConfig.__struct_encode_fields__,
+        *StoreConfig.__struct_encode_fields__,
+        *REFUSED_WHEN_TRUE,
+    }
+)
+"""Keys with an effect, if only that the broker does not start."""
 
 _NEAR_ENOUGH = 0.6  # difflib's own default: a third of the letters may differ
 
@@ -55,16 +68,13 @@ def read_broker_conf(
     Raises: IllegalConfiguration for a value that cannot be used.
     """
     layers = {**(defaults or {}), **parse_properties(text), **(overrides or {})}
-    without_effect = KEYS_WITHOUT_EFFECT | KEYS_REFUSED_WHEN_TRUE.keys()
-    known = without_effect.union(
-        BrokerConfig.__struct_encode_fields__, StoreConfig.__struct_encode_fields__
-    )
+    known = OBEYED_KEYS | WITHOUT_EFFECT.keys()
     unknown = {key: value for key, value in layers.items() if key not in known}
     warnings = [_unknown_key_warning(key, known) for key in unknown]
     warnings += [
-        f"{key} has no effect here"
+        f"{key} has no effect here: {WITHOUT_EFFECT[key].reason}"
         for key, value in layers.items()
-        if key in KEYS_WITHOUT_EFFECT and value != DEFAULTS_WITHOUT_EFFECT.get(key)
+        if key in WITHOUT_EFFECT and value != WITHOUT_EFFECT[key].default
     ]
     _refuse_promises(layers)
     broker = read_settings(BrokerConfig, layers)
@@ -73,16 +83,25 @@ def read_broker_conf(
     layered = {"storePathRootDir": "", **layers, "haListenPort": ha_listen_port}
     store = read_settings(StoreConfig, layered)
     _settle_role(broker, store)
-    kept = {key: layers[key] for key in layers if key in without_effect}
+    kept = {key: layers[key] for key in layers if key in WITHOUT_EFFECT or key in REFUSED_WHEN_TRUE}
     return BrokerSettings(broker, store, unknown | kept, tuple(warnings))
 
 
 def all_settings(settings: BrokerSettings) -> dict[str, str]:
     """Return every key of 4.9.3 and of wakelog with its value, and the file's unknown keys."""
-    found = {**DEFAULTS_WITHOUT_EFFECT, **dict.fromkeys(KEYS_REFUSED_WHEN_TRUE, "false")}
+    found = {**shown_defaults(WITHOUT_EFFECT), **dict.fromkeys(REFUSED_WHEN_TRUE, "false")}
     found |= settings.unknown | settings_of(settings.store) | settings_of(settings.broker)
+    found["bitMapLengthConsumeQueueExt"] = str(bloom_filter(settings.broker).bit_count)
     found.setdefault("storePathCommitLog", ",".join(settings.store.paths.commit_log_directories))
     return found
+
+
+def bloom_filter(config: BrokerConfig) -> BloomFilter:
+    """Return the filter whose bits a queue's extension units have."""
+    return BloomFilter(
+        error_percent=config.max_error_rate_of_bloom_filter,
+        names_count=config.expect_consumer_num_use_filter,
+    )
 
 
 def _settle_role(broker: BrokerConfig, store: StoreConfig) -> None:
@@ -94,7 +113,7 @@ def _settle_role(broker: BrokerConfig, store: StoreConfig) -> None:
 
 
 def _refuse_promises(layers: Mapping[str, str]) -> None:
-    for key, reason in KEYS_REFUSED_WHEN_TRUE.items():
+    for key, reason in REFUSED_WHEN_TRUE.items():
         if convert_value(key, layers.get(key, "false"), bool):
             raise IllegalConfiguration(key, layers[key], f"false: {reason}")
 

@@ -8,7 +8,7 @@ Source: org.apache.rocketmq.broker.BrokerController's fields (4.9.3).
 
 from random import Random
 
-from wakelog.broker.config_file import BrokerSettings
+from wakelog.broker.config_file import BrokerSettings, bloom_filter
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
 from wakelog.broker.delayed_delivery import DelayedDelivery
@@ -20,7 +20,6 @@ from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
 from wakelog.broker.traffic import Traffic
-from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.peer import OPAQUE_MASK
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
@@ -49,12 +48,10 @@ class BrokerState:
         self.groups = SubscriptionGroups(self.config, self.instructions, now_ms, lmq=lmq)
         self.offsets = ConsumerOffsets(lmq=lmq)
         self.consumers = Consumers()
-        bloom = BloomFilter(
-            error_percent=self.config.max_error_rate_of_bloom_filter,
-            names_count=self.config.expect_consumer_num_use_filter,
-        )
         self.filters = ConsumerFilters(
-            bloom, now_ms, dead_ms_max=self.config.filter_data_clean_time_span
+            bloom_filter(self.config),
+            now_ms,
+            dead_ms_max=self.config.filter_data_clean_time_span,
         )
         self.producers = GroupClients()
         self.locks = LockTable()

@@ -10,8 +10,16 @@ org.apache.rocketmq.namesrv.NamesrvStartup (4.9.3).
 
 import msgspec
 
+from wakelog.network.netty_keys import NETTY_SERVER_ROWS
 from wakelog.storage.errors import IllegalConfiguration
-from wakelog.storage.settings_text import SettingsUpdate, parse_properties, update_settings
+from wakelog.storage.settings_text import (
+    SettingsUpdate,
+    keys_without_effect,
+    parse_properties,
+    settings_of,
+    shown_defaults,
+    update_settings,
+)
 
 DEFAULT_LISTEN_PORT = 9876  # NamesrvStartup's, not NettyServerConfig's 8888
 
@@ -20,10 +28,6 @@ class NameServerConfig(msgspec.Struct, kw_only=True, rename="camel"):
     """Settings of one name server; ``kv_config_path`` is the only file it writes."""
 
     kv_config_path: str
-    rocketmq_home: str = ""
-    config_store_path: str = ""
-    product_env_name: str = "center"
-    cluster_test: bool = False
     order_message_enable: bool = False
     listen_port: int = DEFAULT_LISTEN_PORT
     server_channel_max_idle_time_seconds: int = 120
@@ -35,6 +39,21 @@ class NameServerConfig(msgspec.Struct, kw_only=True, rename="camel"):
             _check(field.encode_name, getattr(self, field.name))
 
 
+KEYS_WITHOUT_EFFECT = keys_without_effect(
+    {
+        **NETTY_SERVER_ROWS,
+        "nothing is read from a home directory": "rocketmqHome=",
+        "code 318 writes no file": "configStorePath=",
+        "routes of another environment's name server are not there": """
+            clusterTest=false productEnvName=center
+        """,
+    }
+)
+"""Keys of NamesrvConfig and NettyServerConfig that do nothing.
+
+To obey one, take it out here and make it a field of NameServerConfig.
+"""
+
 RANGES = {
     "listenPort": (0, 65_535),
     "serverChannelMaxIdleTimeSeconds": (1, 86_400),
@@ -44,6 +63,11 @@ RANGES = {
 
 LIVE_KEYS = frozenset({"orderMessageEnable"})
 """Keys that code 318 may change: no path, no name, no address."""
+
+
+def all_settings(config: NameServerConfig) -> dict[str, str]:
+    """Return every key of 4.9.3's name server with its value."""
+    return shown_defaults(KEYS_WITHOUT_EFFECT) | settings_of(config)
 
 
 def update_config(config: NameServerConfig, text: str) -> SettingsUpdate:
@@ -62,9 +86,6 @@ def _check(key: str, value: object) -> None:
         raise IllegalConfiguration(key, repr(value), "printable characters on one line")
     if key == "kvConfigPath" and not value:
         raise IllegalConfiguration(key, value, "the path of a file")
-    if key == "clusterTest" and value is True:
-        accepted = "false: routes of another environment's name server are not there"
-        raise IllegalConfiguration(key, "true", accepted)
     if isinstance(value, int) and not isinstance(value, bool):
         low, high = RANGES[key]
         if not low <= value <= high:

@@ -12,7 +12,12 @@ from typing import Final
 import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
-from wakelog.nameserver.config import NameServerConfig, update_config
+from wakelog.nameserver.config import (
+    KEYS_WITHOUT_EFFECT,
+    NameServerConfig,
+    all_settings,
+    update_config,
+)
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.request import Processor, Request, processor
@@ -41,7 +46,7 @@ from wakelog.protocol.headers.name_server import (
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.register_broker import body_checksum, decode_register_broker
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB
-from wakelog.storage.settings_text import decode_settings, settings_of, settings_text
+from wakelog.storage.settings_text import decode_settings, ignored_remark, settings_text
 
 
 class State(msgspec.Struct, frozen=True):
@@ -188,13 +193,14 @@ def update_name_server_config(state: State, request: Request[None]) -> RemotingC
     if not update.ignored:
         return request.success()
     code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
-    names = ", ".join(update.ignored)
-    return request.refusal(code, f"not changed while the name server runs, set at start: {names}")
+    known = NameServerConfig.__struct_encode_fields__
+    remark = ignored_remark(update.ignored, "name server", known, KEYS_WITHOUT_EFFECT)
+    return request.refusal(code, remark)
 
 
 def get_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
     """Return every key with its value (code 319)."""
-    return request.success(body=settings_text(settings_of(state.config)).encode())
+    return request.success(body=settings_text(all_settings(state.config)).encode())
 
 
 def query_data_version(

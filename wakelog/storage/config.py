@@ -1,9 +1,8 @@
 """The store's configuration: RocketMQ's MessageStoreConfig under names with units.
 
 Each field names its key of 4.9.3, misspelt ones included
-(`destroyMapedFileIntervalForcibly`); `broker/config_file.py` reads them. Defaults are 4.9.3's. Keys
-about Java threads, locks and warm-up, which have no meaning here, and those of DLedger are left
-out.
+(`storePathRootDir`); `broker/config_file.py` reads them. Defaults are 4.9.3's. Keys about Java's
+locks and warm-up and about replicas, which do nothing here, are in `KEYS_WITHOUT_EFFECT`.
 
 We differ on purpose in two points. An unusable value is an error that names its key, where 4.9.3
 ignores it. Without `storePathCommitLog` the log lies in the store root, as in 5.x. In 4.9.3 it is
@@ -25,6 +24,7 @@ from msgspec import field
 
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.paths import StorePaths
+from wakelog.storage.settings_text import keys_without_effect
 
 CONSUME_QUEUE_ENTRY_BYTES = 20
 PAGE_BYTES = 4096
@@ -72,15 +72,11 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     consume_queue_extension_file_bytes: int = _key(
         "mappedFileSizeConsumeQueueExt", 48 * 1024 * 1024
     )
-    consume_queue_extension_bitmap_bits: int = _key("bitMapLengthConsumeQueueExt", 64)
     flush_interval_commit_log_ms: int = _key("flushIntervalCommitLog", 500)
     commit_interval_commit_log_ms: int = _key("commitIntervalCommitLog", 200)
     flush_interval_consume_queue_ms: int = _key("flushIntervalConsumeQueue", 1000)
     clean_resource_interval_ms: int = _key("cleanResourceInterval", 10_000)
     delete_commit_log_files_interval_ms: int = _key("deleteCommitLogFilesInterval", 100)
-    delete_consume_queue_files_interval_ms: int = _key("deleteConsumeQueueFilesInterval", 100)
-    destroy_mapped_file_interval_ms: int = _key("destroyMapedFileIntervalForcibly", 120_000)
-    redelete_hanged_file_interval_ms: int = _key("redeleteHangedFileInterval", 120_000)
     delete_when: str = _key("deleteWhen", "04")
     disk_used_space_percent_max: int = _key("diskMaxUsedSpaceRatio", 75)
     file_reserved_hours: int = _key("fileReservedTime", 72)
@@ -88,12 +84,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     check_crc_on_recover: bool = _key("checkCRCOnRecover", True)
     flush_commit_log_least_pages: int = _key("flushCommitLogLeastPages", 4)
     commit_commit_log_least_pages: int = _key("commitCommitLogLeastPages", 4)
-    flush_consume_queue_least_pages: int = _key("flushConsumeQueueLeastPages", 2)
     flush_commit_log_thorough_interval_ms: int = _key("flushCommitLogThoroughInterval", 10_000)
     commit_commit_log_thorough_interval_ms: int = _key("commitCommitLogThoroughInterval", 200)
-    flush_consume_queue_thorough_interval_ms: int = _key(
-        "flushConsumeQueueThoroughInterval", 60_000
-    )
     transfer_bytes_in_memory_max: int = _key("maxTransferBytesOnMessageInMemory", 256 * 1024)
     transfer_count_in_memory_max: int = _key("maxTransferCountOnMessageInMemory", 32)
     transfer_bytes_in_disk_max: int = _key("maxTransferBytesOnMessageInDisk", 64 * 1024)
@@ -105,33 +97,20 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     index_entry_count: int = _key("maxIndexNum", 20_000_000)
     query_count_max: int = _key("maxMsgsNumBatch", 64)
     ha_listen_port: int = _key("haListenPort", 10912)
-    ha_send_heartbeat_interval_ms: int = _key("haSendHeartbeatInterval", 5_000)
-    ha_housekeeping_interval_ms: int = _key("haHousekeepingInterval", 20_000)
-    ha_transfer_bytes_max: int = _key("haTransferBatchSize", 32 * 1024)
-    ha_master_address: str | None = _key("haMasterAddress", None)
-    ha_slave_fall_behind_bytes_max: int = _key("haSlaveFallbehindMax", 256 * 1024 * 1024)
     broker_role: BrokerRole = _key("brokerRole", BrokerRole.ASYNC_MASTER)
     flush_disk_type: FlushDiskType = _key("flushDiskType", FlushDiskType.ASYNC_FLUSH)
     sync_flush_timeout_ms: int = _key("syncFlushTimeout", 5_000)
-    slave_timeout_ms: int = _key("slaveTimeout", 3_000)
     message_delay_level: str = _key("messageDelayLevel", DEFAULT_DELAY_LEVELS)
     flush_delay_offset_interval_ms: int = _key("flushDelayOffsetInterval", 10_000)
     clean_file_forcibly_enable: bool = _key("cleanFileForciblyEnable", True)
     offset_check_in_slave: bool = _key("offsetCheckInSlave", False)
     duplication_enable: bool = _key("duplicationEnable", False)
-    disk_fall_recorded: bool = _key("diskFallRecorded", True)
-    page_cache_busy_timeout_ms: int = _key("osPageCacheBusyTimeOutMills", 1_000)
     default_query_count_max: int = _key("defaultQueryMaxNum", 32)
     transient_store_pool_enable: bool = _key("transientStorePoolEnable", False)
     transient_store_pool_count: int = _key("transientStorePoolSize", 5)
-    fast_fail_if_no_buffer: bool = _key("fastFailIfNoBufferInStorePool", False)
-    enable_schedule_message_stats: bool = _key("enableScheduleMessageStats", True)
     enable_lmq: bool = _key("enableLmq", False)
     enable_multi_dispatch: bool = _key("enableMultiDispatch", False)
     lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
-    enable_schedule_async_deliver: bool = _key("enableScheduleAsyncDeliver", False)
-    schedule_async_deliver_pending_max: int = _key("scheduleAsyncDeliverMaxPendingLimit", 2_000)
-    schedule_async_deliver_resend_max: int = _key("scheduleAsyncDeliverMaxResendNum2Blocked", 3)
     # Ours; 4.9.3 ignores keys that it does not know.
     file_reserved_bytes: int = _key("fileReservedBytes", 0)
     scrub_bytes_per_second: int = _key("scrubBytesPerSecond", 1 << 20)
@@ -144,14 +123,14 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check each range and the relations between values."""
-        for name, low, high in _RANGES:
+        for name, low, high in RANGES:
             value = getattr(self, name)
             if not low <= value <= high:
-                raise IllegalConfiguration(_key_of(name), value, f"{low} to {high}")
+                raise IllegalConfiguration(key_of(name), value, f"{low} to {high}")
         for name in ("store_path_root", "store_path_commit_log", "store_paths_read_only"):
             for path in (getattr(self, name) or "").split(","):
                 if path and not isabs(path.strip()):
-                    raise IllegalConfiguration(_key_of(name), path, "an absolute path")
+                    raise IllegalConfiguration(key_of(name), path, "an absolute path")
         if not self.store_path_root:
             raise IllegalConfiguration("storePathRootDir", "", "an absolute path")
         _delays_ms(self.message_delay_level)
@@ -194,14 +173,14 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.transient_store_pool_enable and not self.synchronous_flush and self.appends
 
 
-def _key_of(name: str) -> str:
+def key_of(name: str) -> str:
     """Return 4.9.3's key of a field."""
     return next(one.encode_name for one in msgspec.structs.fields(StoreConfig) if one.name == name)
 
 
 # field, lowest and highest value that can work. A size of 0 would make every append roll; an
 # interval of 0 would spin. Percentages follow 4.9.3, which clamps the disk's to 10..95.
-_RANGES: tuple[tuple[str, int, int], ...] = (
+RANGES: tuple[tuple[str, int, int], ...] = (
     ("commit_log_file_bytes", 1024, INT32_MAX),
     ("consume_queue_file_bytes", CONSUME_QUEUE_ENTRY_BYTES, INT32_MAX),
     ("consume_queue_extension_file_bytes", 1, INT32_MAX),
@@ -210,10 +189,8 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("flush_interval_consume_queue_ms", 1, INT32_MAX),
     ("flush_commit_log_least_pages", 0, INT32_MAX),
     ("commit_commit_log_least_pages", 0, INT32_MAX),
-    ("flush_consume_queue_least_pages", 0, INT32_MAX),
     ("flush_commit_log_thorough_interval_ms", 0, INT32_MAX),
     ("commit_commit_log_thorough_interval_ms", 0, INT32_MAX),
-    ("flush_consume_queue_thorough_interval_ms", 0, INT32_MAX),
     ("message_bytes_max", 1, INT32_MAX),
     ("file_reserved_hours", 0, INT32_MAX),
     ("file_reserved_bytes", 0, INT64_MAX),
@@ -228,7 +205,6 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("query_count_max", 1, INT32_MAX),
     ("ha_listen_port", 0, 65535),
     ("sync_flush_timeout_ms", 1, INT32_MAX),
-    ("slave_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
     ("scrub_bytes_per_second", 0, INT32_MAX),
     # A Parquet file is gathered in memory. Retention waits an hour for a dispatcher without
@@ -236,6 +212,65 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("parquet_file_bytes", 1024, 256 << 20),
     ("parquet_file_age_ms", 1, 1_800_000),
 )
+
+_WITHOUT_EFFECT = {
+    "worked out from maxErrorRateOfBloomFilter and expectConsumerNumUseFilter, as in 4.9.3": """
+        bitMapLengthConsumeQueueExt=112
+    """,
+    "a log with replicas in it has another format": """
+        dLegerGroup dLegerPeers dLegerSelfId enableBatchPush isEnableBatchPush=false
+        preferredLeaderId
+    """,
+    "replication is not there yet": """
+        haHousekeepingInterval=20000 haMasterAddress haSendHeartbeatInterval=5000
+        haSlaveFallbehindMax=268435456 haTransferBatchSize=32768 slaveTimeout=3000
+    """,
+    "no file is mapped": """
+        destroyMapedFileIntervalForcibly=120000 flushLeastPagesWhenWarmMapedFile=4096
+        redeleteHangedFileInterval=120000 warmMapedFileEnable=false
+    """,
+    "one loop appends, so there is no lock and no page cache to wait for": """
+        debugLockEnable=false osPageCacheBusyTimeOutMills=1000 useReentrantLockWhenPutMessage=true
+    """,
+    "a flush begins when there is something to flush": "flushCommitLogTimed=true",
+    "queue files are synced together, each flushIntervalConsumeQueue": """
+        flushConsumeQueueLeastPages=2 flushConsumeQueueThoroughInterval=60000
+    """,
+    "the files of a queue are removed in one step": "deleteConsumeQueueFilesInterval=100",
+    "a pool that is full waits for its copy": "fastFailIfNoBufferInStorePool=false",
+    "4.9.3 reads it nowhere either": "putMsgIndexHightWater=600000",
+    "delayed messages are delivered in batches": """
+        enableScheduleAsyncDeliver=false scheduleAsyncDeliverMaxPendingLimit=2000
+        scheduleAsyncDeliverMaxResendNum2Blocked=3
+    """,
+    "statistics by queue and group are not there yet": """
+        diskFallRecorded=true enableScheduleMessageStats=true
+    """,
+}
+
+KEYS_WITHOUT_EFFECT = keys_without_effect(_WITHOUT_EFFECT)
+"""Keys of MessageStoreConfig that are accepted and do nothing.
+
+To obey one, take it out here and make it a field of StoreConfig.
+"""
+
+KEYS_REFUSED_WHEN_TRUE = {
+    "enableDLegerCommitLog": "a replicated commit log has another format",
+}
+"""Keys of MessageStoreConfig for features that are missing; why a broker does not start."""
+
+OWN_KEYS = frozenset(
+    {
+        "compat.cut_at_damage",
+        "compat.skip_segment",
+        "fileReservedBytes",
+        "parquetDispatcher",
+        "parquetFileAgeMs",
+        "parquetFileBytes",
+        "scrubBytesPerSecond",
+    }
+)
+"""Keys that only wakelog has; 4.9.3 ignores what it does not know."""
 
 _DELAY_LEVEL = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

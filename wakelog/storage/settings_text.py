@@ -1,5 +1,8 @@
 """Settings as text: Java properties, values by 4.9.3's keys, and the change of live settings.
 
+A key of 4.9.3 is either a field of a configuration's Struct, and obeyed, or a row of that module's
+table of keys without effect, with the reason. `docs/configuration.md` is drawn from both.
+
 Codes 25 and 318 change a running broker or name server, until it stops. They change only live keys,
 which are read again at every use. No path, command, address or name is among them. 4.9.3 accepts
 any key: hence CVE-2023-33246 (a start script run from a changed home) and CVE-2023-37582 (a file
@@ -11,7 +14,7 @@ Source: org.apache.rocketmq.common.Configuration, MixAll.properties2Object (4.9.
 import enum
 import re
 import types
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import javaproperties
@@ -28,11 +31,37 @@ BODY_BYTES_MAX = 65_536  # all 191 keys of 4.9.3's broker with long values are u
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
+class WithoutEffect(NamedTuple):
+    """A key of 4.9.3 that means nothing here.
+
+    default: what 4.9.3 shows for it; None if it is shown only when it was given.
+    """
+
+    default: str | None
+    reason: str
+
+
 class SettingsUpdate(NamedTuple):
     """The keys of one update, by what happened to them."""
 
     applied: tuple[str, ...]
     ignored: tuple[str, ...]
+
+
+def keys_without_effect(rows: Mapping[str, str]) -> dict[str, WithoutEffect]:
+    """Make a table by key of rows by reason; a row has ``key=default`` or ``key`` words."""
+    found = {}
+    for reason, words in rows.items():
+        for word in words.split():
+            key, equals, default = word.partition("=")
+            assert key not in found, key
+            found[key] = WithoutEffect(default if equals else None, reason)
+    return found
+
+
+def shown_defaults(table: Mapping[str, WithoutEffect]) -> dict[str, str]:
+    """Return what 4.9.3 shows for keys without effect that were not given."""
+    return {key: row.default for key, row in table.items() if row.default is not None}
 
 
 def decode_settings(body: bytes) -> str:
@@ -118,10 +147,25 @@ def update_settings(
     return SettingsUpdate(tuple(applied), tuple(sorted(given.keys() - live_keys)))
 
 
+def ignored_remark(
+    ignored: Sequence[str], program: str, known: Container[str], without: Container[str]
+) -> str:
+    """Say of each key that an update ignored whether a restart, or nothing, would change it.
+
+    known: the keys that are obeyed. without: the keys without effect.
+    """
+    at_start = [key for key in ignored if key in known]
+    idle = [key for key in ignored if key in without]
+    unknown = [key for key in ignored if key not in known and key not in without]
+    kinds = {"set at start": at_start, "without effect here": idle, "unknown": unknown}
+    parts = [f"{kind}: {', '.join(keys)}" for kind, keys in kinds.items() if keys]
+    return f"not changed while the {program} runs, {'; '.join(parts)}"
+
+
 def settings_of(config: msgspec.Struct) -> dict[str, str]:
     """Return the settings that a configuration has, by key, in the form of 4.9.3."""
     values = {f.encode_name: getattr(config, f.name) for f in msgspec.structs.fields(config)}
-    return {key: _to_text(value) for key, value in values.items() if value is not None}
+    return {key: setting_text(value) for key, value in values.items() if value is not None}
 
 
 def settings_text(settings: Mapping[str, str]) -> str:
@@ -129,7 +173,8 @@ def settings_text(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
 
 
-def _to_text(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Write one value in the form of 4.9.3."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value.value if isinstance(value, enum.Enum) else value)

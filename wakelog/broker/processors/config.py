@@ -7,7 +7,7 @@ getBrokerConfig (4.9.3).
 """
 
 from wakelog.broker.config import check_range
-from wakelog.broker.config_file import all_settings
+from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
 from wakelog.broker.decision import Outcome
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -15,6 +15,7 @@ from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.settings_text import (
     decode_settings,
+    ignored_remark,
     parse_properties,
     settings_text,
     update_settings,
@@ -48,8 +49,8 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
     if not update.ignored:
         return request.success()
     code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
-    names = ", ".join(update.ignored)
-    return request.refusal(code, f"not changed while the broker runs, set at start: {names}")
+    remark = ignored_remark(update.ignored, "broker", OBEYED_KEYS, WITHOUT_EFFECT)
+    return request.refusal(code, remark)
 
 
 def get_broker_config(state: BrokerState, request: Request[None]) -> Outcome:

@@ -1,0 +1,112 @@
+"""docs/configuration.md: every key of 4.9.3's configuration and of wakelog's own, and what it does.
+
+The rows come from the modules that read the keys: fields of the configurations, and the tables of
+keys without effect.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
+
+from wakelog.broker import config as broker
+from wakelog.broker.processors.config import LIVE_KEYS
+from wakelog.nameserver import config as name_server
+from wakelog.storage import config as store
+from wakelog.storage.settings_text import WithoutEffect, setting_text
+
+HEADS: Final = ("key", "default", "accepts", "here")
+INTRODUCTION: Final = """\
+The keys of 4.9.3's configuration objects, and seven that only wakelog has. They stand in
+broker.conf (`--config`) or after `--set`. Codes 26 and 319 show them. Codes 25 and 318 change
+those marked "at once". A key "at start" needs a restart, and the remark says so. A key without
+effect is accepted and shown."""
+
+_WHATEVER: Final = "any"
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    key: str
+    default: str
+    accepts: str
+    here: str
+
+
+class _Place(NamedTuple):
+    """One configuration: its Struct and the tables of its module; ranges are by key."""
+
+    config: type[msgspec.Struct]
+    ranges: Mapping[str, tuple[int, int]]
+    live: Set[str]
+    without_effect: Mapping[str, WithoutEffect]
+    refused: Mapping[str, str]
+
+
+_NAME_SERVER = _Place(
+    name_server.NameServerConfig,
+    name_server.RANGES,
+    name_server.LIVE_KEYS,
+    name_server.KEYS_WITHOUT_EFFECT,
+    {},
+)
+_BROKER = _Place(
+    broker.BrokerConfig,
+    broker.RANGES,
+    LIVE_KEYS,
+    broker.KEYS_WITHOUT_EFFECT,
+    broker.KEYS_REFUSED_WHEN_TRUE,
+)
+_STORE = _Place(
+    store.StoreConfig,
+    {store.key_of(name): (low, high) for name, low, high in store.RANGES},
+    frozenset(),
+    store.KEYS_WITHOUT_EFFECT,
+    store.KEYS_REFUSED_WHEN_TRUE,
+)
+
+SECTIONS: Final[dict[str, _Place]] = {
+    "Broker: BrokerConfig, NettyServerConfig, NettyClientConfig": _BROKER,
+    "Store: MessageStoreConfig": _STORE,
+    "Name server: NamesrvConfig, NettyServerConfig": _NAME_SERVER,
+}
+"""Titles and places, in the order of the document."""
+
+
+def configuration_rows(place: _Place) -> Iterator[Row]:
+    """Return one row for each key, in the order of their names."""
+    rows = [_field_row(place, field) for field in msgspec.structs.fields(place.config)]
+    rows += [Row(key, "false", "false", f"refused: {why}") for key, why in place.refused.items()]
+    rows += [
+        Row(key, _shown(one.default), _WHATEVER, f"no effect: {one.reason}")
+        for key, one in place.without_effect.items()
+    ]
+    yield from sorted(rows, key=lambda row: row.key.lower())
+
+
+def _field_row(place: _Place, field: msgspec.structs.FieldInfo) -> Row:
+    key = field.encode_name
+    own = "wakelog's own, " if key in store.OWN_KEYS else ""
+    when = "at once" if key in place.live else "at start"
+    default = None if field.required or field.default is None else setting_text(field.default)
+    return Row(key, _shown(default), _accepted(field.type, place.ranges.get(key)), own + when)
+
+
+def _shown(default: str | None) -> str:
+    return "-" if default in (None, "") else f"`{default}`"
+
+
+def _accepted(annotation: Any, limits: tuple[int, int] | None) -> str:
+    kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not type(None)]
+    (kind,) = kinds
+    if kind is bool:
+        return "true or false"
+    if issubclass(kind, enum.Enum):
+        return " or ".join(member.value for member in kind)
+    if kind is not int:
+        return "text"
+    if limits is None:
+        return "a number"
+    return f"{limits[0]} to {limits[1]}"
