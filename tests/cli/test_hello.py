@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.actors.deployments import running, small_plan
 from tests.compat.processes import free_port
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.hello import greet
@@ -161,3 +163,24 @@ def test_the_error_names_an_address_where_nothing_listens() -> None:
 def test_a_text_that_is_no_address_is_refused_before_any_request(text: str) -> None:
     with pytest.raises(PlanRefused, match="is no HOST:PORT"):
         greet(text, "T", print)
+
+
+def test_a_message_goes_through_a_cluster_that_requires_tls(tmp_path: Path) -> None:
+    path = tmp_path / "tls.properties"
+    said: list[str] = []
+
+    def greet_with(text: str) -> None:
+        path.write_text(text)
+        plan = small_plan(tmp_path / "store", "tls.server.mode=enforcing")
+
+        async def main() -> None:
+            async with running(plan):
+                address = plan.name_server_address
+                await asyncio.to_thread(greet, address, "hello", said.append, str(path))
+
+        asyncio.run(main())
+
+    greet_with("")
+    assert said[1].startswith("received  'hello', in ")
+    with pytest.raises(ClientError, match="certificate is not trusted"):
+        greet_with("tls.test.mode.enable=false\ntls.client.authServer=true\n")

@@ -249,7 +249,9 @@ def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
 
 def test_the_ready_lines_say_that_tls_is_on(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, "tls.server.mode=enforcing", metrics_port=0)
-    assert "tls          enforcing, a self-signed certificate" in ready_lines(plan, 1.0)
+    lines = ready_lines(plan, 1.0)
+    assert "tls          enforcing, a self-signed certificate" in lines
+    assert lines[-2].endswith("hello 127.0.0.1:9876 --tls")
 
 
 def test_the_ready_lines_mark_a_foreign_name_server(tmp_path: Path) -> None:

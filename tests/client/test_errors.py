@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from wakelog.client.errors import ClientError, NotAcknowledged, reason_of, tls_remedy
@@ -35,3 +37,9 @@ def test_an_error_of_the_system_has_its_words_only() -> None:
     assert reason_of(error) == error.reason
     error.__cause__ = ConnectionRefusedError(111, "Connect call failed ('a', 1)")
     assert reason_of(error) == "Connection refused"
+
+
+def test_an_error_of_tls_is_not_taken_for_one_of_the_system() -> None:
+    error = TlsFailed("a:1", "its certificate is not trusted")
+    error.__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    assert reason_of(error) == "its certificate is not trusted"

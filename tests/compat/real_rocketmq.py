@@ -8,7 +8,7 @@ import functools
 import hashlib
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -100,7 +100,9 @@ def _archive_classes(archive: Path) -> None:
 class RealNameServer:
     """A name server of 4.9.3; its routes live as long as it does."""
 
-    def __init__(self, *, classes: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, *, classes: Sequence[str] | None = None, is_up: Callable[[str], bool] = answers
+    ) -> None:
         """Return once it answers. `classes` are options in place of `class_options`."""
         if classes is None:
             self.address, self._process = _SPARES.take()
@@ -108,7 +110,7 @@ class RealNameServer:
             folder = _SPARES.make_folder()
             self.address, self._process = _start_name_server(folder, classes)
         self._process.wait_until(
-            lambda: answers(self.address), seconds_max=START_SECONDS_MAX, what="answering"
+            lambda: is_up(self.address), seconds_max=START_SECONDS_MAX, what="answering"
         )
 
     def kill(self) -> None:

@@ -84,11 +84,11 @@ def test_verdict(state: Activity, now: float, expected: CloseReason | None) -> N
     assert verdict(state, now, LIMITS) is expected
 
 
-def test_the_first_frame_of_a_new_connection_is_limited_too() -> None:
+def test_a_new_connection_that_sends_nothing_is_idle() -> None:
     state = Activity.begin(5.0)
-    state.note_drained(0, left_bytes=0, now_seconds=24.9)
-    assert verdict(state, 24.9, LIMITS) is None
-    assert verdict(state, 25.0, LIMITS) is CloseReason.SLOW_FRAME
+    state.note_drained(0, left_bytes=0, now_seconds=124.9)
+    assert verdict(state, 124.9, LIMITS) is None
+    assert verdict(state, 125.0, LIMITS) is CloseReason.IDLE
 
 
 @pytest.mark.parametrize(

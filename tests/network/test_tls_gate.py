@@ -295,7 +295,7 @@ def test_a_connection_in_its_handshake_counts_and_ends_with_the_server(run: Run)
     run(main)
 
 
-def test_a_connection_without_its_first_byte_is_closed_as_slow(run: Run) -> None:
+def test_a_connection_without_its_first_byte_is_closed_as_idle(run: Run) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with (
@@ -307,10 +307,13 @@ def test_a_connection_without_its_first_byte_is_closed_as_slow(run: Run) -> None
         ):
             while not server.statistics().connections.open_count:
                 await asyncio.sleep(0.001)
-            clock.seconds += 20
+            clock.seconds += 119
+            server.sweep()
+            assert server.statistics().connections.open_count == 1
+            clock.seconds += 1
             server.sweep()
             assert await asyncio.get_running_loop().sock_recv(connection, 1) == b""
-            await wait_closed(server, "slowFrame")
+            await wait_closed(server, "idle")
 
     run(main)
 

@@ -28,6 +28,7 @@ from wakelog.cli.program import version
 from wakelog.cli.spark import spark
 from wakelog.cli.stop_signals import SIGNALLED, StopAsked, StopSignals
 from wakelog.cli.up import DeploymentFactory, run_up
+from wakelog.network.tls_properties import DEFAULT_CONFIG_PATH
 
 VersionFlag = Annotated[bool, typer.Option("--version", help="Show the version and exit.")]
 
@@ -51,6 +52,10 @@ MetricsPort = Annotated[
     Number, option("PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]")
 ]
 NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT")]
+WithTls = Annotated[bool, typer.Option("--tls", help="Connect with TLS.")]
+TlsConfig = Annotated[
+    Text, option("FILE", "A tls.properties; implies --tls.  [default: RocketMQ's]")
+]
 Topic = Annotated[str, option("NAME", "Topic to send to; made if need be.")]
 
 app = typer.Typer(
@@ -126,9 +131,16 @@ def up(
 
 
 @app.command()
-def hello(name_server: NameServer = "127.0.0.1:9876", topic: Topic = "hello") -> None:
+def hello(
+    name_server: NameServer = "127.0.0.1:9876",
+    topic: Topic = "hello",
+    tls: WithTls = False,
+    tls_config: TlsConfig = None,
+) -> None:
     """Send one message through a cluster and fetch it back."""
-    greet(name_server, topic, print)
+    if tls and tls_config is None:
+        tls_config = DEFAULT_CONFIG_PATH if os.path.exists(DEFAULT_CONFIG_PATH) else ""
+    greet(name_server, topic, print, tls_config)
 
 
 def run(

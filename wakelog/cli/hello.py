@@ -7,12 +7,14 @@ It shows that a name server and a broker work, and the order of a client's calls
     broker        SEND_MESSAGE_V2          the message is stored: queue, offset, message id
     broker        PULL_MESSAGE             the record at that offset; held until it is dispatched
 
-It works with any RocketMQ 4.x.
+It works with any RocketMQ 4.x. With TLS it trusts servers as RocketMQ's tools do: any, unless a
+tls.properties says otherwise.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from typing import Final
@@ -23,7 +25,10 @@ from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.messages import Message, SendRequest
 from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.client.producer import Producer
-from wakelog.network.client import RemotingClient
+from wakelog.network.client import make_client
+from wakelog.network.signing import Credentials
+from wakelog.network.tls import Tls
+from wakelog.network.tls_properties import TlsSource, read_tls
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.record import decode_record
 
@@ -32,18 +37,26 @@ BODY: Final = b"hello"
 HOLD_MS: Final = 2_000
 
 
-def greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
+def greet(
+    name_server: str, topic: str, say: Callable[[str], None], tls_path: str | None = None
+) -> None:
     """Send one message, pull it back, and report both.
 
-    Raises: PlanRefused if `name_server` is not HOST:PORT; ClientError; DeploymentFailed.
+    tls_path: a tls.properties, "" for its defaults; None for connections without TLS.
+
+    Raises: PlanRefused if `name_server` is not HOST:PORT; TlsRefused; ClientError;
+        DeploymentFailed.
     """
     try:
         [address] = read_name_servers(name_server)
     except ValueError:
         remedy = "Give one, such as 127.0.0.1:9876."
         raise PlanRefused(f"{name_server} is no HOST:PORT", remedy) from None
+    tls = None
+    if tls_path is not None:
+        tls = read_tls(TlsSource(config_path=tls_path, directory=os.getcwd())).client
     try:
-        asyncio.run(_greet(address, topic, say))
+        asyncio.run(_greet(address, topic, say, tls))
     except ProtocolError as error:
         raise DeploymentFailed(
             f"a response is not as RocketMQ 4.x gives it: {error}",
@@ -51,9 +64,9 @@ def greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
         ) from error
 
 
-async def _greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
+async def _greet(name_server: str, topic: str, say: Callable[[str], None], tls: Tls | None) -> None:
     options = ClientOptions((name_server,), group=GROUP, retries_max=0)
-    connections = RemotingClient()
+    connections = make_client(Credentials(), tls)
     try:
         began = time.perf_counter()
         stored = await Producer(connections, options).send(SendRequest((Message(topic, BODY),)))

@@ -32,6 +32,7 @@ from wakelog.cli.program import command_line, version
 from wakelog.cli.rates import RateWatch
 from wakelog.cli.screen import Screen, make_screen
 from wakelog.cli.stop_signals import StopSignals
+from wakelog.network.tls import TlsMode
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import FILES_OF_BROKER, Log, configure_logs, logger
 
@@ -211,7 +212,8 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
     if plan.metrics_port:
         host = reachable_from_here(plan.bind_host)
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
-    rows.append(("try", f"{command_line()} hello {name_server}"))
+    with_tls = " --tls" if plan.tls.mode is TlsMode.ENFORCING else ""
+    rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))
     width = max(len(title) for title, _ in rows)
     return [
         f"wakelog {version()}",

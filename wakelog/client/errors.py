@@ -63,6 +63,9 @@ def refused(
 def reason_of(error: RemotingError) -> str:
     """Return why a call failed; of a system error only its text, without number and address."""
     cause = error.__cause__
+    # An error of TLS has a number of its own kind, which is 1 for a certificate.
+    if isinstance(error, TlsFailed):
+        return error.reason
     if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
         return os.strerror(cause.errno)
     return error.reason

@@ -7,7 +7,7 @@ its client would see a slow broker. The server's sweep asks ``verdict`` about ea
 | verdict | when |
 | --- | --- |
 | WRITE_STALL | responses wait, and the peer read no byte of them for ``write_stall_seconds_max`` |
-| SLOW_FRAME | no first frame, or an unfinished frame, for ``frame_seconds_max`` |
+| SLOW_FRAME | a frame was begun, and not finished for ``frame_seconds_max`` |
 | IDLE | nothing read and nothing written for ``idle_seconds_max`` |
 
 Invariants:
@@ -51,8 +51,8 @@ class CloseReason(StrEnum):
 class Activity:
     """When a connection did what, in seconds of one monotonic clock.
 
-    ``frame_begun_seconds`` is set while the first frame, or the rest of a frame, is missing. It
-    moves on while the server itself does not read. ``drained_bytes`` is what the kernel has sent.
+    ``frame_begun_seconds`` is set while the rest of a frame is missing. It moves on while the
+    server itself does not read. ``drained_bytes`` is what the kernel has sent.
     """
 
     read_seconds: float
@@ -63,8 +63,8 @@ class Activity:
 
     @classmethod
     def begin(cls, now_seconds: float) -> "Activity":
-        """Return the activity of a connection that opens now; its first frame is missing."""
-        return cls(now_seconds, now_seconds, now_seconds, now_seconds)
+        """Return the activity of a connection that opens now."""
+        return cls(now_seconds, now_seconds, now_seconds, None)
 
     def note_drained(self, drained_bytes: int, *, left_bytes: int, now_seconds: float) -> None:
         """Note how much the kernel has sent; it is progress if it is more, or everything."""

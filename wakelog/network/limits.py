@@ -37,8 +37,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """serverChannelMaxIdleTimeSeconds: nothing read and nothing written."""
 
     frame_seconds_max: float = 20.0
-    """From a connection's start, or a frame's first byte, to the frame's end: 4 MiB at 2 Mbit/s.
-    4.9.3 has no limit."""
+    """From a frame's first byte to its end: 4 MiB at 2 Mbit/s; 4.9.3 has no limit. A connection
+    that sends nothing is idle: health checks and clients open some ahead."""
 
     handshake_seconds_max: float = 10.0
     """A TLS handshake; Netty's SslHandler has the same limit."""

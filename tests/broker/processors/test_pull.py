@@ -8,7 +8,7 @@ import pytest
 from tests.broker.harness import NOW_MS, Harness, pull_fields, subscription
 from wakelog.broker import held_requests
 from wakelog.broker.decision import HoldPull, ReadAhead, RunInPool
-from wakelog.broker.processors.pull import SUSPEND_MS_MAX
+from wakelog.broker.processors.pull import SUSPEND_MS_MAX, WITHOUT_TIMEOUT_MS
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -231,8 +231,6 @@ def test_the_tags_it_waits_for_are_in_the_note(harness: Harness) -> None:
     [
         {"sysFlag": PULL_SUBSCRIPTION, "queueOffset": 3},
         {"sysFlag": SUSPEND, "queueOffset": 9},
-        {"sysFlag": SUSPEND, "queueOffset": 3, "suspendTimeoutMillis": 0},
-        {"sysFlag": SUSPEND, "queueOffset": 3, "suspendTimeoutMillis": -5},
         {"sysFlag": SUSPEND, "queueOffset": 0, "subscription": "nobody"},
     ],
 )
@@ -252,6 +250,15 @@ def test_without_long_polling_a_pull_waits_shortly(make_harness: MakeHarness) ->
     harness = make_harness(longPollingEnable="false", shortPollingTimeMills="700")
     fill(harness)
     assert harness.hold(queueOffset=3).deadline_ms == NOW_MS + 700
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -5])
+def test_a_client_that_waits_for_no_time_pauses_all_the_same(
+    harness: Harness, timeout_ms: int
+) -> None:
+    fill(harness)
+    note = harness.hold(queueOffset=3, suspendTimeoutMillis=timeout_ms)
+    assert note.deadline_ms == NOW_MS + WITHOUT_TIMEOUT_MS
 
 
 def test_no_pull_waits_for_ever(harness: Harness) -> None:

@@ -38,6 +38,9 @@ from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetResult, GetStatus
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s
+WITHOUT_TIMEOUT_MS = 1_000
+"""How long a pull is held that may wait, for no time: 4.9.3 holds it until it looks, up to 5 s. A
+client that pulls in a loop would otherwise never pause."""
 
 CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -213,7 +216,7 @@ def _hold(
     if not config.long_polling_enable:
         wait_ms = config.short_polling_time_mills
     if wait_ms <= 0:
-        return None
+        wait_ms = WITHOUT_TIMEOUT_MS
     return state.held.hold(
         pull.request,
         held_ms=now_ms,
