@@ -57,7 +57,7 @@ _BROKER = _Place(
     broker.RANGES,
     LIVE_KEYS,
     broker.KEYS_WITHOUT_EFFECT,
-    broker.KEYS_REFUSED_WHEN_TRUE,
+    {},
 )
 _STORE = _Place(
     store.StoreConfig,

@@ -58,7 +58,6 @@ BOTH: Final = "Broker, NameServer"
 TASK: Final = "BrokerControllerScheduledThread: "
 STORE_TASK: Final = "StoreScheduledThread: "
 
-NO_ACL: Final = "access control is not there yet; a broker configured for it does not start"
 NO_REPLICATION: Final = "replication is not there yet"
 NO_TRANSACTIONS: Final = "transactions are not there yet"
 
@@ -83,7 +82,8 @@ NETWORK: Final[tuple[Row, ...]] = (
            "Broker", "network.server", "rocketmq_requests_total"),
     Thread("FileWatchService", "reads changed certificates again", "500 ms",
            BOTH, "network.certificate_changes", "rocketmq_certificate_reads_total"),
-    AbsentThread("AclFileWatchService", "reads changed access rules again", "5 s", NO_ACL),
+    Thread("AclFileWatchService", "reads changed access rules again", "5 s; here each second",
+           "Broker", "broker.access.control", "rocketmq_access_reloads_total"),
 )
 
 REQUESTS: Final[tuple[Row, ...]] = (

@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from tests.broker.fake_store import FakeStore
+from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.broker.decision import (
@@ -56,6 +57,8 @@ def settings(**keys: str) -> BrokerSettings:
 class Harness:
     """Asks a broker as a server would, with `now_ms` as the clock."""
 
+    access: AccessControl | None = None
+
     def __init__(self, **keys: str) -> None:
         self.store = FakeStore()
         self.store.tags_code = lambda text: tags_code(decode_properties(text).get(TAGS))
@@ -64,7 +67,12 @@ class Harness:
         store = cast(MessageStore, self.store)
         self.readable = 0
         self.broker = Broker(
-            self.settings, store, NOW_MS, random=Random(1), readable=lambda: self.readable
+            self.settings,
+            store,
+            NOW_MS,
+            random=Random(1),
+            readable=lambda: self.readable,
+            access=self.access,
         )
         self.channel = FakeChannel(1)
         self._opaques = count(1)

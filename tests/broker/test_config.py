@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from wakelog.broker.config import (
-    KEYS_REFUSED_WHEN_TRUE,
     KEYS_WITHOUT_EFFECT,
     BrokerConfig,
     java_key,
@@ -98,7 +97,6 @@ def test_no_key_is_in_two_places() -> None:
         list(StoreConfig.__struct_encode_fields__),
         list(KEYS_WITHOUT_EFFECT),
         list(store_config.KEYS_WITHOUT_EFFECT),
-        list(KEYS_REFUSED_WHEN_TRUE),
         list(store_config.KEYS_REFUSED_WHEN_TRUE),
     ]
     keys = list(chain.from_iterable(places))

@@ -101,7 +101,7 @@ BAD = [
     ("traceOn=yes", "traceOn", "true or false"),
     ("flushDiskType=SYNC", "flushDiskType", "ASYNC_FLUSH or SYNC_FLUSH"),
     ("storePathRootDir=relative", "storePathRootDir", "an absolute path"),
-    ("aclEnable=true", "aclEnable", "false: access control"),
+    ("aclEnable=true", "rocketmqHome", "the folder with conf/plain_acl.yml, here or in"),
     ("enableDLegerCommitLog=true", "enableDLegerCommitLog", "false: a replicated"),
     ("brokerRole=SLAVE", "brokerId", "above 0 for brokerRole=SLAVE"),
     ("brokerName=\\uzzzz", "broker.conf", "Java properties"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from ray._private.utils import write_ray_address
 
 from tests.actors.client import Client

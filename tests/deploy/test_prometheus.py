@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.actors.client import Client

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from ray._private.runtime_env.packaging import create_package
 
 ROOT = Path(__file__).resolve().parent.parent.parent

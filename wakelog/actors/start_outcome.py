@@ -12,7 +12,7 @@ import os
 from posixpath import dirname
 from typing import Any
 
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import DeploymentError, DeploymentFailed
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLocked, WrongStore
 
@@ -36,7 +36,9 @@ def raise_failure(outcome: dict[str, Any]) -> None:
 
 
 def cause_and_remedy(error: BaseException) -> tuple[str, str] | None:
-    """Return a clause and a sentence for an error of a store, port or certificate, else None."""
+    """Return a clause and a sentence for an error of a start, None for any other."""
+    if isinstance(error, DeploymentError):
+        return error.cause, error.remedy
     if isinstance(error, PortUnavailable):
         return f"cannot listen on {error.host}:{error.port}: {error.cause}", sentence(error.remedy)
     if isinstance(error, TlsRefused):

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from wakelog.broker.access.control import ACCESS_OFF, AccessControl, AccessRefused
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
     AskClient,
@@ -86,12 +87,15 @@ class Broker:
         *,
         random: Random | None = None,
         readable: Callable[[], int] | None = None,
+        access: AccessControl | None = None,
     ) -> None:
         """Start with the system's topics and groups; ``load`` then reads the config files.
 
         readable: returns how far consumers may read the log; None if nothing waits for dispatch.
+        access: checks every request; None if access control is off.
         """
         self.state = BrokerState(settings, store, random or Random(now_ms), now_ms)
+        self.state.access = self._access = access
         self.read_after_write = ReadAfterWriteGate(
             store, self.state.topics, readable or (lambda: 0)
         )
@@ -117,16 +121,15 @@ class Broker:
         """Decode a request and handle it, or let it wait for dispatch."""
         processor = PROCESSORS.get(command.code)
         if processor is None:
-            self._request_counts[UNKNOWN_CODE] += 1
-            remark = unsupported_remark(command.code)
-            response = answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-            return None if command.is_oneway else response
+            return self._unsupported(command, channel)
         self._request_counts[command.code] += 1
         instructions = self.state.instructions
         begin = len(instructions)
         header = None
         try:
-            if processor.header is not None:
+            if self._access is not None:
+                header = self._access.check(command, processor, channel.remote_host)
+            elif processor.header is not None:
                 header = read_header(processor.header, command.ext_fields)
             request = Request(command, header, channel, now_ms)
             if processor.reads_queues:
@@ -216,11 +219,25 @@ class Broker:
             },
             **{name: getattr(state, name).statistics() for name in _COUNTED},
             "held_count": len(state.held),
+            "access": ACCESS_OFF if self._access is None else self._access.statistics(),
         }
+
+    def _unsupported(self, command: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+        self._request_counts[UNKNOWN_CODE] += 1
+        try:
+            if self._access is not None:
+                self._access.check(command, None, channel.remote_host)
+            code, remark = ResponseCode.REQUEST_CODE_NOT_SUPPORTED, unsupported_remark(command.code)
+            response = answer(command, code, remark)
+        except AccessRefused as error:
+            response = self._refuse(command, error)
+        return None if command.is_oneway else response
 
     def _refuse(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         if isinstance(error, LimitReached):
-            self.state.log_limit(error, command.code)
+            self.state.log_refusal("limit reached", error, command.code)
+        elif isinstance(error, AccessRefused):
+            self.state.log_refusal("access refused", error, command.code)
         return error_response(command, error)
 
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:

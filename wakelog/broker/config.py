@@ -96,6 +96,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     wait_time_mills_in_heartbeat_queue: int = 31_000
     wait_time_mills_in_transaction_queue: int = 3_000
 
+    # Access control, and the folder in which `conf` has the files of accounts.
+    acl_enable: bool = False
+    rocketmq_home: str = ""
+
     # The server (NettyServerConfig).
     server_channel_max_idle_time_seconds: int = 120
     server_socket_backlog: int = 1_024
@@ -189,7 +193,6 @@ _WITHOUT_EFFECT = {
     "logs are by the broker's name when there are several": "isolateLogEnable=false",
     "it names a Java class; dispatchers and services plug in here": "messageStorePlugIn=",
     "records are sent from memory": "transferMsgByHeap=true",
-    "nothing is read from a home directory": "rocketmqHome=",
 }
 
 KEYS_WITHOUT_EFFECT = keys_without_effect(_WITHOUT_EFFECT)
@@ -197,8 +200,3 @@ KEYS_WITHOUT_EFFECT = keys_without_effect(_WITHOUT_EFFECT)
 
 To obey one, take it out here and make it a field of BrokerConfig.
 """
-
-KEYS_REFUSED_WHEN_TRUE = {
-    "aclEnable": "access control is not there yet, and a broker without it would be open",
-}
-"""Keys of 4.9.3 for features that are missing; the reason why a broker does not start."""

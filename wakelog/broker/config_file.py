@@ -30,7 +30,7 @@ from wakelog.storage.settings_text import (
 WITHOUT_EFFECT = broker_config.KEYS_WITHOUT_EFFECT | store_config.KEYS_WITHOUT_EFFECT
 """Keys that are accepted and do nothing."""
 
-REFUSED_WHEN_TRUE = broker_config.KEYS_REFUSED_WHEN_TRUE | store_config.KEYS_REFUSED_WHEN_TRUE
+REFUSED_WHEN_TRUE = store_config.KEYS_REFUSED_WHEN_TRUE
 """Keys of features that are missing."""
 
 OBEYED_KEYS = frozenset(
@@ -83,6 +83,9 @@ def read_broker_conf(
     layered = {"storePathRootDir": "", **layers, "haListenPort": ha_listen_port}
     store = read_settings(StoreConfig, layered)
     _settle_role(broker, store)
+    if broker.acl_enable and not broker.rocketmq_home:
+        accepted = "the folder with conf/plain_acl.yml, here or in ROCKETMQ_HOME"
+        raise IllegalConfiguration("rocketmqHome", "", accepted)
     kept = {key: layers[key] for key in layers if key in WITHOUT_EFFECT or key in REFUSED_WHEN_TRUE}
     return BrokerSettings(broker, store, unknown | kept, tuple(warnings))
 

@@ -8,11 +8,11 @@ Source: org.apache.rocketmq.broker.BrokerController's fields (4.9.3).
 
 from random import Random
 
+from wakelog.broker.access.control import AccessControl
 from wakelog.broker.config_file import BrokerSettings, bloom_filter
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
 from wakelog.broker.delayed_delivery import DelayedDelivery
-from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, GroupClients
@@ -44,6 +44,7 @@ class BrokerState:
         self.store = store
         self.random = random
         self.instructions: list[Instruction] = []
+        self.access: AccessControl | None = None
         self.topics = Topics(self.config, self.instructions, now_ms, lmq=lmq)
         self.groups = SubscriptionGroups(self.config, self.instructions, now_ms, lmq=lmq)
         self.offsets = ConsumerOffsets(lmq=lmq)
@@ -100,10 +101,10 @@ class BrokerState:
         request = make_request(code, ext_fields, body, opaque=opaque, oneway=True)
         self.instructions.append(Push(channel_id, request))
 
-    def log_limit(self, error: LimitReached, code: int) -> None:
-        """Have a line written about a request that a full table refused."""
+    def log_refusal(self, event: str, error: RemoteProtocolError, code: int) -> None:
+        """Have a line written about a request that a full table or access control refused."""
         values = {"code": code, "cause": error.remark}
-        self.instructions.append(WriteLine(Appender.PROTECTION, "limit reached", values))
+        self.instructions.append(WriteLine(Appender.PROTECTION, event, values))
 
     def forget_filters(self, change: GroupChange | None, now_ms: int) -> None:
         """Drop the filters of a group that its last client has left."""

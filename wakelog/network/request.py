@@ -4,8 +4,8 @@ A request table maps each request code to a Processor. The core decodes the head
 row's Struct, and hands on one Request. Lanes, access control and handlers use that Struct; none of
 them parses text.
 
-`access` has the rules of 4.9.3's access control. They are not enforced yet. A request without rules
-needs only a valid signature. A group is checked under the name of its retry topic.
+`access` has the rules of access control (`broker/access/control.py`). A request without rules needs
+only a valid signature. A group is checked under the name of its retry topic.
 
 Source: org.apache.rocketmq.acl.plain.{PlainAccessValidator, PlainPermissionManager},
 org.apache.rocketmq.acl.common.Permission (4.9.3).
@@ -56,12 +56,17 @@ class Permission(StrEnum):
 
 
 class Resource(StrEnum):
-    """What the permission is for. HEARTBEAT: each consumer group in the body, and its topics."""
+    """What the permission is for.
+
+    HEARTBEAT: each consumer group in the body, and its topics. ACCOUNTS: no address replaces the
+    signature of an admin account.
+    """
 
     TOPIC = "topic"
     GROUP = "group"
     HEARTBEAT = "heartbeat"
     BROKER = "broker"
+    ACCOUNTS = "accounts"
 
 
 class Access(NamedTuple):

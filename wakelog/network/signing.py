@@ -22,6 +22,9 @@ from wakelog.protocol.command import RemotingCommand
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+
+_NOT_SIGNED = (SIGNATURE, UNIQUE_KEY_QUERY)
 
 
 class Credentials(NamedTuple):
@@ -43,7 +46,14 @@ def sign(command: RemotingCommand, credentials: Credentials) -> RemotingCommand:
     fields = command.ext_fields | {ACCESS_KEY: credentials.access_key}
     if credentials.security_token:
         fields[SECURITY_TOKEN] = credentials.security_token
-    content = "".join(fields[name] for name in sorted(fields)).encode() + command.body
-    digest = hmac.digest(credentials.secret_key.encode(), content, "sha1")
-    fields[SIGNATURE] = base64.b64encode(digest).decode()
-    return msgspec.structs.replace(command, ext_fields=fields)
+    signed = msgspec.structs.replace(command, ext_fields=fields)
+    fields[SIGNATURE] = signature_of(signed, credentials.secret_key)
+    return signed
+
+
+def signature_of(command: RemotingCommand, secret_key: str) -> str:
+    """Return the signature that a request has to have, whatever signature it has."""
+    fields = command.ext_fields
+    content = "".join(fields[name] for name in sorted(fields) if name not in _NOT_SIGNED)
+    digest = hmac.digest(secret_key.encode(), content.encode() + command.body, "sha1")
+    return base64.b64encode(digest).decode()

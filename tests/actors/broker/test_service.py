@@ -14,15 +14,20 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from tests.actors.notified_broker import notified_broker
 from tests.actors.plans import service_plan
+from wakelog.actors.broker import service as service_module
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
+from wakelog.network.client import make_client
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
+from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
 from wakelog.storage.message_store import MessageStore
@@ -157,5 +162,45 @@ def test_a_service_that_does_not_come_keeps_no_client_out(
         async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
+
+    run(main)
+
+
+ACCOUNTS = "accounts: [{accessKey: somebody, secretKey: hush-hush, defaultTopicPerm: PUB}]"
+
+
+def test_accounts_are_checked_and_read_again(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "WATCH_SECONDS", 0.01)
+    file = short_path / "conf" / "plain_acl.yml"
+    file.parent.mkdir()
+    port = small_plan(short_path).brokers[0].settings.broker.listen_port
+    plan = service_plan(short_path, listenPort=port, aclEnable="true", rocketmqHome=str(short_path))
+
+    async def main() -> None:
+        file.write_text("accounts: [")
+        refused = LocalBroker(plan)
+        with pytest.raises(DeploymentFailed, match="this is no YAML at line 1"):
+            await refused.service.start()
+        refused.close()
+        assert not (short_path / "store").exists()
+
+        file.write_text("accounts: []")
+        broker = LocalBroker(plan)
+        await broker.service.start()
+        client = make_client(Credentials("somebody", "hush-hush"), None)
+
+        async def config() -> RemotingCommand:
+            address = broker.plan.settings.broker.broker_addr
+            return await client.invoke(address, RemotingCommand(26), timeout_ms=20_000)
+
+        response = await config()
+        assert (response.remark or "").endswith("AclException: No acl config for somebody")
+        file.write_text(ACCOUNTS)
+        while (await config()).code != ResponseCode.SUCCESS:
+            await asyncio.sleep(0.01)
+        await client.close()
+        assert await broker.stop()
 
     run(main)

@@ -211,7 +211,7 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
         (["messageDelayLevel=1y"], {}, "messageDelayLevel=1y is not accepted (--set)."),
         # 4.9.3 splits at each blank, and does not start with two blanks either.
         (["messageDelayLevel=1s  5s"], {}, "messageDelayLevel=1s  5s is not accepted (--set)."),
-        (["aclEnable=true"], {}, "aclEnable=true is not accepted (--set). Give false: "),
+        (["aclEnable=true"], {}, "rocketmqHome= is not accepted (not set). Give the folder"),
         (["wakelog.logLevl=x"], {}, "there is no setting wakelog.logLevl. Did you mean wakelog."),
         (
             ["wakelog.logLevel=loud"],

@@ -13,6 +13,7 @@ from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import actor_name, find_actor, own_node_id
 from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
@@ -51,7 +52,7 @@ class BrokerActor:
                 service = BrokerService(self._plan, calls_by_service)
                 try:
                     await service.start(store_id)
-                except (StoreError, PortUnavailable, TlsRefused) as error:
+                except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
             return started(

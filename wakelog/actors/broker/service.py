@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.broker.account_files import WATCH_SECONDS, AccountFiles
 from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
@@ -46,6 +47,7 @@ from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.timer import Timer
+from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
@@ -113,7 +115,8 @@ class BrokerService:
 
         expected_store_id: the store that this broker ran on before; None if any may be opened.
 
-        Raises: PortUnavailable, TlsRefused, StoreError; nothing is left open then.
+        Raises: PortUnavailable, TlsRefused, StoreError, DeploymentFailed. Nothing is left open
+            then.
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -133,6 +136,7 @@ class BrokerService:
             self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
             undo.callback(self._certificates.close)
             await self._certificates.start(self._server)
+            access = await self._read_accounts()
             await self.services.release_holders()
             source = self.services.segment_source
             opening = partial(open_store, self._fs, self._plan, source, expected_store_id)
@@ -140,7 +144,11 @@ class BrokerService:
             self.store, self.store_id = opened
             undo.callback(self.store.close, dispatch_behind_bytes=1)
             self.broker = Broker(
-                self._settings, self.store, wall_ms(), readable=lambda: self._progress.readable
+                self._settings,
+                self.store,
+                wall_ms(),
+                readable=lambda: self._progress.readable,
+                access=access,
             )
             uses_tls = self._settings.broker.use_tls
             tls = await self._certificates.client_context() if uses_tls else None
@@ -151,7 +159,9 @@ class BrokerService:
             undo.push_async_callback(self._server.close)
             await self._begin()
             undo.pop_all()
-        self._guarding = self._loop.create_task(self._keep_guard())
+        self._tasks = [self._loop.create_task(self._keep_guard())]
+        if access is not None:
+            self._tasks.append(self._loop.create_task(self._watch_accounts(access)))
         self._tick()
 
     async def _keep_guard(self) -> None:
@@ -161,6 +171,19 @@ class BrokerService:
                 await self._pool.submit(self.store.renew_guard)
             except StoreError as error:
                 self._log.warning("guard not renewed", cause=str(error))
+
+    async def _read_accounts(self) -> AccessControl | None:
+        if not self._settings.broker.acl_enable:
+            return None
+        self._account_files = AccountFiles(self._settings.broker)
+        return AccessControl(await self._pool.submit(self._account_files.open))
+
+    async def _watch_accounts(self, access: AccessControl) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            table = await self._pool.submit(self._account_files.read_changed)
+            if table is not None:
+                access.replace(table)
 
     async def _begin(self) -> None:
         store, services = self.store, self.services
@@ -233,7 +256,8 @@ class BrokerService:
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit."""
         self._timer.cancel()
-        self._guarding.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._certificates.close()
         self._server.stop_listening()
         await self._name_servers.unregister()

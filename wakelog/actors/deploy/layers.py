@@ -22,7 +22,7 @@ from wakelog.storage.settings_text import parse_properties
 LOG_PATH_KEYS = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 """Keys that put the commit log elsewhere than into the store; several paths, commas between."""
 
-PATH_KEYS = ("storePathRootDir", CONFIG_FILE, *LOG_PATH_KEYS)
+PATH_KEYS = ("storePathRootDir", "rocketmqHome", CONFIG_FILE, *LOG_PATH_KEYS)
 """Keys whose values are paths."""
 
 CONFIG_BYTES_MAX = 1024 * 1024

@@ -1,8 +1,8 @@
 """From the values of the command line to a Plan that fits together.
 
 What follows from a setting is decided here and nowhere else: names, ports and directories of
-several brokers, and the address that clients get. Planning reads broker.conf, tls.properties and
-the addresses of this host, and nothing else of the machine.
+several brokers, and the address that clients get. Planning reads broker.conf, tls.properties,
+ROCKETMQ_HOME and the addresses of this host, and nothing else of the machine.
 
 Keys of broker.conf and --set that begin with `wakelog.` are not RocketMQ's; a 4.9.3 broker ignores
 them:
@@ -103,7 +103,7 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
         layers = read_layers(options.config_path, options.settings, flags)
         plan = _Planning(options, layers, addresses or HostAddresses()).plan()
     except IllegalConfiguration as error:
-        place = "--set" if error.key in layers.sets else options.config_path
+        place = "--set" if error.key in layers.sets else options.config_path or "not set"
         if error.key in layers.flags:
             [place] = [flag for flag, (key, _) in flags.items() if key == error.key]
         raise PlanRefused(
@@ -296,7 +296,9 @@ class _Planning:
             merged = {
                 key: value for key, value in self._given.items() if not key.startswith(_NOT_SHOWN)
             }
-            settings = read_broker_conf("", overrides={**merged, **follows, **values})
+            settings = read_broker_conf(
+                "", defaults=_from_environment(), overrides={**merged, **follows, **values}
+            )
             _refuse_without_pyarrow(settings.store)
             self._warnings.extend(settings.warnings)
             found[name] = settings
@@ -309,6 +311,11 @@ def _refuse_without_pyarrow(store: StoreConfig) -> None:
             "parquetDispatcher=true needs pyarrow, which is not installed",
             "Run pip install 'wakelog[spark]', or leave parquetDispatcher out.",
         )
+
+
+def _from_environment() -> dict[str, str]:
+    home = os.environ.get("ROCKETMQ_HOME")
+    return {"rocketmqHome": os.path.abspath(home)} if home else {}
 
 
 def _broker_names(first_name: str, count: int) -> list[str]:

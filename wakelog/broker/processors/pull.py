@@ -192,7 +192,7 @@ def _commit(state: BrokerState, header: PullMessageRequestHeader, offset: int) -
     try:
         state.offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
     except LimitReached as error:
-        state.log_limit(error, RequestCode.PULL_MESSAGE)
+        state.log_refusal("limit reached", error, RequestCode.PULL_MESSAGE)
 
 
 def _suggested_broker_id(

@@ -1,0 +1,126 @@
+"""The files of access control: which are read, when they are read again, and which are refused."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wakelog.actors.broker import account_files
+from wakelog.actors.broker.account_files import AccountFiles
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.broker.config import BrokerConfig
+from wakelog.telemetry.logs import FILES_OF_BROKER, configure_logs, unconfigure_logs
+
+
+def account(name: str, secret: str = "hush-hush") -> str:
+    return f"accounts: [{{accessKey: {name}, secretKey: {secret}}}]\n"
+
+
+def write(home: Path, path: str, text: str) -> Path:
+    file = home / "conf" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o600)
+    return file
+
+
+def files_in(home: Path) -> AccountFiles:
+    return AccountFiles(BrokerConfig(acl_enable=True, rocketmq_home=str(home)))
+
+
+def test_all_files_below_the_folder_and_the_main_one(tmp_path: Path) -> None:
+    write(tmp_path, "plain_acl.yml", account("main-account"))
+    write(tmp_path, "acl/b.yaml", account("account-b"))
+    write(tmp_path, "acl/deep/a.yml", account("account-a"))
+    write(tmp_path, "acl/tools.yml", "accessKey: tools-account\nsecretKey: hush-hush\n")
+    write(tmp_path, "acl/notes.txt", "no file of accounts")
+    table = files_in(tmp_path).open()
+    read = [os.path.relpath(path, tmp_path / "conf") for path in table.files]
+    assert read == ["acl/b.yaml", "acl/deep/a.yml", "plain_acl.yml"]
+    assert len(table) == 3
+
+
+def test_without_files_there_are_no_accounts(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    assert len(files.open()) == 0
+    assert files.read_changed() is None
+    write(tmp_path, "plain_acl.yml", account("new-account"))
+    found = files.read_changed()
+    assert found is not None and found.find("new-account") is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (b"accounts: [", "plain_acl.yml: this is no YAML at line 1"),
+        (b"", "plain_acl.yml: the file has no data"),
+        (b"\xff\xfe", "plain_acl.yml: it is not UTF-8"),
+    ],
+)
+def test_a_broken_file_refuses_the_start(tmp_path: Path, data: bytes, cause: str) -> None:
+    write(tmp_path, "plain_acl.yml", "").write_bytes(data)
+    with pytest.raises(DeploymentFailed) as refused:
+        files_in(tmp_path).open()
+    assert refused.value.cause.endswith(cause)
+    assert refused.value.remedy == "Correct that file, or start with aclEnable=false."
+
+
+def test_files_above_the_limits_refuse_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "plain_acl.yml", account("main-account"))
+    write(tmp_path, "acl/b.yml", account("account-b"))
+    with monkeypatch.context() as patch:
+        patch.setattr(account_files, "FILES_MAX", 1)
+        with pytest.raises(DeploymentFailed, match="it has more than 1 files"):
+            files_in(tmp_path).open()
+    monkeypatch.setattr(account_files, "FILE_BYTES_MAX", 8)
+    with pytest.raises(DeploymentFailed, match="it has more than 8 bytes"):
+        files_in(tmp_path).open()
+
+
+def test_files_are_read_again_when_one_has_changed(tmp_path: Path) -> None:
+    main = write(tmp_path, "plain_acl.yml", account("main-account"))
+    files = files_in(tmp_path)
+    files.open()
+    assert files.read_changed() is None
+    write(tmp_path, "plain_acl.yml", account("main-account", "another-secret"))
+    found = files.read_changed()
+    assert found is not None
+    changed = found.find("main-account")
+    assert changed is not None and changed.secret_key == "another-secret"
+    assert files.read_changed() is None
+    write(tmp_path, "acl/b.yml", account("account-b"))
+    found = files.read_changed()
+    assert found is not None and len(found) == 2
+    main.unlink()
+    found = files.read_changed()
+    assert found is not None and found.find("main-account") is None
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """Write the broker's log to a file for one test."""
+    configure_logs(tmp_path / "logs", actor=FILES_OF_BROKER, epoch=1)
+    yield tmp_path / "logs" / "broker.log"
+    unconfigure_logs()
+
+
+def test_a_file_that_breaks_changes_nothing_and_is_logged_once(tmp_path: Path, log: Path) -> None:
+    write(tmp_path, "plain_acl.yml", account("main-account"))
+    files = files_in(tmp_path)
+    files.open()
+    write(tmp_path, "plain_acl.yml", "accounts: [")
+    assert files.read_changed() is None
+    assert files.read_changed() is None
+    assert log.read_text().count("the old ones stay") == 1
+    write(tmp_path, "plain_acl.yml", account("later-account"))
+    found = files.read_changed()
+    assert found is not None and found.find("later-account") is not None
+
+
+def test_a_file_that_others_can_read_is_warned_about(tmp_path: Path, log: Path) -> None:
+    write(tmp_path, "plain_acl.yml", account("main-account")).chmod(0o644)
+    files_in(tmp_path).open()
+    assert "chmod 600" in log.read_text()

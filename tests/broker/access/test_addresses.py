@@ -1,0 +1,89 @@
+"""Patterns of addresses: what each matches, and what is none."""
+
+import pytest
+
+from wakelog.broker.access.addresses import AddressPatterns, is_loopback
+
+MATCHES = [
+    ("", "10.0.0.1", False),
+    (" ", "10.0.0.1", False),
+    ("*", "10.0.0.1", True),
+    ("*", "fe80::1", True),
+    ("*", "no address", False),
+    ("*.*.*.*", "10.0.0.1", True),
+    ("*:*:*:*:*:*:*:*", "10.0.0.1", True),  # as in 4.9.3: all three let everyone in
+    ("10.0.0.1", "10.0.0.1", True),
+    ("10.0.0.1", "10.0.0.10", False),
+    ("10.0.0.1", "::ffff:10.0.0.1", True),
+    ("10.0.0.{1,7}", "10.0.0.7", True),
+    ("10.0.0.{1,7}", "10.0.0.2", False),
+    ("10.0.0.1,10.0.0.7", "10.0.0.7", True),
+    ("10.0.0.1,10.0.0.7", "10.0.0.2", False),
+    ("10.0.0.*", "10.0.0.255", True),
+    ("10.0.0.*", "10.0.1.1", False),
+    ("10.0.0.*", "110.0.0.1", False),
+    ("10.0.1-100.*", "10.0.100.9", True),
+    ("10.0.1-100.*", "10.0.101.9", False),
+    ("10.0.0.0-0", "10.0.0.0", True),
+    ("10.*.0.1", "10.9.0.1", True),
+    ("10.*.0.1", "10.9.0.2", False),  # 4.9.3 lets it in
+    ("*.0.0.1", "127.0.0.1", True),
+    ("fe80::1", "FE80:0:0:0:0:0:0:1", True),
+    ("fe80::1", "fe80::1%eth0", True),
+    ("fe80::1", "fe80::2", False),
+    ("fe80::{a,1b}", "fe80::1b", True),
+    ("fe80::{a,1b}", "fe80::c", False),
+    ("fe80::1,10.0.0.1", "10.0.0.1", True),
+    ("1050:0:0:0:5:600:300c:*", "1050::5:600:300c:7", True),
+    ("1050:0:0:0:5:600:300c:*", "1050::5:600:300d:7", False),
+    ("2::ac5:78:1-200:*", "2::ac5:78:200:1", True),
+    ("2::ac5:78:1-200:*", "2::ac5:78:201:1", False),
+    ("2::ac5:78:1-200", "2::ac5:78:10", True),
+    ("2001:db8:*", "2001:db8:1::1", True),
+    ("2001:db8:*", "2001:db9::1", False),
+    ("fe80::*", "10.0.0.1", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "host", "matches"), MATCHES)
+def test_a_pattern_matches(pattern: str, host: str, matches: bool) -> None:
+    assert AddressPatterns([pattern]).match(host) is matches
+
+
+def test_one_of_several_patterns_is_enough() -> None:
+    patterns = AddressPatterns(["10.0.0.1", "", "fe80::*"])
+    assert patterns.match("fe80::9") and patterns.match("10.0.0.1")
+    assert not patterns.match("10.0.0.2")
+    assert not AddressPatterns().match("10.0.0.1")
+
+
+REFUSED = [
+    *("host", "10.0.0", "10.0.0.256", "10.0.0.1,x", "10.0.{1}", "10.0.0.{256}", "{1}", "10.0.0.{}"),
+    *(
+        "10.0.0.-1",
+        "10.0.0.9-1",
+        "10.0.0.1-256",
+        "10.0.*",
+        "10.0.0.0.*",
+        "10.0.0.1-2-3",
+        "10.0.a.*",
+    ),
+    *("1:2:3:4:5:6:7:8:*", "fe80::1::*", "1:2-1ffff:*", "10.0.0.0/8", "fe80{1}", "-"),
+]
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"is no|has not"):
+        AddressPatterns([pattern])
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        *(("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True)),
+        *(("10.0.0.1", False), ("::2", False), ("", False), ("localhost", False)),
+    ],
+)
+def test_loopback(host: str, is_here: bool) -> None:
+    assert is_loopback(host) is is_here

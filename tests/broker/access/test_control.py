@@ -1,0 +1,246 @@
+"""The checks of one request, in 4.9.3's order and with its remarks."""
+
+import msgspec
+import pytest
+
+from tests.broker.access.requests import (
+    ADMIN,
+    FILE,
+    HOST,
+    HOST_OF_LOW,
+    LOW,
+    UNKNOWN,
+    WHITE_HOST,
+    WRONG,
+    access_control,
+    signed,
+)
+from tests.broker.harness import FakeChannel, Harness, pull_fields, send_fields, subscription
+from wakelog.broker.access.accounts import AccessTable
+from wakelog.broker.access.control import AccessControl, AccessRefused
+from wakelog.broker.decision import WriteLine
+from wakelog.broker.processors.table import PROCESSORS
+from wakelog.network.signing import Credentials, sign
+from wakelog.protocol.bodies import ConsumerData, HeartbeatData, encode_body
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
+from wakelog.protocol.errors import RemoteProtocolError
+
+EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
+
+
+def refusal(command: RemotingCommand, host: str = HOST) -> str | None:
+    """Return why a request is refused, None if it may go on."""
+    control = access_control()
+    try:
+        control.check(command, PROCESSORS.get(command.code), host)
+    except AccessRefused as error:
+        assert error.code == ResponseCode.SYSTEM_ERROR
+        assert error.remark.startswith(EXCEPTION) and "secret" not in error.remark
+        assert control.refused_count == 1
+        return error.remark.removeprefix(EXCEPTION)
+    assert control.refused_count == 0
+    return None
+
+
+@pytest.mark.parametrize(
+    ("by", "host", "expected"),
+    [
+        (Credentials(), HOST, "No accessKey is configured"),
+        (UNKNOWN, HOST, "No acl config for unknown-key"),
+        (WRONG, HOST, "Check signature failed for accessKey=low-key"),
+        (LOW, HOST, None),
+        (ADMIN, HOST, None),
+        (Credentials(), WHITE_HOST, None),
+        (WRONG, HOST_OF_LOW, None),
+        (Credentials(), HOST_OF_LOW, "No accessKey is configured"),
+        (UNKNOWN, HOST_OF_LOW, "No acl config for unknown-key"),
+    ],
+)
+def test_whose_request_it_is(by: Credentials, host: str, expected: str | None) -> None:
+    assert refusal(signed(Code.GET_BROKER_CONFIG, by), host) == expected
+
+
+def test_every_value_and_the_body_are_signed() -> None:
+    command = signed(Code.SEND_MESSAGE_V2, LOW, send_fields("written"), b"body")
+    assert refusal(command) is None
+    failed = "Check signature failed for accessKey=low-key"
+    assert refusal(msgspec.structs.replace(command, body=b"bodY")) == failed
+    for name in command.ext_fields:
+        if name != "AccessKey":
+            fields = command.ext_fields | {name: "other"}
+            assert refusal(msgspec.structs.replace(command, ext_fields=fields)) == failed
+    fields = command.ext_fields | {"_UNIQUE_KEY_QUERY": "true"}  # which 4.9.3's client adds later
+    assert refusal(msgspec.structs.replace(command, ext_fields=fields)) is None
+
+
+def test_a_signature_may_be_sent_again() -> None:
+    command = signed(Code.GET_BROKER_CONFIG, LOW)
+    assert (refusal(command), refusal(command)) == (None, None)
+
+
+def test_an_absent_signature_is_a_wrong_one() -> None:
+    command = RemotingCommand(int(Code.GET_BROKER_CONFIG), ext_fields={"AccessKey": "low-key"})
+    assert refusal(command) == "Check signature failed for accessKey=low-key"
+
+
+def admin_only(code: int) -> str:
+    return f"Need admin permission for request code={code}, but accessKey=low-key is not"
+
+
+def test_administration_needs_an_admin() -> None:
+    fields = {"topic": "T", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+    fields |= {"topicFilterType": "SINGLE_TAG", "defaultTopic": "TBW102", "order": "false"}
+    command = signed(17, LOW, fields)
+    assert refusal(command) == admin_only(17)
+    assert refusal(command, HOST_OF_LOW) is None  # an address stands for all of the account
+    assert refusal(signed(17, ADMIN, fields)) is None
+    assert refusal(signed(25, LOW)) == admin_only(25)
+    assert refusal(signed(25), WHITE_HOST) is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_allowed"),
+    [("read", False), ("written", True), ("both", True), ("denied", False), ("other", False)],
+)
+def test_sending_needs_pub(topic: str, is_allowed: bool) -> None:
+    expected = None if is_allowed else f"No default permission for topic:{topic}"
+    assert refusal(signed(Code.SEND_MESSAGE_V2, LOW, send_fields(topic))) == expected
+    # 4.9.3 checks no topic of a batch.
+    assert refusal(signed(Code.SEND_BATCH_MESSAGE, LOW, send_fields(topic, m="true"))) is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "group", "refused"),
+    [
+        ("read", "open", None),
+        ("both", "open", None),
+        ("written", "open", "topic:written"),
+        ("read", "closed", "group:closed"),
+        ("%RETRY%open", "open", None),
+        ("%RETRY%closed", "open", "group:closed"),
+    ],
+)
+def test_pulling_needs_sub_of_topic_and_group(topic: str, group: str, refused: str | None) -> None:
+    fields = pull_fields(topic=topic, consumerGroup=group)
+    expected = None if refused is None else f"No default permission for {refused}"
+    assert refusal(signed(Code.PULL_MESSAGE, LOW, fields)) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "refused"),
+    [("open", "read", None), ("closed", "read", "group:closed"), ("open", "other", "topic:other")],
+)
+def test_a_heartbeat_needs_sub_of_all_it_names(group: str, topic: str, refused: str | None) -> None:
+    named = ConsumerData(group, subscription_data_set=[subscription(topic)])
+    consumers = [ConsumerData("open"), named]
+    body = encode_body(HeartbeatData("c", [], consumers))
+    expected = None if refused is None else f"No default permission for {refused}"
+    assert refusal(signed(Code.HEART_BEAT, LOW, body=body)) == expected
+
+
+def test_a_name_that_is_absent_is_not_checked() -> None:
+    assert refusal(signed(Code.UNREGISTER_CLIENT, LOW, {"clientID": "c"})) is None
+    fields = {"clientID": "c", "consumerGroup": "closed"}
+    refused = refusal(signed(Code.UNREGISTER_CLIENT, LOW, fields))
+    assert refused == "No default permission for group:closed"
+
+
+def test_of_two_needs_for_a_name_the_later_counts() -> None:
+    # As 4.9.3's map does: the retry topic is to be written, and then it is the group's to read.
+    fields = {"offset": "0", "group": "open", "delayLevel": "0", "originTopic": "%RETRY%open"}
+    assert refusal(signed(Code.CONSUMER_SEND_MSG_BACK, LOW, fields)) is None
+    fields["originTopic"] = "read"
+    refused = refusal(signed(Code.CONSUMER_SEND_MSG_BACK, LOW, fields))
+    assert refused == "No default permission for topic:read"
+
+
+def test_an_admin_with_a_list_is_checked_against_it() -> None:
+    listed = FILE.replace("admin: true", "admin: true, topicPerms: [mine=PUB]")
+    control = access_control(listed)
+    row = PROCESSORS[Code.SEND_MESSAGE_V2]
+    control.check(signed(Code.SEND_MESSAGE_V2, ADMIN, send_fields("mine")), row, HOST)
+    with pytest.raises(AccessRefused, match="topic:yours"):
+        control.check(signed(Code.SEND_MESSAGE_V2, ADMIN, send_fields("yours")), row, HOST)
+
+
+def test_nothing_is_decoded_before_the_signature_is_checked() -> None:
+    broken = {"topic": "T", "queueId": "x"}
+    assert refusal(signed(Code.PULL_MESSAGE, WRONG, broken)) is not None
+    with pytest.raises(RemoteProtocolError, match="consumerGroup"):
+        refusal(signed(Code.PULL_MESSAGE, LOW, broken))
+    assert refusal(signed(Code.HEART_BEAT, WRONG, body=b"{")) is not None
+    with pytest.raises(RemoteProtocolError):
+        refusal(signed(Code.HEART_BEAT, LOW, body=b"{"))
+
+
+def test_a_code_without_a_row_needs_a_signature() -> None:
+    assert refusal(signed(9999)) == "No accessKey is configured"
+    assert refusal(signed(9999, LOW)) is None
+
+
+def test_an_admins_signature() -> None:
+    control = access_control()
+    assert control.is_signed_by_admin(signed(54, ADMIN))
+    for by in (LOW, WRONG, UNKNOWN, Credentials(), Credentials("admin-key", "guessed")):
+        assert not control.is_signed_by_admin(signed(54, by))
+
+
+class Guarded(Harness):
+    """A broker with access control, asked as a server would."""
+
+    def __init__(self) -> None:
+        self.access: AccessControl = access_control()
+        super().__init__()
+
+
+class TestBroker:
+    """A broker with access control."""
+
+    def test_it_refuses_and_says_so_once(self) -> None:
+        harness = Guarded()
+        harness.instructions()
+        response = harness.send("T")
+        assert (response.code, response.remark) == (1, EXCEPTION + "No accessKey is configured")
+        (line,) = harness.instructions()
+        assert isinstance(line, WriteLine) and line.event == "access refused"
+        assert line.values == {"code": 310, "cause": response.remark}
+        assert harness.broker.statistics()["access"]["refused_count"] == 1
+        assert harness.store.queues_by_name == {}
+
+    def test_it_answers_its_accounts(self) -> None:
+        harness = Guarded()
+        for by, code in ((LOW, 0), (WRONG, 1), (ADMIN, 0)):
+            command = signed(Code.SEND_MESSAGE_V2, by, send_fields("written"), b"x")
+            outcome = harness.broker.process(command, harness.channel, harness.now_ms)
+            response = getattr(outcome, "response", outcome)
+            assert isinstance(response, RemotingCommand) and response.code == code
+
+    def test_an_unknown_code(self) -> None:
+        harness = Guarded()
+        assert harness.ask(9999).code == 1
+        white = FakeChannel(2, WHITE_HOST)
+        assert harness.ask(9999, channel=white).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert harness.process(9999, oneway=True) is None
+
+    def test_a_oneway_request_that_is_refused_has_no_answer(self) -> None:
+        harness = Guarded()
+        command = sign(RemotingCommand(15, 1, ONEWAY_FLAG, {"topic": "T"}), WRONG)
+        assert harness.broker.process(command, harness.channel, harness.now_ms) is None
+
+    def test_another_table_counts_from_now_on(self) -> None:
+        harness = Guarded()
+        control = harness.access
+        command = signed(Code.GET_BROKER_CONFIG, UNKNOWN)
+
+        def code() -> int:
+            outcome = harness.broker.process(command, harness.channel, harness.now_ms)
+            assert isinstance(outcome, RemotingCommand)
+            return outcome.code
+
+        assert code() == 1
+        text = "accounts: [{accessKey: unknown-key, secretKey: low-secret}]"
+        control.replace(AccessTable({"plain_acl.yml": text}))
+        assert code() == 0
+        assert control.statistics() == {"account_count": 1, "refused_count": 1, "reload_count": 1}

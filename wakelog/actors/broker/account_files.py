@@ -1,0 +1,131 @@
+"""AccountFiles: the files of access control, read at the start and again when one has changed.
+
+    $ROCKETMQ_HOME/conf/acl/**/*.yml, *.yaml     in the order of their paths
+    $ROCKETMQ_HOME/conf/plain_acl.yml            after them
+
+conf/acl/tools.yml has the keys of mqadmin and is left out. Each second the pool looks at the files:
+their names, times and lengths.
+
+A file that is broken at the start refuses the start. One that breaks later changes nothing: the
+accounts of before stay, and an error is logged.
+
+Source: org.apache.rocketmq.srvutil.AclFileWatchService,
+acl.plain.PlainPermissionManager.getAllAclFiles (4.9.3).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.broker.access.accounts import AccessFileRefused, AccessTable
+from wakelog.broker.config import BrokerConfig
+from wakelog.telemetry.logs import Log, logger
+
+FILES_MAX = 1_000
+FILE_BYTES_MAX = 16 << 20  # ten thousand accounts with long lists
+WATCH_SECONDS = 1.0
+
+_SUFFIXES = (".yml", ".yaml")
+
+Seen: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
+"""Path, mode, time of change (ns), length (bytes) and inode of each file."""
+
+
+class Found(NamedTuple):
+    """What the files were when they were looked at."""
+
+    seen: Seen
+    table: AccessTable
+
+
+class AccountFiles:
+    """The files of one broker. Every method may wait for the disk."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        home = Path(os.path.abspath(config.rocketmq_home))
+        self.main = str(home / "conf" / "plain_acl.yml")
+        self._folder = home / "conf" / "acl"
+        self._tools = str(self._folder / "tools.yml")
+        self._last: Seen = ()
+        self._failure = ""
+        self._log = logger(Log.BROKER)
+
+    def open(self) -> AccessTable:
+        """Read all files. Raises: DeploymentFailed for one that cannot be used."""
+        try:
+            found = self._read(self._check())
+        except (AccessFileRefused, OSError) as error:
+            raise DeploymentFailed(
+                f"the accounts cannot be read: {error}",
+                "Correct that file, or start with aclEnable=false.",
+            ) from None
+        self._note(found)
+        if not found.seen:
+            self._log.warning("no file of accounts: every request is refused", path=self.main)
+        return found.table
+
+    def read_changed(self) -> AccessTable | None:
+        """Return the accounts if a file has changed and all can be used; log it if one cannot."""
+        try:
+            seen = self._check()
+            if seen == self._last:
+                return None
+            found = self._read(seen)
+        except (AccessFileRefused, OSError) as error:
+            if str(error) != self._failure:
+                self._failure = str(error)
+                self._log.error("accounts not read again: the old ones stay", cause=str(error))
+            return None
+        self._note(found)
+        self._log.info("accounts read again", accounts=len(found.table))
+        return found.table
+
+    def _note(self, found: Found) -> None:
+        self._last = found.seen
+        self._failure = ""
+        for warning in found.table.warnings:
+            self._log.warning("account left out", cause=warning)
+        for path, mode, *_ in found.seen:
+            if mode & (stat.S_IRGRP | stat.S_IROTH):
+                self._log.warning("others can read the secret keys; chmod 600", path=path)
+
+    def _check(self) -> Seen:
+        found = []
+        for path in self._paths():
+            try:
+                now = os.stat(path)
+            except FileNotFoundError:
+                continue
+            found.append((path, now.st_mode, now.st_mtime_ns, now.st_size, now.st_ino))
+            if len(found) > FILES_MAX:
+                raise AccessFileRefused(str(self._folder), f"it has more than {FILES_MAX} files")
+        return tuple(found)
+
+    def _paths(self) -> Iterator[str]:
+        for folder, folders, names in os.walk(self._folder):
+            folders.sort()
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                if name.endswith(_SUFFIXES) and path not in (self.main, self._tools):
+                    yield path
+        yield self.main
+
+    def _read(self, seen: Seen) -> Found:
+        return Found(seen, AccessTable({path: read_text(path) for path, *_ in seen}))
+
+
+def read_text(path: str) -> str:
+    """Return the text of one file. Raises: OSError, AccessFileRefused."""
+    with open(path, "rb") as file:
+        data = file.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise AccessFileRefused(path, f"it has more than {FILE_BYTES_MAX} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise AccessFileRefused(path, "it is not UTF-8") from None

@@ -1,0 +1,175 @@
+"""AccessControl: checks each request of a broker with `aclEnable=true`.
+
+The order is 4.9.3's. What refuses first decides the remark; the code is 1.
+
+    1  a peer that the global white list has may do everything but see and change accounts
+    2  the request names an access key, and there is such an account
+    3  a peer that the account's own white list has may do the same, without a signature
+    4  the signature is the account's
+    5  administration needs an admin account
+    6  each topic and group needs its permission; an admin account without a list has all
+
+A signature covers the values of all fields and the body, but no code, time or number. So a recorded
+request can be sent again: use TLS where others can listen.
+
+Invariants:
+    - signatures are compared in constant time; no secret key is in a remark or in a log.
+    - nothing of a request is decoded before its signature has been checked.
+    - a code without a row is answered only to a peer that passes steps 1 to 4.
+
+Differences from 4.9.3: see docs/differences.md.
+
+Source: org.apache.rocketmq.acl.plain.{PlainAccessValidator, PlainPermissionManager} (4.9.3).
+"""
+
+import hmac
+from collections.abc import Iterator
+from typing import Final
+
+from wakelog.broker.access.accounts import AccessTable, Account
+from wakelog.broker.names import RETRY_PREFIX, retry_topic
+from wakelog.network.request import Access, Permission, Processor, Resource
+from wakelog.network.signing import ACCESS_KEY, SIGNATURE, signature_of
+from wakelog.protocol.bodies import HeartbeatData, decode_body
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.ext_fields import Header, read_header
+
+ACL_EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException"
+
+ACCESS_OFF: Final = {"account_count": 0, "refused_count": 0, "reload_count": 0}
+"""The statistics of a broker without access control."""
+
+
+class AccessRefused(RemoteProtocolError):
+    """A request that its sender may not make."""
+
+    def __init__(self, reason: str) -> None:
+        """Make 4.9.3's remark, an exception of Java and its message."""
+        super().__init__(ResponseCode.SYSTEM_ERROR, f"{ACL_EXCEPTION}: {reason}")
+
+
+class AccessControl:
+    """The table of accounts that is in force, and the checks."""
+
+    def __init__(self, table: AccessTable) -> None:
+        self.table = table
+        self.refused_count = 0
+        self.reload_count = 0
+
+    def replace(self, table: AccessTable) -> None:
+        """Check requests against another table from now on."""
+        self.table = table
+        self.reload_count += 1
+
+    def check(
+        self, command: RemotingCommand, processor: Processor | None, host: str
+    ) -> Header | None:
+        """Return the header of a request that its sender may make.
+
+        processor: the row of its code; None if there is none.
+        host: the numeric address of the peer.
+
+        Raises: AccessRefused; RemoteProtocolError for a header or heartbeat that cannot be read.
+        """
+        try:
+            account = self._authenticate(command, host)
+            if processor is None:
+                return None
+            header = None
+            if processor.header is not None:
+                header = read_header(processor.header, command.ext_fields)
+            if any(rule.resource is Resource.ACCOUNTS for rule in processor.access):
+                self._check_accounts_are_administered(command)
+            if account is not None:
+                self._authorize(account, command, processor, header)
+            return header
+        except AccessRefused:
+            self.refused_count += 1
+            raise
+
+    def is_signed_by_admin(self, command: RemotingCommand) -> bool:
+        """Whether an admin account has signed a request, wherever it comes from."""
+        account = self.table.find(command.ext_fields.get(ACCESS_KEY, ""))
+        return account is not None and account.is_admin and _is_signed(command, account)
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters."""
+        return {
+            "account_count": len(self.table),
+            "refused_count": self.refused_count,
+            "reload_count": self.reload_count,
+        }
+
+    def _authenticate(self, command: RemotingCommand, host: str) -> Account | None:
+        """Return whose request it is; None if its address is enough."""
+        table = self.table
+        if table.white_addresses.match(host):
+            return None
+        access_key = command.ext_fields.get(ACCESS_KEY)
+        if access_key is None:
+            raise AccessRefused("No accessKey is configured")
+        account = table.find(access_key)
+        if account is None:
+            raise AccessRefused(f"No acl config for {access_key}")
+        if account.white_addresses.match(host):
+            return None
+        if not _is_signed(command, account):
+            raise AccessRefused(f"Check signature failed for accessKey={access_key}")
+        return account
+
+    def _check_accounts_are_administered(self, command: RemotingCommand) -> None:
+        """Refuse what only an admin's signature allows: an address is not enough for it."""
+        if not self.is_signed_by_admin(command):
+            raise AccessRefused(
+                f"Need admin permission for request code={command.code}, signed with its secretKey"
+            )
+
+    def _authorize(
+        self,
+        account: Account,
+        command: RemotingCommand,
+        processor: Processor,
+        header: Header | None,
+    ) -> None:
+        rules = processor.access
+        if not account.is_admin and any(rule.permission is Permission.ADMIN for rule in rules):
+            raise AccessRefused(
+                f"Need admin permission for request code={command.code}, "
+                f"but accessKey={account.access_key} is not"
+            )
+        if account.permissions is None and account.is_admin:
+            return
+        # One need for each name, as in 4.9.3: of two needs for a name the later one counts.
+        needs = dict(need for rule in rules for need in _needs(rule, command, header))
+        for name, permission in needs.items():
+            is_group = name.startswith(RETRY_PREFIX)
+            owned = account.default_group if is_group else account.default_topic
+            if account.permissions is not None:
+                owned = account.permissions.get(name, owned)
+            if permission not in owned:
+                shown = f"group:{name.removeprefix(RETRY_PREFIX)}" if is_group else f"topic:{name}"
+                raise AccessRefused(f"No default permission for {shown}")
+
+
+def _is_signed(command: RemotingCommand, account: Account) -> bool:
+    given = command.ext_fields.get(SIGNATURE, "")
+    expected = signature_of(command, account.secret_key)
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _needs(
+    rule: Access, command: RemotingCommand, header: Header | None
+) -> Iterator[tuple[str, Permission]]:
+    """Yield each topic or retry topic that a rule is about; an absent name is not checked."""
+    if rule.resource is Resource.HEARTBEAT:
+        for consumer in decode_body(HeartbeatData, command.body).consumer_data_set:
+            yield retry_topic(consumer.group_name), rule.permission
+            for subscription in consumer.subscription_data_set:
+                yield subscription.topic, rule.permission
+    elif rule.attribute:
+        name = getattr(header, rule.attribute)
+        if name is not None:
+            is_group = rule.resource is Resource.GROUP
+            yield (retry_topic(name) if is_group else name), rule.permission
