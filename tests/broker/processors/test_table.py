@@ -20,8 +20,9 @@ ACCESS = {
     38: {("SUB", "group", "consumerGroup")},
     15: {("SUB", "group", "consumerGroup"), ("SUB", "topic", "topic")},
     17: {("ADMIN", "broker", "")},
-    25: {("ADMIN", "broker", "")},
-    200: {("ADMIN", "broker", "")},
+    **{code: {("ADMIN", "broker", "")} for code in (25, 200, 207, 215)},
+    # These change something, too; 4.9.3 lets every account do so.
+    **{code: {("ADMIN", "broker", "")} for code in (222, 306, 309, 314, 316, 323)},
 }
 
 
