@@ -20,6 +20,7 @@ from wakelog.actors.deploy.deployment import make_deployment
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
+from wakelog.cli.admin.table import run_admin
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.hello import greet
 from wakelog.cli.log import log
@@ -141,6 +142,15 @@ def hello(
     if tls and tls_config is None:
         tls_config = DEFAULT_CONFIG_PATH if os.path.exists(DEFAULT_CONFIG_PATH) else ""
     greet(name_server, topic, print, tls_config)
+
+
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def admin(context: typer.Context) -> None:
+    """Run a command of mqadmin: wakelog admin COMMAND -n HOST:PORT [FLAGS]."""
+    run_admin(context.args, print)
 
 
 def run(

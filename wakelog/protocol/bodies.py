@@ -268,6 +268,43 @@ class TopicStatsTable(msgspec.Struct, rename="camel"):
     offset_table: dict[MessageQueue, TopicOffset] = {}
 
 
+class OffsetWrapper(msgspec.Struct, rename="camel"):
+    """The end of a queue, and how far a group has consumed it."""
+
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    last_timestamp: Int64 = 0
+
+
+class ConsumeStats(msgspec.Struct, rename="camel"):
+    """Answer to 208: the progress of a group."""
+
+    offset_table: dict[MessageQueue, OffsetWrapper] = {}
+    consume_tps: float = 0.0
+
+
+class GroupList(msgspec.Struct, rename="camel"):
+    """Answer to 300: names of groups."""
+
+    group_list: set[str] = set()
+
+
+class BrokerStatsItem(msgspec.Struct):
+    """A statistic over one period."""
+
+    sum: Int64 = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(msgspec.Struct, rename="camel"):
+    """Answer to 315: a statistic over the last minute, hour and day."""
+
+    stats_minute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    stats_hour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+    stats_day: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
+
+
 class Connection(msgspec.Struct, rename="camel"):
     """A client as the broker sees it; `language` is the name."""
 
@@ -291,6 +328,26 @@ class ProducerConnection(msgspec.Struct, rename="camel"):
     """Answer to 204: the clients of a producer group."""
 
     connection_set: list[Connection] = []
+
+
+class ConsumerRunningInfo(msgspec.Struct, rename="camel"):
+    """Answer to 307: what a client does; the values are of ProcessQueueInfo and ConsumeStatus."""
+
+    properties: dict[str, str] = {}
+    subscription_set: list[SubscriptionData] = []
+    mq_table: dict[MessageQueue, dict[str, bool | int]] = {}
+    status_table: dict[str, dict[str, float]] = {}
+    jstack: str | None = None
+
+
+class ConsumeMessageDirectlyResult(msgspec.Struct, rename="camel"):
+    """Answer to 309: what came of one consumption."""
+
+    order: bool = False
+    auto_commit: bool = True
+    consume_result: str | None = None
+    remark: str | None = None
+    spent_time_mills: Int64 = 0
 
 
 class ResetOffsetBody(msgspec.Struct, rename="camel"):

@@ -1,0 +1,1 @@
+"""Tests of `wakelog admin`, most of them against a running `wakelog up --local`."""

@@ -1,0 +1,62 @@
+"""Commands about messages, against a running cluster."""
+
+import pytest
+
+from tests.cli.admin.conftest import AdminCommand
+from tests.compat.driver import wait_until
+from wakelog.actors.errors import PlanRefused
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+
+def send(admin: AdminCommand, topic: str, *, key: str, tag: str = "red") -> str:
+    """Send a message to queue 1, and return its id once it is in the index."""
+    words = f"sendMessage -t {topic} -b broker-a -i 1 -p body-of-{key} -k {key} -c {tag}"
+    [row] = admin.json(words)
+    assert (row["brokerName"], row["qid"], row["sendResult"]) == ("broker-a", 1, "SEND_OK")
+    wait_until(lambda: len(admin(f"queryMsgByKey -t {topic} -k {key}")) > 1, what="indexed")
+    return str(row["msgId"])
+
+
+def test_a_message_is_found_by_its_key(admin: AdminCommand) -> None:
+    topic = admin.create("keyed")
+    unique = send(admin, topic, key="k1")
+    heads, row = admin(f"queryMsgByKey -t {topic} -k k1")
+    assert heads.split("  ")[0] == "#Message ID"
+    assert row.split() == [unique, "1", "0"]
+    assert len(admin(f"queryMsgByKey -t {topic} -k other")) == 1
+
+
+def test_messages_are_printed(admin: AdminCommand) -> None:
+    topic = admin.create("printed")
+    first = send(admin, topic, key="k1")
+    second = send(admin, topic, key="k2", tag="blue")
+    said = admin(f"printMsg -t {topic}")
+    ends = "MessageQueue [topic=printed, brokerName=broker-a, queueId=1]"
+    assert f"minOffset=0, maxOffset=2, {ends}" in said
+    found = [line for line in said if line.startswith("MSGID: ")]
+    assert [line.split()[1] for line in found] == [first, second]
+    assert "KEYS=k1" in found[0]
+    assert found[0].endswith("BODY: body-of-k1")
+    assert "body=[98, 111, 100, 121" in found[0]
+    blue = admin.json(f"printMsg -t {topic} -s blue -d false")
+    assert [x["msgId"] for x in blue if "msgId" in x] == [second]
+    assert all("body" not in x for x in blue)
+
+
+def test_one_queue_is_printed_or_counted(admin: AdminCommand) -> None:
+    topic = admin.create("counted")
+    for key, tag in (("k1", "red"), ("k2", "blue"), ("k3", "red")):
+        send(admin, topic, key=key, tag=tag)
+    queue = f"printMsgByQueue -t {topic} -a broker-a -i 1"
+    counted = [line.split() for line in admin(f"{queue} -f true")]
+    assert counted == [["Tag:", "red", "Count:", "2"], ["Tag:", "blue", "Count:", "1"]]
+    assert len(admin(f"{queue} -p true")) == 3
+    assert len(admin(f"consumeMessage -t {topic} -c 2")) == 2
+    assert len(admin(f"consumeMessage -t {topic} -b broker-a -i 1 -o 2")) == 1
+
+
+def test_a_queue_needs_its_broker(admin: AdminCommand) -> None:
+    for words in ("sendMessage -t x -p b -i 1", "consumeMessage -t x -o 1"):
+        with pytest.raises(PlanRefused, match="-i"):
+            admin(words)

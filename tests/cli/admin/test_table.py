@@ -1,0 +1,53 @@
+"""The table of commands, and command lines that reach no cluster."""
+
+import pytest
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import COMMON, Flags
+from wakelog.cli.admin.table import COMMANDS, client_options, run_admin
+from wakelog.client.errors import ClientError
+
+
+def test_names_of_flags_are_unique_in_a_command() -> None:
+    for command in COMMANDS.values():
+        shorts = [flag.short for flag in (*command.flags, *COMMON) if flag.short]
+        names = [flag.name for flag in (*command.flags, *COMMON)]
+        assert len(set(shorts)) == len(shorts), command.name
+        assert len(set(names)) == len(names), command.name
+        assert set(command.one_of) <= set(shorts), command.name
+
+
+def test_help_needs_no_cluster() -> None:
+    said: list[str] = []
+    run_admin([], said.append)
+    assert any(line.split()[:1] == ["topicList"] for line in said)
+    run_admin(["help", "TOPICSTATUS"], said.append)
+    assert said[-7].split()[:2] == ["-t,", "--topic"]
+
+
+def test_an_unknown_command_is_refused() -> None:
+    with pytest.raises(PlanRefused, match="no command walk"):
+        run_admin(["walk"], print)
+
+
+def test_the_name_server_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
+    assert client_options(Flags()).name_servers == ("a:1", "b:2")
+    assert client_options(Flags(n="c:3")).name_servers == ("c:3",)
+    monkeypatch.delenv("NAMESRV_ADDR")
+    for flags in (Flags(), Flags(n="nonsense"), Flags(n="a:1", output="xml")):
+        with pytest.raises(PlanRefused):
+            client_options(flags)
+
+
+def test_credentials_and_tls_are_passed_on() -> None:
+    flags = Flags({"n": "a:1", "access-key": "k", "secret-key": "s", "tls-trust": "f"})
+    options = client_options(flags)
+    assert options.credentials[:2] == ("k", "s")
+    assert options.tls is not None
+    assert options.tls.trust_path == "f"
+
+
+def test_a_name_server_that_is_away_is_named() -> None:
+    with pytest.raises(ClientError, match=r"127\.0\.0\.1:1 does not answer"):
+        run_admin(["clusterList", "-n", "127.0.0.1:1"], print)

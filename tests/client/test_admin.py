@@ -1,0 +1,132 @@
+"""What operators ask, of brokers whose answers are given in a table."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from tests.fakes.records import record
+from wakelog.client.admin import Admin, addresses_by_broker, cluster_members, records
+from wakelog.client.errors import ClientError
+from wakelog.client.options import ClientOptions
+from wakelog.network.errors import ConnectFailed
+from wakelog.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    ConsumeStats,
+    OffsetWrapper,
+    TopicRouteData,
+)
+from wakelog.protocol.body_codec import MessageQueue, encode_body
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+
+BROKERS = [BrokerData("c", "a", {0: "a0:1", 1: "a1:1"}), BrokerData("c", "b", {2: "b2:1"})]
+ROUTE = encode_body(TopicRouteData(broker_datas=BROKERS))
+
+
+class Answering:
+    """Connections to peers that answer each code by a table; what they were asked is kept."""
+
+    def __init__(self, answers: Mapping[Code, tuple[int, bytes]]) -> None:
+        self._answers = {Code.GET_ROUTEINFO_BY_TOPIC: (0, ROUTE), **answers}
+        self.asked: list[tuple[str, RemotingCommand]] = []
+
+    async def invoke(
+        self, address: str, command: RemotingCommand, *, timeout_ms: int
+    ) -> RemotingCommand:
+        if address == "away:1":
+            raise ConnectFailed(address, "refused")
+        self.asked.append((address, command))
+        code, body = self._answers[Code(command.code)]
+        return answer(command, code, "a remark", body=body)
+
+
+def admin(answers: Mapping[Code, tuple[int, bytes]]) -> tuple[Admin, Answering]:
+    connections = Answering(answers)
+    return Admin(connections, ClientOptions(("away:1", "n:1"), retries_max=0)), connections
+
+
+def test_a_refusal_has_code_remark_and_remedy() -> None:
+    asking, _ = admin({Code.GET_CONSUMER_CONNECTION_LIST: (206, b"")})
+    with pytest.raises(ClientError, match="Start a consumer") as caught:
+        asyncio.run(asking.consumers("g"))
+    assert (caught.value.code, caught.value.remark) == (206, "a remark")
+
+
+def test_an_answer_that_is_no_json_is_reported() -> None:
+    asking, _ = admin({Code.GET_BROKER_RUNTIME_INFO: (0, b"{")})
+    with pytest.raises(ClientError, match="cannot be read"):
+        asyncio.run(asking.runtime_info("a0:1"))
+
+
+def test_a_name_server_that_answers_takes_the_place_of_one_that_is_away() -> None:
+    info = ClusterInfo({x.broker_name: x for x in BROKERS}, {"c": {"a", "b"}})
+    asking, connections = admin({Code.GET_BROKER_CLUSTER_INFO: (0, encode_body(info))})
+    assert asyncio.run(asking.masters("c")) == ["a0:1"]
+    assert asyncio.run(asking.members("c")) == ["a0:1", "a1:1", "b2:1"]
+    assert {address for address, _ in connections.asked} == {"n:1"}
+    with pytest.raises(ClientError, match="no cluster d"):
+        cluster_members(info, "d")
+
+
+def test_a_change_has_to_reach_every_name_server() -> None:
+    asking, _ = admin({Code.PUT_KV_CONFIG: (0, b"")})
+    with pytest.raises(ClientError, match="away:1"):
+        asyncio.run(asking.ask_name_servers(Code.PUT_KV_CONFIG, {}))
+
+
+def test_the_progress_of_a_group_is_that_at_all_brokers() -> None:
+    stats = ConsumeStats({MessageQueue("T", "a", 0): OffsetWrapper(5, 3, 1)}, 1.5)
+    asking, connections = admin({Code.GET_CONSUME_STATS: (0, encode_body(stats))})
+    found = asyncio.run(asking.consume_stats("g", "T"))
+    assert found.offset_table == stats.offset_table
+    assert found.consume_tps == 3.0
+    asked = [(x, y.ext_fields) for x, y in connections.asked if y.code == Code.GET_CONSUME_STATS]
+    assert asked == [(x, {"consumerGroup": "g", "topic": "T"}) for x in ("a0:1", "b2:1")]
+    empty, _ = admin({Code.GET_CONSUME_STATS: (0, b"{}")})
+    with pytest.raises(ClientError) as caught:
+        asyncio.run(empty.consume_stats("g"))
+    assert caught.value.code == ResponseCode.CONSUMER_NOT_ONLINE
+
+
+def test_settings_are_lines_of_key_and_value() -> None:
+    asking, _ = admin({Code.GET_BROKER_CONFIG: (0, b"#Mon\na=1\nb=x=y\n\nno")})
+    assert asyncio.run(asking.settings("a0:1")) == {"a": "1", "b": "x=y"}
+
+
+def test_an_id_that_is_none_is_refused() -> None:
+    with pytest.raises(ClientError, match="OffsetID"):
+        asyncio.run(admin({})[0].view_message("nonsense"))
+
+
+def test_a_message_is_asked_for_at_the_broker_of_its_id() -> None:
+    asking, connections = admin({Code.VIEW_MESSAGE_BY_ID: (0, record(0, body=b"x"))})
+    found = asyncio.run(asking.view_message("7F00000100002A9F0000000000000010"))
+    assert found.body == b"x"
+    [(address, command)] = connections.asked
+    assert (address, command.ext_fields) == ("127.0.0.1:10911", {"offset": "16"})
+
+
+def test_a_query_asks_every_broker_and_may_find_nothing() -> None:
+    asking, _ = admin({Code.QUERY_MESSAGE: (0, record(0, body=b"x") + record(0, body=b"y"))})
+    found = asyncio.run(asking.query_messages("T", "k", 32))
+    assert [each.body for each in found] == [b"x", b"y"] * 2
+    nothing, _ = admin({Code.QUERY_MESSAGE: (22, b"")})
+    assert asyncio.run(nothing.query_messages("T", "k", 32)) == []
+
+
+def test_a_queue_needs_a_broker_that_has_it() -> None:
+    found = asyncio.run(admin({})[0].queue_at(MessageQueue("T", "b", 1)))
+    assert found == ("b", "T", 1, "b2:1")
+    with pytest.raises(ClientError, match="broker z has no topic T"):
+        asyncio.run(admin({})[0].queue_at(MessageQueue("T", "z", 1)))
+
+
+def test_records_and_addresses_are_read_in_order() -> None:
+    assert [each.body for each in records(record(0, body=b"1") + record(0, body=b"2"))] == [
+        b"1",
+        b"2",
+    ]
+    assert addresses_by_broker(TopicRouteData(broker_datas=BROKERS)) == {"a": "a0:1", "b": "b2:1"}

@@ -1,0 +1,172 @@
+"""Values as mqadmin writes them: times in local time, versions, and what Java's toString gives.
+
+Source: org.apache.rocketmq.common.{UtilAll, MQVersion, TopicConfig}, common.message.{Message,
+MessageExt}, common.subscription.SubscriptionGroupConfig (4.9.3).
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.protocol.bodies import TopicConfig
+from wakelog.protocol.java import boolean_text, iteration_order
+from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import MessageRecord
+
+NONE: Final = "null"
+UNIQUE_KEY: Final = "UNIQ_KEY"
+COMPRESSED: Final = 1
+"""The bit of sysFlag of a body that its producer has compressed."""
+
+_TIME_PATTERN: Final = "%Y-%m-%d#%H:%M:%S:%f"
+_ALPHA_AND_BETA: Final = 16
+"""How many versions were named before V3_0_1."""
+
+
+def exact_time(timestamp_ms: int) -> str:
+    """Return a local time with milliseconds."""
+    seconds, ms = divmod(timestamp_ms, 1000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))},{ms:03d}"
+
+
+def plain_time(timestamp_ms: int) -> str:
+    """Return a local time to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms / 1000))
+
+
+def read_time(text: str) -> int:
+    """Return the milliseconds of `now` (-1), a number, or yyyy-MM-dd#HH:mm:ss:SSS.
+
+    Raises: PlanRefused.
+    """
+    if text == "now":
+        return -1
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return round(datetime.strptime(text, _TIME_PATTERN).astimezone().timestamp() * 1000)
+    except ValueError:
+        remedy = "Give milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS."
+        raise PlanRefused(f"{text!r} is no time", remedy) from None
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """Return the names of versions from V3_0_1 on; each has a snapshot before it."""
+    found = [(3, 0, patch) for patch in range(1, 16)]
+    for major in (3, 4, 5):
+        for minor in range(1 if major == 3 else 0, 10):
+            first = 1 if major == 3 and minor >= 3 else 0
+            found += [(major, minor, patch) for patch in range(first, 10)]
+    names = [f"V{major}_{minor}_{patch}" for major, minor, patch in found]
+    return tuple(part for name in names for part in (f"{name}_SNAPSHOT", name))
+
+
+def version_name(version: int) -> str:
+    """Return the name of a peer's version; those before 3.0.1 are called V3_0_0."""
+    number = version - _ALPHA_AND_BETA
+    if number < 0:
+        return "V3_0_0"
+    names = _versions()
+    return names[number] if number < len(names) else "HIGHER_VERSION"
+
+
+def word(value: Any) -> str:
+    """Write a value as Java joins it to a text."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return boolean_text(value)
+    return map_text(value) if isinstance(value, Mapping) else str(value)
+
+
+def map_text(values: Mapping[Any, Any]) -> str:
+    """Write a map as a HashMap's toString does."""
+    order = iteration_order(tuple(values)) if all(isinstance(x, str) for x in values) else values
+    return "{" + ", ".join(f"{key}={word(values[key])}" for key in order) + "}"
+
+
+def bean_text(name: str, values: Mapping[str, Any]) -> str:
+    """Write a bean: `Name [a=1, b=true]`."""
+    return f"{name} [" + ", ".join(f"{key}={word(value)}" for key, value in values.items()) + "]"
+
+
+def bean_values(bean: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a body by their names on the wire."""
+    names = zip(bean.__struct_fields__, bean.__struct_encode_fields__, strict=True)
+    return {wire: getattr(bean, attribute) for attribute, wire in names}
+
+
+def topic_text(topic: TopicConfig) -> str:
+    """Write a topic, with its permission in letters."""
+    return bean_text("TopicConfig", {**bean_values(topic), "perm": permission_text(topic.perm)})
+
+
+def permission_text(perm: int) -> str:
+    """Write a permission: read, write, inherit."""
+    bits = ((4, "R"), (2, "W"), (1, "X"))
+    return "".join(letter if perm & bit else "-" for bit, letter in bits)
+
+
+def host_port(host: tuple[str, int]) -> str:
+    """Write an address."""
+    return f"{host[0]}:{host[1]}"
+
+
+def offset_id(record: MessageRecord) -> str:
+    """Return the id that the broker gave."""
+    return create_message_id(*record.store_host, record.physical_offset)
+
+
+def message_id(record: MessageRecord) -> str:
+    """Return the id that the producer gave, else the broker's."""
+    return decode_properties(record.properties_text).get(UNIQUE_KEY) or offset_id(record)
+
+
+def body_of(record: MessageRecord) -> bytes:
+    """Return the body, decompressed if that can be done."""
+    if record.sys_flag & COMPRESSED:
+        try:
+            return zlib.decompress(record.body)
+        except zlib.error:
+            pass
+    return bytes(record.body)
+
+
+def message_text(record: MessageRecord, broker_name: str | None) -> str:
+    """Write a message as MessageExt's toString does."""
+    body = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in body_of(record))
+    properties = map_text(decode_properties(record.properties_text))
+    message = (
+        f"Message{{topic='{record.topic}', flag={record.flag}, properties={properties}, "
+        f"body=[{body}], transactionId='null'}}"
+    )
+    fields = {
+        "brokerName": broker_name,
+        "queueId": record.queue_id,
+        "storeSize": record.size_bytes,
+        "queueOffset": record.queue_offset,
+        "sysFlag": record.sys_flag,
+        "bornTimestamp": record.born_timestamp_ms,
+        "bornHost": f"/{host_port(record.born_host)}",
+        "storeTimestamp": record.store_timestamp_ms,
+        "storeHost": f"/{host_port(record.store_host)}",
+        "msgId": message_id(record),
+        "commitLogOffset": record.physical_offset,
+        "bodyCRC": record.body_crc,
+        "reconsumeTimes": record.reconsume_times,
+        "preparedTransactionOffset": record.prepared_transaction_offset,
+        "toString()": message,
+    }
+    return bean_text("MessageExt", fields)

@@ -1,0 +1,407 @@
+"""Commands that send, find and print messages."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text, may, need, switch
+from wakelog.cli.admin.java_text import (
+    bean_text,
+    bean_values,
+    body_of,
+    exact_time,
+    host_port,
+    map_text,
+    message_id,
+    message_text,
+    offset_id,
+    read_time,
+)
+from wakelog.client.admin import Admin, records
+from wakelog.client.errors import ClientError
+from wakelog.client.messages import Message, SendRequest
+from wakelog.client.route import QueueAt
+from wakelog.protocol.bodies import CONSUME_ACTIVELY
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.properties import (
+    KEYS,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+    decode_properties,
+    encode_properties,
+)
+from wakelog.protocol.record import MessageRecord
+
+PULL_MAX: Final = 32
+KEY_MAX: Final = 64
+UNIQUE_MAX: Final = 32
+COUNT_DEFAULT: Final = 128
+STATUS: Final = {
+    int(ResponseCode.SUCCESS): "FOUND",
+    int(ResponseCode.PULL_NOT_FOUND): "NO_NEW_MSG",
+    int(ResponseCode.PULL_RETRY_IMMEDIATELY): "NO_MATCHED_MSG",
+    int(ResponseCode.PULL_OFFSET_MOVED): "OFFSET_ILLEGAL",
+    int(ResponseCode.TOPIC_NOT_EXIST): "NO_NEW_MSG",
+}
+
+
+def make_message(
+    topic: str, body: bytes, *, tags: str = "", keys: str = "", queue: tuple[str, int] | None = None
+) -> tuple[Message, str]:
+    """Return a message as Java's producer makes it, and the id that it has from here."""
+    unique = uuid.uuid4().hex.upper()
+    found = {KEYS: keys, TAGS: tags, WAIT: "true", UNIQ_KEY: unique}
+    properties = encode_properties({name: text for name, text in found.items() if text})
+    return Message(topic, body, properties, queue=queue), unique
+
+
+async def send_message(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Send one message."""
+    if "i" in flags and "b" not in flags:
+        raise PlanRefused("-i names a queue of no broker", "Give -b as well.")
+    queue = (flags["b"], flags.number("i")) if "b" in flags and "i" in flags else None
+    texts = {"tags": flags.get("c", ""), "keys": flags.get("k", "")}
+    message, unique = make_message(flags["t"], flags["p"].encode(), queue=queue, **texts)
+    stored = await admin.producer.send(SendRequest((message,)))
+    row = stored.queue.broker, stored.queue.queue_id, "SEND_OK", unique
+    heads = ["Broker Name", "QID", "Send Result", "MsgId"]
+    yield Table("%-32s  %-4s  %-20s    %s", heads, [row])
+
+
+async def query_by_id(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Show the messages with these ids; send them again with -s, or to a client with -g and -d."""
+    for text in filter(None, map(str.strip, flags["i"].split(","))):
+        record = await admin.view_message(text)
+        if "g" in flags and "d" in flags:
+            yield await _consume_directly(admin, record, flags)
+        elif flags.truth("s"):
+            properties = encode_properties(decode_properties(record.properties_text))
+            message = Message(record.topic, bytes(record.body), properties, record.flag)
+            stored = await admin.producer.send(SendRequest((message,)))
+            value = {"originalMsgId": text, "offsetMsgId": stored.message_id}
+            yield Text(f"resent {text} as {stored.message_id}", value)
+        else:
+            yield await _details(admin, record, has_id=True)
+
+
+async def query_by_key(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """List the messages with a key."""
+    found = await admin.query_messages(flags["t"], flags["k"], KEY_MAX)
+    rows = [
+        (message_id(record), record.queue_id, record.queue_offset)
+        for record in found
+        if flags["k"] in decode_properties(record.properties_text).get(KEYS, "").split(" ")
+    ]
+    yield Table("%-50s %4d %40d", ["Message ID", "QID", "Offset"], rows)
+
+
+async def query_by_unique_key(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Show the message with the id that its producer gave, or all of them with -a."""
+    unique = flags["i"]
+    found = [
+        record
+        for record in await admin.query_messages(flags["t"], unique, UNIQUE_MAX, is_unique=True)
+        if message_id(record) == unique
+    ]
+    found.sort(key=lambda record: record.store_timestamp_ms)
+    if "g" in flags and "d" in flags:
+        for record in found[:1]:
+            yield await _consume_directly(admin, record, flags)
+        return
+    for record in found if "a" in flags else found[:1]:
+        yield await _details(admin, record, has_id=False)
+
+
+async def query_by_offset(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Show the message at an offset of a queue."""
+    queue = MessageQueue(flags["t"], flags["b"], flags.number("i"))
+    pulled = await admin.calls.pull(await admin.queue_at(queue), flags.number("o"), 1)
+    for record in list(records(pulled.body))[:1]:
+        yield await _details(admin, record, has_id=True)
+
+
+async def _consume_directly(admin: Admin, record: MessageRecord, flags: Flags) -> Output:
+    result = await admin.consume_directly(record, flags["g"], flags["d"])
+    values = bean_values(result)
+    return Text(bean_text("ConsumeMessageDirectlyResult", values), values)
+
+
+async def _details(admin: Admin, record: MessageRecord, *, has_id: bool) -> Output:
+    """Return a message field by field, and how far each group has come with it."""
+    properties = decode_properties(record.properties_text)
+    values = {
+        **({"OffsetID": offset_id(record)} if has_id else {}),
+        "Topic": record.topic,
+        "Tags": f"[{properties.get(TAGS, 'null')}]",
+        "Keys": f"[{properties.get(KEYS, 'null')}]",
+        "Queue ID": record.queue_id,
+        "Queue Offset": record.queue_offset,
+        "CommitLog Offset": record.physical_offset,
+        "Reconsume Times": record.reconsume_times,
+        "Born Timestamp": exact_time(record.born_timestamp_ms),
+        "Store Timestamp": exact_time(record.store_timestamp_ms),
+        "Born Host": host_port(record.born_host),
+        "Store Host": host_port(record.store_host),
+        "System Flag": record.sys_flag,
+        "Properties": map_text(properties),
+        "Message Body": body_of(record).decode(errors="backslashreplace"),
+    }
+    lines = [f"{name + ':':<20} {value}" for name, value in values.items()]
+    tracks = await _tracks(admin, record)
+    lines.append("\n" + ("\n".join(bean_text("MessageTrack", x) for x in tracks) or NO_CONSUMER))
+    value = {**values, "Properties": properties, "tracks": tracks}
+    return Text("\n".join(lines), value)
+
+
+NO_CONSUMER: Final = "WARN: No Consumer"
+
+
+async def _tracks(admin: Admin, record: MessageRecord) -> list[dict[str, str | None]]:
+    """Return for each group of the topic whether it has consumed the message."""
+    found: list[dict[str, str | None]] = []
+    for group in await admin.groups_of(record.topic):
+        kind, description = "UNKNOWN", None
+        try:
+            kind = await _track(admin, record, group)
+        except ClientError as error:
+            if error.code is None:
+                raise
+            if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                kind = "NOT_ONLINE"
+            description = f"CODE:{error.code} DESC:{error.remark or error.cause}"
+        found.append({"consumerGroup": group, "trackType": kind, "exceptionDesc": description})
+    return found
+
+
+async def _track(admin: Admin, record: MessageRecord, group: str) -> str:
+    clients = await admin.consumers(group)
+    if clients.consume_type == CONSUME_ACTIVELY:
+        return "PULL"
+    info = await admin.cluster()
+    for queue, place in (await admin.consume_stats(group)).offset_table.items():
+        broker = info.broker_addr_table.get(queue.broker_name)
+        if (
+            broker is not None
+            and (queue.topic, queue.queue_id) == (record.topic, record.queue_id)
+            and broker.broker_addrs.get(0) == host_port(record.store_host)
+            and place.consumer_offset > record.queue_offset
+        ):
+            subscription = clients.subscription_table.get(record.topic)
+            tags = set() if subscription is None else subscription.tags_set
+            tag = decode_properties(record.properties_text).get(TAGS)
+            return "CONSUMED" if not tags or tags & {tag, "*"} else "CONSUMED_BUT_FILTERED"
+    return "NOT_CONSUME_YET"
+
+
+def queue_text(queue: QueueAt) -> str:
+    """Write a queue as MessageQueue's toString does."""
+    names = {"topic": queue.topic, "brokerName": queue.broker, "queueId": queue.queue_id}
+    return bean_text("MessageQueue", names)
+
+
+async def _bounds(admin: Admin, queue: QueueAt, begin: str, end: str) -> tuple[int, int]:
+    """Return the first offset and the one after the last; times replace the ends of the queue."""
+    first = await admin.calls.min_offset(queue)
+    last = await admin.calls.max_offset(queue)
+    if begin:
+        first = await admin.calls.search_offset(queue, read_time(begin))
+    if end:
+        last = await admin.calls.search_offset(queue, read_time(end))
+    return first, last
+
+
+def _printed(record: MessageRecord, broker: str, encoding: str, *, has_body: bool) -> Output:
+    body = body_of(record).decode(encoding, "replace") if has_body else "NOT PRINT BODY"
+    name = message_id(record)
+    text = f"MSGID: {name} {message_text(record, broker)} BODY: {body}"
+    value = {
+        "msgId": name,
+        "offsetMsgId": offset_id(record),
+        "topic": record.topic,
+        "brokerName": broker,
+        "queueId": record.queue_id,
+        "queueOffset": record.queue_offset,
+        "storeTimestamp": record.store_timestamp_ms,
+        "properties": decode_properties(record.properties_text),
+        **({"body": body} if has_body else {}),
+    }
+    return Text(text, value)
+
+
+async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Print the messages of all queues of a topic."""
+    has_body, encoding = flags.truth("d", default=True), flags.get("c", "UTF-8")
+    route = await admin.calls.routes.readable(flags["t"])
+    for queue in route or ():
+        offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
+        name = queue_text(queue)
+        value = {"queue": name, "minOffset": offset, "maxOffset": end}
+        yield Text(f"minOffset={offset}, maxOffset={end}, {name}", value)
+        while offset < end:
+            pulled = await admin.calls.pull(queue, offset, PULL_MAX, flags.get("s", "*"))
+            offset, status = pulled.next_offset, STATUS[pulled.code]
+            for record in records(pulled.body):
+                yield _printed(record, queue.broker, encoding, has_body=has_body)
+            if status != "FOUND":
+                ends = status != "NO_MATCHED_MSG"
+                verb = "print msg finished" if ends else "no matched msg"
+                text = f"{name} {verb}. status={status}, offset={offset}"
+                yield Text(text, {"queue": name, "status": status, "offset": offset})
+                if ends:
+                    break
+
+
+async def print_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Print the messages of one queue, or count them by tag."""
+    queue = await admin.queue_at(MessageQueue(flags["t"], flags["a"], flags.number("i")))
+    offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
+    counts: Counter[str] = Counter()
+    while offset < end:
+        pulled = await admin.calls.pull(queue, offset, PULL_MAX, flags.get("s", "*"))
+        offset = pulled.next_offset
+        for record in records(pulled.body):
+            counts[decode_properties(record.properties_text).get(TAGS, "")] += 1
+            if flags.truth("p"):
+                encoding = flags.get("c", "UTF-8")
+                yield _printed(record, queue.broker, encoding, has_body=flags.truth("d"))
+        if not pulled.body:
+            break
+    if flags.truth("f"):
+        rows = [(tag, count) for tag, count in counts.most_common() if tag.strip()]
+        yield Table("Tag: %-30s Count: %d", ["Tag", "Count"], rows, shows_heads=False)
+
+
+async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Print the oldest messages of a topic or queue, as many as -c says."""
+    left = flags.number("c", COUNT_DEFAULT)
+    if left <= 0:
+        raise PlanRefused(f"-c {left} is no number of messages", "Give a positive number.")
+    if ("i" in flags and "b" not in flags) or ("o" in flags and "i" not in flags):
+        raise PlanRefused("-o needs -i, and -i needs -b", "Give them as well.")
+    if "i" in flags:
+        queues = [await admin.queue_at(MessageQueue(flags["t"], flags["b"], flags.number("i")))]
+    else:
+        queues = list(await admin.calls.routes.readable(flags["t"]) or ())
+    for queue in queues:
+        offset, end = await _bounds(admin, queue, flags.get("s", ""), flags.get("e", ""))
+        offset = max(offset, flags.number("o"))
+        while offset < end and left > 0:
+            pulled = await admin.calls.pull(queue, offset, min(left, PULL_MAX))
+            offset = pulled.next_offset
+            for record in records(pulled.body):
+                left -= 1
+                yield _printed(record, queue.broker, "UTF-8", has_body=True)
+            if not pulled.body:
+                break
+
+
+MESSAGE_ID: Final = need("i", "msgId", "Id of the message.")
+DIRECT: Final = (
+    may("g", "consumerGroup", "With -d: the group whose client consumes it now."),
+    may("d", "clientId", "With -g: id of that client."),
+)
+BEGIN: Final = "milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."
+EXPRESSION: Final = may("s", "subExpression", "Tags, `||` between.  [default: *]")
+ENCODING: Final = may("c", "charsetName", "Encoding of the bodies.  [default: UTF-8]")
+
+COMMANDS: Final = (
+    Command(
+        "queryMsgById",
+        "Show the messages with these ids of a broker.",
+        query_by_id,
+        (
+            need("i", "msgId", "Ids, `,` between."),
+            *DIRECT,
+            may("s", "sendMessage", "true to send them again."),
+            may("u", "unitName", "Has no effect here."),
+        ),
+    ),
+    Command(
+        "queryMsgByKey",
+        "List the messages with a key.",
+        query_by_key,
+        (TOPIC, need("k", "msgKey", "The key.")),
+    ),
+    Command(
+        "queryMsgByUniqueKey",
+        "Show the message with this id of a producer.",
+        query_by_unique_key,
+        (MESSAGE_ID, *DIRECT, TOPIC, switch("a", "showAll", "All of them, at most 32.")),
+    ),
+    Command(
+        "queryMsgByOffset",
+        "Show the message at an offset of a queue.",
+        query_by_offset,
+        (
+            TOPIC,
+            need("b", "brokerName", "Name of the broker."),
+            need("i", "queueId", "Id of the queue."),
+            need("o", "offset", "The offset."),
+        ),
+    ),
+    Command(
+        "printMsg",
+        "Print the messages of a topic.",
+        print_messages,
+        (
+            TOPIC,
+            ENCODING,
+            EXPRESSION,
+            may("b", "beginTimestamp", f"From when: {BEGIN}"),
+            may("e", "endTimestamp", f"Until when: {BEGIN}"),
+            may("d", "printBody", "false to leave out the bodies.  [default: true]"),
+        ),
+    ),
+    Command(
+        "printMsgByQueue",
+        "Print the messages of one queue, or count them by tag.",
+        print_queue,
+        (
+            TOPIC,
+            need("a", "brokerName", "Name of the broker."),
+            need("i", "queueId", "Id of the queue."),
+            ENCODING,
+            EXPRESSION,
+            may("b", "beginTimestamp", f"From when: {BEGIN}"),
+            may("e", "endTimestamp", f"Until when: {BEGIN}"),
+            may("p", "printMsg", "true to print messages.  [default: false]"),
+            may("d", "printBody", "true to print bodies.  [default: false]"),
+            may("f", "calculate", "true to count by tag.  [default: false]"),
+        ),
+    ),
+    Command(
+        "sendMessage",
+        "Send one message.",
+        send_message,
+        (
+            TOPIC,
+            need("p", "body", "The body, as UTF-8 text."),
+            may("k", "key", "Its keys."),
+            may("c", "tags", "Its tag."),
+            may("b", "broker", "With -i: name of the broker."),
+            may("i", "qid", "With -b: id of the queue."),
+            may("m", "msgTraceEnable", "Has no effect here: no trace is sent."),
+        ),
+    ),
+    Command(
+        "consumeMessage",
+        "Print the oldest messages of a topic or queue.",
+        consume_messages,
+        (
+            TOPIC,
+            may("b", "brokerName", "Name of the broker, with -i."),
+            may("i", "queueId", "Id of the queue, with -b."),
+            may("o", "offset", "The first offset, with -i."),
+            may("g", "consumerGroup", "Has no effect here."),
+            may("s", "beginTimestamp", f"From when: {BEGIN}"),
+            may("e", "endTimestamp", f"Until when: {BEGIN}"),
+            may("c", "MessageNumber", "How many messages.  [default: 128]"),
+        ),
+    ),
+)

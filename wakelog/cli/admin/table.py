@@ -1,0 +1,91 @@
+"""The table of all commands, and `run_admin`, which runs one command line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin import brokers, groups, messages, offsets, topics
+from wakelog.cli.admin.command import Command, Flags, parse, show, usage
+from wakelog.client.admin import open_admin
+from wakelog.client.options import ClientOptions, read_name_servers
+from wakelog.network.signing import Credentials
+from wakelog.network.tls import Tls
+from wakelog.protocol.java import parse_boolean
+
+GROUP: Final = "TOOLS_CONSUMER"
+TIMEOUT_MS: Final = 5_000
+ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    command.name: command
+    for module in (topics, groups, offsets, messages, brokers)
+    for command in module.COMMANDS
+}
+"""Every command by its name."""
+
+_BY_LOWER_NAME: Final = {name.lower(): command for name, command in COMMANDS.items()}
+
+
+def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
+    """Run a command, or say the help.
+
+    Raises: PlanRefused for a mistake in the command line; ClientError.
+    """
+    asks_help = bool(words) and words[0] in ("help", "-h", "--help")
+    rest = words[1:] if asks_help else words
+    if not rest:
+        _say_commands(say)
+        return
+    command = _BY_LOWER_NAME.get(rest[0].lower())
+    if command is None:
+        raise PlanRefused(
+            f"there is no command {rest[0]}", "See wakelog admin for the list of commands."
+        )
+    flags = None if asks_help else parse(command, rest[1:])
+    if flags is None:
+        for line in usage(command):
+            say(line)
+        return
+    asyncio.run(_run(command, flags, client_options(flags), say))
+
+
+def client_options(flags: Flags) -> ClientOptions:
+    """Return how the cluster is reached. Raises: PlanRefused."""
+    text = flags.get("n") or os.environ.get(ENVIRONMENT_NAME, "")
+    try:
+        name_servers = read_name_servers(text)
+    except ValueError:
+        name_servers = ()
+    if not name_servers:
+        cause = f"-n {text} is no HOST:PORT" if text else "no name server is given"
+        raise PlanRefused(cause, f"Give -n HOST:PORT, or set {ENVIRONMENT_NAME}.")
+    if flags.get("output", "table") not in ("table", "json"):
+        raise PlanRefused(f"--output {flags['output']} is not known", "Give table or json.")
+    uses_tls = parse_boolean(flags.get("tls")) or "tls-trust" in flags
+    return ClientOptions(
+        name_servers,
+        group=GROUP,
+        timeout_ms=TIMEOUT_MS,
+        retries_max=0,
+        credentials=Credentials(flags.get("access-key", ""), flags.get("secret-key", "")),
+        tls=Tls(flags.get("tls-trust", "")) if uses_tls else None,
+    )
+
+
+async def _run(
+    command: Command, flags: Flags, options: ClientOptions, say: Callable[[str], None]
+) -> None:
+    async with open_admin(options) as admin:
+        async for output in command.run(admin, flags):
+            show(output, say, as_json=flags.get("output") == "json")
+
+
+def _say_commands(say: Callable[[str], None]) -> None:
+    say("wakelog admin COMMAND [FLAGS]: mqadmin's commands")
+    for command in COMMANDS.values():
+        say(f"   {command.name:26} {command.meaning}")
+    say("\nSee wakelog admin help COMMAND for its flags.")

@@ -1,0 +1,425 @@
+"""What operators ask name servers and brokers: topics, groups, offsets, messages, settings.
+
+`Admin.ask` and `Admin.ask_name_server` send one request and check its code; the other methods know
+which request asks for what, and which brokers have to be asked.
+
+A request is sent once: a change must not be made twice without the operator.
+
+Invariants: every method raises ClientError, and no other error of a connection, for an answer that
+is missing or refuses.
+
+Source: org.apache.rocketmq.tools.admin.DefaultMQAdminExtImpl, org.apache.rocketmq.client.impl.
+MQClientAPIImpl (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import msgspec
+
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.errors import (
+    CHECK_LOG,
+    ClientError,
+    describe,
+    reason_of,
+    refused,
+    tls_remedy,
+)
+from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
+from wakelog.client.route import Connections, QueueAt
+from wakelog.network.client import make_client
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.bodies import (
+    BrokerStatsData,
+    ClusterInfo,
+    ConsumeMessageDirectlyResult,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    GroupList,
+    KVTable,
+    ProducerConnection,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicRouteData,
+    TopicStatsTable,
+)
+from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.codes import LanguageCode, ResponseCode
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.java import boolean_text
+from wakelog.protocol.message_id import create_message_id, decode_message_id
+from wakelog.protocol.record import MessageRecord, decode_record
+
+RETRY_PREFIX: Final = "%RETRY%"
+DEAD_LETTER_PREFIX: Final = "%DLQ%"
+MASTER_ID: Final = 0
+SLOW_FACTOR: Final = 3
+"""Requests that a broker forwards to a client, or that visit every queue, may take this longer."""
+
+BodyType = TypeVar("BodyType", bound=msgspec.Struct)
+Fields = Mapping[str, object]
+
+_REMEDIES: Final = {
+    int(ResponseCode.TOPIC_NOT_EXIST): "Check the name of the topic (topicList)",
+    int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): "Create the group (updateSubGroup)",
+    int(ResponseCode.CONSUMER_NOT_ONLINE): "Start a consumer of this group",
+    int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED): "This broker cannot do it: see docs/requests.md",
+    int(ResponseCode.NO_PERMISSION): "Give the account the permission that the answer names",
+}
+
+
+@asynccontextmanager
+async def open_admin(options: ClientOptions) -> AsyncIterator[Admin]:
+    """Yield an Admin, whose connections are closed at the end of the block."""
+    connections = make_client(options.credentials, options.tls)
+    try:
+        yield Admin(connections, options)
+    finally:
+        await connections.close()
+
+
+class Admin:
+    """See the module. One loop, one thread."""
+
+    def __init__(self, connections: Connections, options: ClientOptions) -> None:
+        """Send no request yet."""
+        self.calls = BrokerCalls(connections, options)
+        self.routes = self.calls.routes
+        self.options = options
+        self.producer = Producer(connections, options)
+        self._connections = connections
+
+    async def ask(
+        self,
+        address: str,
+        code: Code,
+        fields: Fields | None = None,
+        body: bytes = b"",
+        *,
+        allowed: tuple[ResponseCode, ...] = (),
+        timeout_ms: int = 0,
+        language: LanguageCode = LanguageCode.JAVA,
+    ) -> RemotingCommand:
+        """Send one request and return its response: SUCCESS, or one of the allowed codes.
+
+        fields: by their names on the wire; one that is None is left out. Raises: ClientError.
+        """
+        texts = {
+            name: boolean_text(value) if isinstance(value, bool) else str(value)
+            for name, value in (fields or {}).items()
+            if value is not None
+        }
+        command = RemotingCommand(int(code), ext_fields=texts, body=body, language=int(language))
+        try:
+            response = await self._connections.invoke(
+                address, command, timeout_ms=timeout_ms or self.options.timeout_ms
+            )
+        except RemotingError as error:
+            raise ClientError(
+                f"{address} does not answer {code.name}: {reason_of(error)}",
+                tls_remedy(error) or "Check that it runs, and its address",
+            ) from error
+        if response.code != ResponseCode.SUCCESS and response.code not in allowed:
+            cause = f"{address} answered {code.name} with {describe(response)}"
+            raise refused(address, cause, response, _REMEDIES)
+        return response
+
+    async def ask_for(
+        self,
+        body_type: type[BodyType],
+        address: str,
+        code: Code,
+        fields: Fields | None = None,
+        *,
+        timeout_ms: int = 0,
+    ) -> BodyType:
+        """Return the body of the answer. Raises: ClientError, also for one that is not JSON."""
+        response = await self.ask(address, code, fields, timeout_ms=timeout_ms)
+        return _read(body_type, response, address, code)
+
+    async def ask_name_server(
+        self, code: Code, fields: Fields | None = None, *, allowed: tuple[ResponseCode, ...] = ()
+    ) -> RemotingCommand:
+        """Return the answer of the first name server that gives one. Raises: ClientError."""
+        failed = ClientError("no name server is given", "Give -n HOST:PORT")
+        for address in self.options.name_servers:
+            try:
+                return await self.ask(address, code, fields, allowed=allowed)
+            except ClientError as error:
+                failed = error
+                if error.code is not None:
+                    break
+        raise failed
+
+    async def ask_name_servers(
+        self, code: Code, fields: Fields, body: bytes = b""
+    ) -> dict[str, RemotingCommand]:
+        """Send a change to every name server, and return their answers. Raises: ClientError."""
+        return {
+            address: await self.ask(address, code, fields, body)
+            for address in self.options.name_servers
+        }
+
+    # Brokers
+
+    async def cluster(self) -> ClusterInfo:
+        """Return every broker. Raises: ClientError."""
+        response = await self.ask_name_server(Code.GET_BROKER_CLUSTER_INFO)
+        return _read(ClusterInfo, response, "the name server", Code.GET_BROKER_CLUSTER_INFO)
+
+    async def masters(self, cluster_name: str) -> list[str]:
+        """Return the addresses of a cluster's masters. Raises: ClientError."""
+        members = cluster_members(await self.cluster(), cluster_name)
+        return [address for _, broker_id, address in members if broker_id == MASTER_ID]
+
+    async def members(self, cluster_name: str) -> list[str]:
+        """Return the addresses of a cluster's masters and slaves. Raises: ClientError."""
+        return [each[2] for each in cluster_members(await self.cluster(), cluster_name)]
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        """Return what a broker says of itself. Raises: ClientError."""
+        return (await self.ask_for(KVTable, address, Code.GET_BROKER_RUNTIME_INFO)).table
+
+    async def settings(self, address: str, code: Code = Code.GET_BROKER_CONFIG) -> dict[str, str]:
+        """Return the settings of a broker or name server. Raises: ClientError."""
+        text = bytes((await self.ask(address, code)).body).decode(errors="replace")
+        pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
+        return {key: value for key, separator, value in pairs if separator}
+
+    async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
+        """Return one statistic of a broker. Raises: ClientError."""
+        fields = {"statsName": name, "statsKey": key}
+        return await self.ask_for(BrokerStatsData, address, Code.VIEW_BROKER_STATS_DATA, fields)
+
+    # Topics
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Return the route of a topic. Raises: ClientError, also for an unknown topic."""
+        found = await self.routes.find(topic)
+        if found is None:
+            raise ClientError(
+                f"no name server knows topic {topic}",
+                _REMEDIES[ResponseCode.TOPIC_NOT_EXIST],
+                code=ResponseCode.TOPIC_NOT_EXIST,
+            )
+        return found
+
+    async def brokers_of(self, topic: str) -> list[str]:
+        """Return one address, of the master if there is one, of each broker of a topic."""
+        return list(addresses_by_broker(await self.route(topic)).values())
+
+    async def update_topic(self, address: str, topic: TopicConfig) -> None:
+        """Create a topic, or change it. Raises: ClientError."""
+        fields = {
+            "topic": topic.topic_name,
+            "defaultTopic": "TBW102",
+            "readQueueNums": topic.read_queue_nums,
+            "writeQueueNums": topic.write_queue_nums,
+            "perm": topic.perm,
+            "topicFilterType": topic.topic_filter_type,
+            "topicSysFlag": topic.topic_sys_flag,
+            "order": topic.order,
+        }
+        await self.ask(address, Code.UPDATE_AND_CREATE_TOPIC, fields)
+
+    async def topic_stats(self, topic: str) -> TopicStatsTable:
+        """Return both ends of every queue of a topic. Raises: ClientError."""
+        found = TopicStatsTable()
+        for address in await self.brokers_of(topic):
+            fields = {"topic": topic}
+            part = await self.ask_for(TopicStatsTable, address, Code.GET_TOPIC_STATS_INFO, fields)
+            found.offset_table.update(part.offset_table)
+        return found
+
+    async def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that consume a topic, as its first broker says. Raises: ClientError."""
+        [address, *_] = await self.brokers_of(topic)
+        fields = {"topic": topic}
+        found = await self.ask_for(GroupList, address, Code.QUERY_TOPIC_CONSUME_BY_WHO, fields)
+        return sorted(found.group_list)
+
+    # Groups
+
+    async def update_group(self, address: str, group: SubscriptionGroupConfig) -> None:
+        """Create a consumer group, or change it. Raises: ClientError."""
+        code = Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self.ask(address, code, body=encode_body(group))
+
+    async def groups(self, address: str) -> dict[str, SubscriptionGroupConfig]:
+        """Return the groups of a broker. Raises: ClientError."""
+        code = Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        found = await self.ask_for(SubscriptionGroupWrapper, address, code)
+        return found.subscription_group_table
+
+    async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """Return the progress of a group, in all its topics or in one.
+
+        Raises: ClientError, with CONSUMER_NOT_ONLINE for a group that has consumed nothing.
+        """
+        found = ConsumeStats()
+        for address in await self.brokers_of(RETRY_PREFIX + group):
+            part = await self.consume_stats_at(address, group, topic)
+            found.offset_table.update(part.offset_table)
+            found.consume_tps += part.consume_tps
+        if not found.offset_table:
+            raise ClientError(
+                f"group {group} has consumed nothing",
+                _REMEDIES[ResponseCode.CONSUMER_NOT_ONLINE],
+                code=ResponseCode.CONSUMER_NOT_ONLINE,
+            )
+        return found
+
+    async def consume_stats_at(
+        self, address: str, group: str, topic: str | None = None
+    ) -> ConsumeStats:
+        """Return the progress of a group at one broker; it may be empty. Raises: ClientError."""
+        fields = {"consumerGroup": group, "topic": topic}
+        slow_ms = self.options.timeout_ms * SLOW_FACTOR
+        return await self.ask_for(
+            ConsumeStats, address, Code.GET_CONSUME_STATS, fields, timeout_ms=slow_ms
+        )
+
+    async def consumers(self, group: str) -> ConsumerConnection:
+        """Return the clients of a consumer group and what they subscribe to.
+
+        Raises: ClientError, with CONSUMER_NOT_ONLINE without clients.
+        """
+        [address, *_] = await self.brokers_of(RETRY_PREFIX + group)
+        fields = {"consumerGroup": group}
+        code = Code.GET_CONSUMER_CONNECTION_LIST
+        return await self.ask_for(ConsumerConnection, address, code, fields)
+
+    async def producers(self, group: str, topic: str) -> ProducerConnection:
+        """Return the clients of a producer group. Raises: ClientError."""
+        [address, *_] = await self.brokers_of(topic)
+        fields = {"producerGroup": group}
+        code = Code.GET_PRODUCER_CONNECTION_LIST
+        return await self.ask_for(ProducerConnection, address, code, fields)
+
+    async def running_info(
+        self, group: str, client_id: str, *, with_stacks: bool = False
+    ) -> ConsumerRunningInfo:
+        """Return what a client of a group says of itself. Raises: ClientError."""
+        [address, *_] = await self.brokers_of(RETRY_PREFIX + group)
+        fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": with_stacks}
+        slow_ms = self.options.timeout_ms * SLOW_FACTOR
+        return await self.ask_for(
+            ConsumerRunningInfo,
+            address,
+            Code.GET_CONSUMER_RUNNING_INFO,
+            fields,
+            timeout_ms=slow_ms,
+        )
+
+    # Queues and messages
+
+    async def queue_at(self, queue: MessageQueue) -> QueueAt:
+        """Return a queue with the address of its broker. Raises: ClientError without a broker."""
+        addresses = addresses_by_broker(await self.route(queue.topic))
+        if queue.broker_name not in addresses:
+            cause = f"broker {queue.broker_name} has no topic {queue.topic}"
+            raise ClientError(cause, f"Its brokers are {', '.join(sorted(addresses)) or 'none'}")
+        address = addresses[queue.broker_name]
+        return QueueAt(queue.broker_name, queue.topic, queue.queue_id, address)
+
+    async def consume_directly(
+        self, record: MessageRecord, group: str, client_id: str
+    ) -> ConsumeMessageDirectlyResult:
+        """Let a client consume a message now, and return what came of it. Raises: ClientError."""
+        host, port = record.store_host
+        fields = {
+            "consumerGroup": group,
+            "clientId": client_id,
+            "msgId": create_message_id(host, port, record.physical_offset),
+        }
+        slow_ms = self.options.timeout_ms * SLOW_FACTOR
+        code = Code.CONSUME_MESSAGE_DIRECTLY
+        return await self.ask_for(
+            ConsumeMessageDirectlyResult, f"{host}:{port}", code, fields, timeout_ms=slow_ms
+        )
+
+    async def view_message(self, message_id: str) -> MessageRecord:
+        """Return the message that an id of a broker names. Raises: ClientError."""
+        try:
+            (host, port), physical_offset = decode_message_id(message_id)
+        except ProtocolError as error:
+            raise ClientError(str(error), "Give the id that a broker gave (OffsetID)") from None
+        address = f"{host}:{port}"
+        response = await self.ask(address, Code.VIEW_MESSAGE_BY_ID, {"offset": physical_offset})
+        return decode_record(response.body)
+
+    async def query_messages(
+        self, topic: str, key: str, messages_max: int, *, is_unique: bool = False
+    ) -> list[MessageRecord]:
+        """Return the messages with a key, of all brokers of the topic.
+
+        is_unique: the key is the id that a producer gave. Raises: ClientError.
+        """
+        fields = {
+            "topic": topic,
+            "key": key,
+            "maxNum": messages_max,
+            "beginTimestamp": 0,
+            "endTimestamp": (1 << 63) - 1,
+            "_UNIQUE_KEY_QUERY": is_unique,
+        }
+        found: list[MessageRecord] = []
+        for address in await self.brokers_of(topic):
+            response = await self.ask(
+                address, Code.QUERY_MESSAGE, fields, allowed=(ResponseCode.QUERY_NOT_FOUND,)
+            )
+            found += records(response.body)
+        return found
+
+
+def cluster_members(info: ClusterInfo, cluster_name: str) -> list[tuple[str, int, str]]:
+    """Return broker name, broker id and address of a cluster's brokers. Raises: ClientError."""
+    names = info.cluster_addr_table.get(cluster_name)
+    if names is None:
+        known = ", ".join(sorted(info.cluster_addr_table)) or "none"
+        raise ClientError(f"there is no cluster {cluster_name}", f"The name server knows: {known}")
+    return [
+        (name, broker_id, address)
+        for name in sorted(names)
+        if name in info.broker_addr_table
+        for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items())
+    ]
+
+
+def addresses_by_broker(route: TopicRouteData) -> dict[str, str]:
+    """Return the address of each broker: of its master, else of its first slave."""
+    return {
+        data.broker_name: data.broker_addrs[min(data.broker_addrs)]
+        for data in route.broker_datas
+        if data.broker_addrs
+    }
+
+
+def records(body: bytes) -> Iterator[MessageRecord]:
+    """Yield the records of a response, which stand one after another."""
+    position = 0
+    while position < len(body):
+        record = decode_record(body, position)
+        yield record
+        position += record.size_bytes
+
+
+def _read(
+    body_type: type[BodyType], response: RemotingCommand, address: str, code: Code
+) -> BodyType:
+    if not response.body:
+        return body_type()
+    try:
+        return decode_body(body_type, response.body)
+    except ProtocolError as error:
+        cause = f"the answer of {address} to {code.name} cannot be read: {error}"
+        raise ClientError(cause, CHECK_LOG) from error
