@@ -12,7 +12,6 @@ from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode as Code
 
 TRANSACTIONS: Final = "transactions are not there yet"
-ACCESS_CONTROL: Final = "access control is not there yet"
 FILTER_SERVERS: Final = "filter servers run Java classes of consumers"
 ADMIN: Final = "an admin command that is not there yet"
 TO_CLIENTS: Final = "a broker sends it to a client; no client sends it to a broker"
@@ -20,13 +19,6 @@ NOT_IN_4_9_3: Final = "4.9.3 has no processor for it either, and answers as here
 
 UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
     TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
-    ACCESS_CONTROL: (
-        Code.UPDATE_AND_CREATE_ACL_CONFIG,
-        Code.DELETE_ACL_CONFIG,
-        Code.GET_BROKER_CLUSTER_ACL_INFO,
-        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-        Code.GET_BROKER_CLUSTER_ACL_CONFIG,
-    ),
     FILTER_SERVERS: (Code.REGISTER_FILTER_SERVER,),
     ADMIN: (
         Code.GET_BROKER_RUNTIME_INFO,

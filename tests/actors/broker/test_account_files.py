@@ -1,6 +1,7 @@
 """The files of access control: which are read, when they are read again, and which are refused."""
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from wakelog.actors.broker import account_files
 from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.broker.access.accounts import AccessFileRefused
 from wakelog.broker.config import BrokerConfig
 from wakelog.telemetry.logs import FILES_OF_BROKER, configure_logs, unconfigure_logs
 
@@ -124,3 +126,36 @@ def test_a_file_that_others_can_read_is_warned_about(tmp_path: Path, log: Path) 
     write(tmp_path, "plain_acl.yml", account("main-account")).chmod(0o644)
     files_in(tmp_path).open()
     assert "chmod 600" in log.read_text()
+
+
+def test_a_change_is_written_with_the_mode_of_the_file(tmp_path: Path) -> None:
+    main = write(tmp_path, "plain_acl.yml", account("main-account"))
+    main.chmod(0o640)
+    other = write(tmp_path, "acl/b.yml", account("account-b"))
+    files = files_in(tmp_path)
+    files.open()
+    table = files.change(str(other), lambda text: (text or "").replace("account-b", "account-c"))
+    assert table is not None and table.find("account-c") is not None and len(table) == 2
+    assert "account-c" in other.read_text() and stat.S_IMODE(other.stat().st_mode) == 0o600
+    files.change(None, lambda text: (text or "").replace("main-account", "next-account"))
+    assert "next-account" in main.read_text() and stat.S_IMODE(main.stat().st_mode) == 0o640
+    assert sorted(path.name for path in main.parent.iterdir()) == ["acl", "plain_acl.yml"]
+    found = files.read_changed()
+    assert found is not None and found.find("next-account") is not None
+
+
+def test_a_file_that_is_made_is_private(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    files.open()
+    files.change(None, lambda text: account("first-account") if text is None else "")
+    assert stat.S_IMODE(os.stat(files.main).st_mode) == 0o600
+
+
+def test_a_change_that_breaks_the_file_is_not_written(tmp_path: Path) -> None:
+    main = write(tmp_path, "plain_acl.yml", account("main-account"))
+    files = files_in(tmp_path)
+    files.open()
+    with pytest.raises(AccessFileRefused):
+        files.change(None, lambda _: account("short"))
+    assert files.change(None, lambda _: None) is None
+    assert main.read_text() == account("main-account")

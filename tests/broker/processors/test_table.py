@@ -21,6 +21,8 @@ ACCESS = {
     15: {("SUB", "group", "consumerGroup"), ("SUB", "topic", "topic")},
     17: {("ADMIN", "broker", "")},
     **{code: {("ADMIN", "broker", "")} for code in (25, 200, 207, 215)},
+    **{code: {("ADMIN", "accounts", "")} for code in (50, 51, 53)},
+    52: {("ADMIN", "broker", "")},
     # These change something, too; 4.9.3 lets every account do so.
     **{code: {("ADMIN", "broker", "")} for code in (222, 306, 309, 314, 316, 323)},
 }
@@ -47,7 +49,9 @@ def test_only_rules_for_the_broker_and_for_heartbeats_have_no_attribute() -> Non
         for rule in row.access:
             named = rule.resource in (Resource.TOPIC, Resource.GROUP)
             assert bool(rule.attribute) is named
-            assert (rule.permission is Permission.ADMIN) is (rule.resource is Resource.BROKER)
+            assert (rule.permission is Permission.ADMIN) is (
+                rule.resource in (Resource.BROKER, Resource.ACCOUNTS)
+            )
 
 
 def test_the_codes_of_a_name_server_are_those_that_it_handles() -> None:

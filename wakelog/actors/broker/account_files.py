@@ -18,11 +18,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker.access.accounts import AccessFileRefused, AccessTable
+from wakelog.broker.access.control import Edit
 from wakelog.broker.config import BrokerConfig
 from wakelog.telemetry.logs import Log, logger
 
@@ -53,6 +56,7 @@ class AccountFiles:
         self._tools = str(self._folder / "tools.yml")
         self._last: Seen = ()
         self._failure = ""
+        self._changing = Lock()
         self._log = logger(Log.BROKER)
 
     def open(self) -> AccessTable:
@@ -84,6 +88,21 @@ class AccountFiles:
         self._note(found)
         self._log.info("accounts read again", accounts=len(found.table))
         return found.table
+
+    def change(self, path: str | None, edit: Edit) -> AccessTable | None:
+        """Change one file and return all accounts; `ChangeFile` of the core. One at a time.
+
+        The new file is durable on return, and has the mode of the old one, or 0600.
+        """
+        path = path or self.main
+        with self._changing:
+            texts = dict(self._read(self._check()).table.texts)
+            new = edit(texts.get(path))
+            if new is None:
+                return None
+            table = AccessTable({**texts, path: new})
+            _replace(path, new)
+            return table
 
     def _note(self, found: Found) -> None:
         self._last = found.seen
@@ -117,6 +136,31 @@ class AccountFiles:
 
     def _read(self, seen: Seen) -> Found:
         return Found(seen, AccessTable({path: read_text(path) for path, *_ in seen}))
+
+
+def _replace(path: str, text: str) -> None:
+    """Write a file beside the old one, sync it and rename it."""
+    new_path = f"{path}.new"
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        mode = 0o600
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    with suppress(FileNotFoundError):
+        os.unlink(new_path)
+    # O_EXCL follows no link that someone put there.
+    fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fchmod(fd, mode)
+        os.fsync(fd)
+    os.rename(new_path, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_text(path: str) -> str:

@@ -176,7 +176,8 @@ class BrokerService:
         if not self._settings.broker.acl_enable:
             return None
         self._account_files = AccountFiles(self._settings.broker)
-        return AccessControl(await self._pool.submit(self._account_files.open))
+        files = self._account_files
+        return AccessControl(await self._pool.submit(files.open), files.change, files.main)
 
     async def _watch_accounts(self, access: AccessControl) -> None:
         while True:

@@ -23,8 +23,8 @@ Source: org.apache.rocketmq.acl.plain.{PlainAccessValidator, PlainPermissionMana
 """
 
 import hmac
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
 
 from wakelog.broker.access.accounts import AccessTable, Account
 from wakelog.broker.names import RETRY_PREFIX, retry_topic
@@ -42,6 +42,22 @@ ACCESS_OFF: Final = {"account_count": 0, "refused_count": 0, "reload_count": 0}
 """The statistics of a broker without access control."""
 
 
+Edit: TypeAlias = Callable[[str | None], str | None]
+"""From the text of a file, None if it is not there, to its new text, None to leave it."""
+
+ChangeFile: TypeAlias = Callable[[str | None, Edit], AccessTable | None]
+"""Change the file of a path (None: plain_acl.yml) and return all accounts as they are then.
+
+None if the edit has left the file. Raises: AccessFileRefused, ValueError, OSError; then nothing is
+changed.
+"""
+
+
+def refuse_changes(path: str | None, edit: Edit) -> AccessTable | None:
+    """Stand for files that cannot be changed."""
+    raise ValueError(f"there is no file to change: {path}, {edit}")
+
+
 class AccessRefused(RemoteProtocolError):
     """A request that its sender may not make."""
 
@@ -53,8 +69,17 @@ class AccessRefused(RemoteProtocolError):
 class AccessControl:
     """The table of accounts that is in force, and the checks."""
 
-    def __init__(self, table: AccessTable) -> None:
+    def __init__(
+        self, table: AccessTable, change: ChangeFile = refuse_changes, main_file: str = ""
+    ) -> None:
+        """Check against a table.
+
+        change: how the files are changed; may block, on any thread.
+        main_file: the path of plain_acl.yml.
+        """
         self.table = table
+        self.change = change
+        self.main_file = main_file
         self.refused_count = 0
         self.reload_count = 0
 

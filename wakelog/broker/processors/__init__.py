@@ -4,4 +4,5 @@ send, send_check          a producer sends           send_back         a consume
 pull, pull_filter         a consumer pulls           query             messages by key and id
 offsets, consume_queue    positions and entries      topics, groups    their configuration
 clients, locks            heartbeats, queue locks    config            the broker's settings
+accounts                  access control
 """

@@ -8,6 +8,7 @@ org.apache.rocketmq.acl.plain.PlainAccessValidator.parse (4.9.3).
 
 from wakelog.broker.decision import Lane
 from wakelog.broker.processors import (
+    accounts,
     client_calls,
     clients,
     config,
@@ -34,6 +35,8 @@ _CONSUMES = Access(Permission.SUB, Resource.GROUP, "consumer_group")
 _HEARTBEATS = Access(Permission.SUB, Resource.HEARTBEAT)
 _ADMINISTERS = Access(Permission.ADMIN, Resource.BROKER)
 """For what changes the broker or a client; 4.9.3 asks it for 17, 25, 200, 207 and 215 only."""
+
+_CHANGES_ACCOUNTS = Access(Permission.ADMIN, Resource.ACCOUNTS)
 
 _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
@@ -99,6 +102,15 @@ _ROWS = {
     Code.QUERY_CONSUME_QUEUE: processor(
         consume_queue.query_consume_queue, Lane.ADMIN, reads_queues=True
     ),
+    Code.UPDATE_AND_CREATE_ACL_CONFIG: processor(
+        accounts.update_account, Lane.ADMIN, _CHANGES_ACCOUNTS
+    ),
+    Code.DELETE_ACL_CONFIG: processor(accounts.delete_account, Lane.ADMIN, _CHANGES_ACCOUNTS),
+    Code.GET_BROKER_CLUSTER_ACL_INFO: processor(accounts.get_versions, Lane.ADMIN, _ADMINISTERS),
+    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: processor(
+        accounts.update_white_addresses, Lane.ADMIN, _CHANGES_ACCOUNTS
+    ),
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(accounts.get_accounts, Lane.ADMIN),
     Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN),
     Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
 }

@@ -1,6 +1,7 @@
 """The header of each request and response that wakelog reads or writes, grouped by subject.
 
     send.py pull.py offsets.py clients.py    producers and consumers
+    accounts.py                              accounts of access control
     admin.py                                 topics, queues and groups, for operators
     name_server.py                           routes, brokers, key-value configuration
 
