@@ -11,6 +11,8 @@ from scripts import configuration_document as configuration
 from scripts import requests_document as requests
 from scripts.overview_board import overview_board
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
+from wakelog.cli.admin.command import COMMON, Command, Flag
+from wakelog.cli.admin.table import COMMANDS
 from wakelog.telemetry.metric_spec import MetricSpec
 from wakelog.telemetry.metrics import METRICS_BY_SUBJECT
 
@@ -89,6 +91,44 @@ def configuration_document() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+ADMIN_INTRODUCTION = """\
+`wakelog admin COMMAND -n HOST:PORT` does what mqadmin's command of that name does, without a JVM,
+against any RocketMQ 4.x. Names and flags are mqadmin's. `--output json` gives one object a line.
+
+Two things differ from mqadmin. An error is one line on standard error, with its cause and a remedy,
+and the exit code is 1, or 2 for a mistake in the command line. The commands that show one message
+show its body, and write no file below `/tmp`.
+
+Every command also has these flags:"""
+
+ADMIN_HEADS = ("command", "what", "flags")
+
+
+def admin_document() -> str:
+    """Draw docs/admin.md."""
+    notice = NOTICE.format(source="wakelog/cli/admin/")
+    common = "\n".join(f"- `{flag_text(flag)}`: {flag.meaning}" for flag in COMMON)
+    rows = table(ADMIN_HEADS, map(command_cells, COMMANDS.values()))
+    parts = ["# Admin", notice, ADMIN_INTRODUCTION, common, "Flags in bold must be given.", rows]
+    return "\n\n".join(parts) + "\n"
+
+
+def command_cells(command: Command) -> tuple[str, ...]:
+    """Return the cells of one row."""
+    texts = (
+        f"**`{flag_text(flag)}`**" if flag.is_required else f"`{flag_text(flag)}`"
+        for flag in command.flags
+    )
+    choice = " or ".join(f"-{short}" for short in command.one_of)
+    needs = f" Needs {choice}." if choice else ""
+    return (f"`{command.name}`", command.meaning + needs, " ".join(texts) or "none")
+
+
+def flag_text(flag: Flag) -> str:
+    """Return both names of a flag."""
+    return f"-{flag.short} --{flag.name}" if flag.short else f"--{flag.name}"
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
@@ -99,6 +139,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/threads.md": threads_document,
     "docs/metrics.md": metrics_document,
     "docs/requests.md": requests_document,
+    "docs/admin.md": admin_document,
     "docs/configuration.md": configuration_document,
     "dashboards/overview.json": overview_board,
 }

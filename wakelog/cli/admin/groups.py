@@ -18,7 +18,7 @@ from wakelog.cli.admin.command import (
     need,
     switch,
 )
-from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, version_name
+from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, version_name, word
 from wakelog.cli.admin.topics import delete_topic_of, targets
 from wakelog.client.admin import DEAD_LETTER_PREFIX, RETRY_PREFIX, Admin
 from wakelog.client.errors import ClientError
@@ -88,7 +88,7 @@ async def consumer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Outpu
         "messageModel": found.message_model,
         "consumeFromWhere": found.consume_from_where,
     }
-    lines = [f"{name[0].upper()}{name[1:]}: {value}" for name, value in kind.items()]
+    lines = [f"{name[0].upper()}{name[1:]}: {word(value)}" for name, value in kind.items()]
     yield Text("\n" + "\n".join(lines), kind)
 
 
@@ -185,8 +185,7 @@ async def group_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         rule = "=" * 29
         lines = [f"{rule}{data.cluster}:{name}{rule}"]
         for key, value in values.items():
-            text = str(value).lower() if isinstance(value, bool) else value
-            lines.append(f"{key:<40}=  {text}")
+            lines.append(f"{key:<40}=  {word(value)}")
         yield Text("\n".join(lines), {"cluster": data.cluster, "broker": name, **values})
 
 
