@@ -27,4 +27,5 @@ def test_what_the_rows_say() -> None:
     assert row("Store", "enableDLegerCommitLog").here.startswith("refused: ")
     assert row("Name server", "kvConfigPath")[1:] == ("-", "text", "at start")
     assert row("Name server", "serverWorkerThreads").here.startswith("no effect: ")
-    assert {one.key for one in ROWS["Store"] if one.here.startswith("wakelog's")} == OWN_KEYS
+    rows = ROWS["Store"] + ROWS["Broker"]
+    assert {one.key for one in rows if one.here.startswith("wakelog's")} == OWN_KEYS

@@ -64,3 +64,16 @@ def test_requests_are_counted_and_made_up_codes_together(harness: Harness) -> No
     assert statistics["requests_by_code"] == {103: 1, 105: 1, -1: 100}
     assert statistics["routes"]["encoded_route_count"] == 1
     assert statistics["kv_config"]["key_count"] == 0
+
+
+def test_a_body_beyond_its_price_is_refused(harness: Harness) -> None:
+    refused = harness.ask(
+        RequestCode.QUERY_DATA_VERSION, b" " * 2_000_000, **Announced().identity()
+    )
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert refused.remark == "the body has 2000000 bytes, at most 1048576 are allowed"
+
+
+def test_a_registration_may_have_a_hundred_thousand_topics(harness: Harness) -> None:
+    topics = tuple(topic(f"T{number}") for number in range(100_000))
+    assert harness.register(Announced(topics=topics)).code == ResponseCode.SUCCESS

@@ -245,3 +245,14 @@ def test_responses_end_the_time_of_a_frame_and_are_not_delivered() -> None:
     bench.connection.data_received(response(1) + response(1)[:9])
     assert bench.verdict_after(19) is None
     assert bench.verdict_after(1) is CloseReason.SLOW_FRAME
+
+
+def test_a_request_with_a_header_that_is_too_long_is_answered() -> None:
+    bench = Bench()
+    fields = {"properties": "p" * 300_000}
+    bench.connection.data_received(frame(1) + encode_frame(RemotingCommand(10, 2, 0, fields)))
+    [refusal] = bench.transport.answers()
+    assert (refusal.code, refusal.opaque) == (13, 2)
+    assert [opaques for opaques, _ in bench.owner.delivered] == [[1]]
+    assert not bench.owner.ended
+    assert bench.connection.activity.frame_begun_seconds is None

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.bodies import KVTable
+from wakelog.protocol.body_codec import MessageQueue, decode_body, decode_file, encode_body
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
+from wakelog.protocol.fastjson import ENTRIES_MAX
 
 
 class Inner(msgspec.Struct, rename="camel"):
@@ -99,3 +101,10 @@ def test_garbage_raises_nothing_else(data: bytes) -> None:
 def test_queues_are_ordered_as_in_java() -> None:
     queues = [MessageQueue("B", "a", 0), MessageQueue("A", "b", 2), MessageQueue("A", "b", 1)]
     assert sorted(queues) == [queues[2], queues[1], queues[0]]
+
+
+def test_a_file_in_the_dialect_may_be_longer_than_a_body() -> None:
+    text = "{table:{" + ",".join(f"k{number}:'v'" for number in range(ENTRIES_MAX)) + "}}"
+    assert len(decode_file(KVTable, text).table) == ENTRIES_MAX
+    with pytest.raises(RemoteProtocolError, match=f"more than {ENTRIES_MAX} entries"):
+        decode_body(KVTable, text.encode())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocol.golden_records import config_files
-from wakelog.protocol.fastjson import DEPTH_MAX, dumps, loads, to_long
+from wakelog.protocol.fastjson import DEPTH_MAX, ENTRIES_MAX, dumps, loads, to_long
 
 scalars = st.one_of(
     st.none(),
@@ -119,7 +119,8 @@ def test_what_is_read(text: str, value: object) -> None:
         "-",
         "nul",
         "NaN",
-        "1" * 41,
+        "1" * 5_000,
+        "[1,0" + "1" * 41 + "]",
     ],
 )
 def test_what_is_refused(text: str) -> None:
@@ -207,3 +208,20 @@ def test_what_java_has_no_long_for_is_refused(value: object) -> None:
 )
 def test_a_long_is_read(value: object, number: int) -> None:
     assert to_long(value) == number
+
+
+@pytest.mark.parametrize("text", ["{a:1,b:2,c:3}", "['',{},[],]", "{{'a':1,'b':2}:3}"])
+def test_the_entries_of_a_text_in_the_dialect_are_bounded(text: str) -> None:
+    assert loads(text, entries_max=3) == loads(text)
+    with pytest.raises(ValueError, match="more than 2 entries"):
+        loads(text, entries_max=2)
+
+
+def test_ordinary_json_has_no_bound_here() -> None:
+    assert loads("[1,2,3]", entries_max=2) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("end", ["", "]", "}", ",", "'"])
+def test_a_long_text_with_a_bad_end_is_given_up_early(end: str) -> None:
+    with pytest.raises(ValueError, match=f"more than {ENTRIES_MAX} entries"):
+        loads("{'a':[" + "1," * 1_000_000 + end)

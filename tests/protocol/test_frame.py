@@ -19,6 +19,7 @@ from wakelog.protocol.frame import (
     encode_frame,
     encode_frame_head,
 )
+from wakelog.protocol.header_codec import HEADER_BYTES_MAX
 
 HEADER = b'{"code":34,"flag":0,"language":"JAVA","opaque":1,"version":399}'
 FRAME = struct.pack(">II", 4 + len(HEADER) + 2, len(HEADER)) + HEADER + b"{}"
@@ -202,3 +203,56 @@ def test_a_large_frame_in_small_chunks_takes_little_more_than_itself() -> None:
 def test_a_header_too_long_for_its_length_field_is_our_mistake() -> None:
     with pytest.raises(LocalProtocolError):
         encode_frame(RemotingCommand(1, remark="x" * (1 << 24)))
+
+
+def long_header(code: int, *, flag: int = 0, serialize_type: int = 0) -> bytes:
+    fields = {"x": "v" * HEADER_BYTES_MAX}
+    return encode_frame(RemotingCommand(code, 7, flag, fields, serialize_type=serialize_type))
+
+
+@pytest.mark.parametrize("serialize_type", [0, 1])
+@pytest.mark.parametrize(("code", "refusal"), [(310, 13), (34, 1)])
+def test_a_header_that_is_too_long_is_refused_and_the_rest_is_read(
+    serialize_type: int, code: int, refusal: int
+) -> None:
+    decoder = FrameDecoder()
+    commands = decoder.feed(FRAME + long_header(code, serialize_type=serialize_type) + FRAME)
+    assert [command.opaque for command in commands] == [1, 1]
+    (response,) = decoder.refusals
+    assert (response.code, response.opaque, response.is_response) == (refusal, 7, True)
+    assert response.remark is not None
+    assert response.remark.endswith("at most 262144 are allowed")
+
+
+def test_a_header_that_is_too_long_takes_no_memory() -> None:
+    fields = ",".join(f'"{i}":""' for i in range(1_000_000))
+    header = ('{"code":34,"opaque":3,"extFields":{' + fields + "}}").encode()
+    frame = struct.pack(">II", 4 + len(header), len(header)) + header
+    decoder = FrameDecoder()
+    tracemalloc.start()
+    try:
+        assert decoder.feed(frame) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [refusal.opaque for refusal in decoder.refusals] == [3]
+    assert peak < 100_000
+
+
+def test_a_oneway_request_gets_no_refusal() -> None:
+    decoder = FrameDecoder()
+    assert decoder.feed(long_header(310, flag=2)) == []
+    assert decoder.refusals == []
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        long_header(310, flag=1),
+        long_header(310, serialize_type=1).replace(b"\x01", b"\x02", 1),
+        struct.pack(">II", 4 + 300_000, 300_000) + b"{" * 300_000,
+    ],
+)
+def test_a_header_that_is_too_long_to_be_answered_ends_the_connection(frame: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        FrameDecoder().feed(frame)

@@ -226,3 +226,19 @@ def test_nearly_json_raises_nothing_else(text: str) -> None:
 def test_what_cannot_be_written_is_our_mistake(command: RemotingCommand) -> None:
     with pytest.raises(LocalProtocolError):
         encode_header(command)
+
+
+def test_a_header_in_another_encoding_may_have_many_fields() -> None:
+    fields = b",".join(b'"%d":"\xff"' % number for number in range(1_000))
+    command = decode_header(JSON, b'{"code":10,"extFields":{' + fields + b"}}")
+    assert (len(command.ext_fields), command.ext_fields["7"]) == (1_000, "\ufffd")
+
+
+@pytest.mark.parametrize("entry", [b"1", b"[]", b"'a'"])
+def test_a_header_in_the_dialect_has_few_entries(entry: bytes) -> None:
+    def header(count: int) -> bytes:
+        return b"{code:34,x:[" + entry + (b"," + entry) * (count - 1) + b"]}"
+
+    assert decode_header(JSON, header(250)).code == 34
+    with pytest.raises(RemoteProtocolError, match="more than 256 entries"):
+        decode_header(JSON, header(257))

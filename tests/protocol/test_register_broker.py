@@ -1,5 +1,6 @@
 """Tests of the registration's compressed form."""
 
+import os
 import struct
 import tracemalloc
 import zlib
@@ -16,6 +17,7 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.register_broker import (
+    TOPICS_MAX,
     body_checksum,
     decode_register_broker,
     encode_register_broker,
@@ -110,7 +112,8 @@ def test_a_stream_cut_short_is_the_peers_fault() -> None:
 
 
 def test_a_stream_that_would_fill_the_memory_is_refused_before_it_does() -> None:
-    bomb = zlib.compress(bytes(20_000_000))
+    topics = block(b"T" * 500_000 + b" 4 8 6 SINGLE_TAG") * 40
+    bomb = zlib.compress(block(VERSION) + count(40) + topics + block(b"[]"))
     tracemalloc.start()
     try:
         with pytest.raises(RemoteProtocolError, match="when inflated"):
@@ -119,6 +122,36 @@ def test_a_stream_that_would_fill_the_memory_is_refused_before_it_does() -> None
     finally:
         tracemalloc.stop()
     assert peak < 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("plain", "remark"),
+    [
+        (count(20_000_000) + bytes(20_000_000), "a length of 20000000, at most 16777216"),
+        (block(VERSION) + count(TOPICS_MAX + 1) + bytes(20_000_000), "at most 131072 are allowed"),
+    ],
+)
+def test_what_a_stream_announces_is_refused_before_it_is_inflated(
+    plain: bytes, remark: str
+) -> None:
+    bomb = zlib.compress(plain)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError, match=remark):
+            decode_register_broker(bomb, compressed=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 300_000
+
+
+def test_a_long_stream_is_inflated_in_steps() -> None:
+    names = [os.urandom(60).hex() for _ in range(5_000)]
+    table = {name: TopicConfig(name, 4, 8, 6) for name in names}
+    body = RegisterBrokerBody(TopicConfigSerializeWrapper(table, DataVersion(9, 3)), ["h:1"])
+    data = encode_register_broker(body, compressed=True)
+    assert len(data) > 4 * 65_536
+    assert decode_register_broker(data, compressed=True) == body
 
 
 def test_a_stream_of_exactly_the_limit_is_read() -> None:

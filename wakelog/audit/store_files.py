@@ -25,7 +25,7 @@ from posixpath import basename, join, relpath
 from typing import Final
 
 from wakelog.audit.findings import Finding, Findings, Severity
-from wakelog.protocol.fastjson import loads
+from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, loads
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES
 from wakelog.storage.durability.start_guard import GUARDED
@@ -126,7 +126,7 @@ class StoreFiles:
             if size > CONFIGURATION_BYTES_MAX:
                 return False
             try:
-                loads(self.fs.pread(fd, size, 0))
+                loads(self.fs.pread(fd, size, 0), entries_max=FILE_ENTRIES_MAX)
             except ValueError:
                 return False
         return True

@@ -45,7 +45,7 @@ from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.network.handler import Channel
-from wakelog.network.request import Request
+from wakelog.network.request import BodyTooLarge, Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
@@ -127,6 +127,8 @@ class Broker:
         begin = len(instructions)
         header = None
         try:
+            if len(command.body) > processor.unpriced_bytes_max:
+                processor.price.check(command.body, self.state.config.request_limit_factor)
             if self._access is not None:
                 header = self._access.check(command, processor, channel.remote_host)
             elif processor.header is not None:
@@ -234,7 +236,7 @@ class Broker:
         return None if command.is_oneway else response
 
     def _refuse(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
-        if isinstance(error, LimitReached):
+        if isinstance(error, LimitReached | BodyTooLarge):
             self.state.log_refusal("limit reached", error, command.code)
         elif isinstance(error, AccessRefused):
             self.state.log_refusal("access refused", error, command.code)

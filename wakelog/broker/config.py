@@ -100,6 +100,9 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     acl_enable: bool = False
     rocketmq_home: str = ""
 
+    # The bounds of requests, see processors/prices.py; wakelog's own key.
+    request_limit_factor: int = 1
+
     # The server (NettyServerConfig).
     server_channel_max_idle_time_seconds: int = 120
     server_socket_backlog: int = 1_024
@@ -122,6 +125,7 @@ RANGES = {
     "brokerId": (0, _INT32_MAX),
     "listenPort": (1 + PORTS_BELOW, 65_535 - PORTS_ABOVE),
     "brokerPermission": (0, 15),
+    "requestLimitFactor": (1, 16),  # 16 times 1 MiB is a whole frame
     "defaultTopicQueueNums": (0, 65_535),
     "maxErrorRateOfBloomFilter": (1, 99),
     "expectConsumerNumUseFilter": (1, 10_000),  # a message's bitmap has at most 12 KB then

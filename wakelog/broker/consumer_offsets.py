@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.names import is_lmq
-from wakelog.protocol.fastjson import dumps, loads, to_long
+from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
 
 NO_OFFSET = -1
 QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table
@@ -127,7 +127,7 @@ class ConsumerOffsets:
 
     def load(self, text: str) -> None:
         """Replace the table by the contents of a file of wakelog or 4.9.3."""
-        content = loads(text)
+        content = loads(text, entries_max=FILE_ENTRIES_MAX)
         self._table = {
             _split(name): {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
             for name, queues in (content.get("offsetTable") or {}).items()

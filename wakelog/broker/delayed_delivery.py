@@ -28,7 +28,7 @@ from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.fastjson import dumps, loads, to_long
+from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
 from wakelog.protocol.java import parse_integer
 from wakelog.protocol.properties import (
     DELAY,
@@ -177,7 +177,7 @@ class DelayedDelivery:
 
     def load(self, text: str) -> None:
         """Read a delayOffset.json of wakelog or 4.9.3."""
-        table = loads(text).get("offsetTable") or {}
+        table = loads(text, entries_max=FILE_ENTRIES_MAX).get("offsetTable") or {}
         self._offsets.update({int(level): to_long(offset) for level, offset in table.items()})
 
     def statistics(self) -> dict[str, Any]:

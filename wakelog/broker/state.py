@@ -102,7 +102,7 @@ class BrokerState:
         self.instructions.append(Push(channel_id, request))
 
     def log_refusal(self, event: str, error: RemoteProtocolError, code: int) -> None:
-        """Have a line written about a request that a full table or access control refused."""
+        """Have a line written about a request that a table, its price or its account refused."""
         values = {"code": code, "cause": error.remark}
         self.instructions.append(WriteLine(Appender.PROTECTION, event, values))
 

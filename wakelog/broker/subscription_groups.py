@@ -17,7 +17,7 @@ from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist
 from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
-from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
@@ -87,7 +87,7 @@ class SubscriptionGroups:
 
         Raises: RemoteProtocolError if the text is not a table of groups.
         """
-        content = decode_body(SubscriptionGroupWrapper, text.encode())
+        content = decode_file(SubscriptionGroupWrapper, text)
         for name, group in content.subscription_group_table.items():
             if names.is_legal_group(name):
                 self._table[name] = group

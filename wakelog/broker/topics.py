@@ -19,7 +19,7 @@ from wakelog.broker import names
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
 from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
 from wakelog.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_WRITE, is_inherited
@@ -145,7 +145,7 @@ class Topics:
 
         Raises: RemoteProtocolError if the text is not a topic table.
         """
-        content = decode_body(TopicConfigSerializeWrapper, text.encode())
+        content = decode_file(TopicConfigSerializeWrapper, text)
         for name, topic in content.topic_config_table.items():
             legal = name in self._own_names or names.is_topic(name)
             if legal and topic.read_queue_nums >= 0 <= topic.write_queue_nums:

@@ -32,7 +32,7 @@ from wakelog.filter.bloom import BloomFilter, BloomPositions
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
 from wakelog.protocol.bodies import SubscriptionData
-from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.subscription import is_tag_type
 
@@ -231,7 +231,7 @@ def read_stored(text: str) -> Iterator[StoredFilter]:
 
     Raises: RemoteProtocolError if the text is no table of filters.
     """
-    content = decode_body(_FileContent, text.encode())
+    content = decode_file(_FileContent, text)
     for topic, topic_data in content.filter_data_by_topic.items():
         for group, stored in topic_data.group_filter_data.items():
             stored.topic, stored.consumer_group = topic, group

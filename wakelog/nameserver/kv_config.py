@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from wakelog.nameserver.decision import Instruction, Persist
 from wakelog.protocol.bodies import KVConfigSerializeWrapper
-from wakelog.protocol.body_codec import decode_body, encode_body
+from wakelog.protocol.body_codec import decode_file, encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 
@@ -82,7 +82,7 @@ class KvConfig:
         Raises: ValueError if the text is not a configuration, or too long.
         """
         try:
-            table = decode_body(KVConfigSerializeWrapper, text.encode()).config_table
+            table = decode_file(KVConfigSerializeWrapper, text).config_table
         except RemoteProtocolError as error:
             raise ValueError(error.remark) from error
         size = _table_size(table)

@@ -57,6 +57,8 @@ class NameServer:
             if processor is None:
                 response = unsupported(self._state, command)
             else:
+                if len(command.body) > processor.unpriced_bytes_max:
+                    processor.price.check(command.body)
                 header = None
                 if processor.header is not None:
                     header = read_header(processor.header, command.ext_fields)

@@ -20,7 +20,7 @@ from wakelog.nameserver.config import (
 )
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
-from wakelog.network.request import Processor, Request, processor
+from wakelog.network.request import Price, Processor, Request, processor
 from wakelog.protocol.bodies import (
     DataVersion,
     KVTable,
@@ -33,6 +33,7 @@ from wakelog.protocol.codes import VERSION_3_0_11, ResponseCode
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.ext_fields import to_ext_fields
+from wakelog.protocol.frame import FRAME_BYTES_MAX
 from wakelog.protocol.headers.admin import TopicRequestHeader
 from wakelog.protocol.headers.name_server import (
     BrokerIdentityRequestHeader,
@@ -223,11 +224,15 @@ def add_write_perm(state: State, request: Request[BrokerNameRequestHeader]) -> R
     return request.success({"addTopicCount": str(count)})
 
 
+REGISTRATION: Final = Price(FRAME_BYTES_MAX, 1_048_576)
+"""A whole frame, with 131,072 topics of 8 fields: a broker has to be able to register its topics.
+Parsing takes some 0.2 s then."""
+
 PROCESSORS: Final[dict[int, Processor]] = {
     Code.PUT_KV_CONFIG: processor(put_kv_config),
     Code.GET_KV_CONFIG: processor(get_kv_config),
     Code.DELETE_KV_CONFIG: processor(delete_kv_config),
-    Code.REGISTER_BROKER: processor(register_broker),
+    Code.REGISTER_BROKER: processor(register_broker).priced(REGISTRATION),
     Code.UNREGISTER_BROKER: processor(unregister_broker),
     Code.GET_ROUTEINFO_BY_TOPIC: processor(get_route),
     Code.GET_BROKER_CLUSTER_INFO: processor(get_cluster_info),

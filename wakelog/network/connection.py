@@ -57,7 +57,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def send(self, connection: "Connection", command: RemotingCommand) -> bool:
-        """Write a request of this end; False if the connection is closed."""
+        """Write a request of this end, or a refusal; False if the connection is closed."""
         ...
 
     def closed(self, connection: "Connection", reason: CloseReason, detail: str) -> None:
@@ -146,6 +146,13 @@ class Connection(asyncio.Protocol):
         activity.read_seconds = self._clock_seconds()
         self._undelivered_bytes += len(data)
         requests = peer.receive(data)
+        refusals = peer.decoder.refusals
+        if refusals:
+            peer.decoder.refusals = []
+            self._undelivered_bytes = 0
+            activity.frame_begun_seconds = None
+            for refusal in refusals:
+                self._owner.send(self, refusal)
         if requests or peer.responses_count != self._responses_count:
             self._responses_count = peer.responses_count
             activity.frame_begun_seconds = None

@@ -20,6 +20,7 @@ import msgspec
 from wakelog.network.handler import Channel
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Header
 
 HeaderT = TypeVar("HeaderT")
@@ -77,11 +78,52 @@ class Access(NamedTuple):
     attribute: str = ""
 
 
+class BodyTooLarge(RemoteProtocolError):
+    """A body is larger than its request may have; nothing of it was parsed."""
+
+    def __init__(self, has: int, unit: str, limit: int) -> None:
+        """Make the remark; `unit` is what `has` and `limit` count."""
+        remark = f"the body has {has} {unit}, at most {limit} are allowed"
+        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
+
+
+class Price(NamedTuple):
+    """The bounds of a body, which are checked before anything parses it.
+
+    entries_max: commas. JSON has one between any two members of an object or an array, so this
+        bounds what parsing makes. None for a body that is not JSON.
+    """
+
+    body_bytes_max: int
+    entries_max: int | None = None
+
+    @property
+    def unpriced_bytes_max(self) -> int:
+        """The longest body that is within both bounds whatever it has."""
+        if self.entries_max is None:
+            return self.body_bytes_max
+        return min(self.body_bytes_max, self.entries_max)
+
+    def check(self, body: bytes, factor: int = 1) -> None:
+        """Raise BodyTooLarge for a body beyond `factor` times the bounds."""
+        if len(body) > factor * self.body_bytes_max:
+            raise BodyTooLarge(len(body), "bytes", factor * self.body_bytes_max)
+        if self.entries_max is not None:
+            entries_count = body.count(b",")
+            if entries_count > factor * self.entries_max:
+                raise BodyTooLarge(entries_count, "entries", factor * self.entries_max)
+
+
+ADMINISTRATION = Price(1_048_576, 65_536)
+"""For rows without a price of their own: what administrators and clients send has a few KB."""
+
+
 class Processor(NamedTuple):
     """One row of a request table.
 
     header: what `handle` finds in `Request.header`; None if the request has no header.
     reads_queues: the request has to see every message that was acknowledged before it came.
+    price: the bounds of its body. A body of `unpriced_bytes_max` cannot break any of them.
     """
 
     handle: Callable[..., Any]
@@ -89,6 +131,12 @@ class Processor(NamedTuple):
     lane: str = "default"
     access: tuple[Access, ...] = ()
     reads_queues: bool = False
+    price: Price = ADMINISTRATION
+    unpriced_bytes_max: int = ADMINISTRATION.unpriced_bytes_max
+
+    def priced(self, price: Price) -> "Processor":
+        """Return the row with the bounds of its body."""
+        return self._replace(price=price, unpriced_bytes_max=price.unpriced_bytes_max)
 
 
 def processor(

@@ -19,6 +19,7 @@ from wakelog.protocol import fastjson
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
+from wakelog.protocol.fastjson import ENTRIES_MAX, FILE_ENTRIES_MAX
 
 BodyType = TypeVar("BodyType", bound=msgspec.Struct)
 
@@ -36,14 +37,20 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
 def decode_body(body_type: type[BodyType], data: bytes) -> BodyType:
     """Read a body; unknown fields are ignored, absent ones have their default.
 
+    A body that is not ordinary JSON may have ENTRIES_MAX entries.
+
     Raises:
         RemoteProtocolError: SYSTEM_ERROR, if it is not JSON or a field has a wrong type.
     """
-    try:
-        body: BodyType = _decoder(body_type).decode(data)
-    except (ValueError, RecursionError):
-        body = _decode_tolerantly(body_type, data)
-    return body
+    return _decode(body_type, data, ENTRIES_MAX)
+
+
+def decode_file(body_type: type[BodyType], text: str) -> BodyType:
+    """Read the text of a configuration file, which may be longer than a peer's body.
+
+    Raises: RemoteProtocolError as `decode_body` does.
+    """
+    return _decode(body_type, text.encode(), FILE_ENTRIES_MAX)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
@@ -51,9 +58,18 @@ def encode_body(body: msgspec.Struct) -> bytes:
     return fastjson.dumps(body)
 
 
-def _decode_tolerantly(body_type: type[BodyType], data: bytes) -> BodyType:
+def _decode(body_type: type[BodyType], data: bytes, entries_max: int) -> BodyType:
     try:
-        return msgspec.convert(_bind(fastjson.loads(data)), body_type, strict=False)
+        body: BodyType = _decoder(body_type).decode(data)
+    except (ValueError, RecursionError):
+        body = _decode_tolerantly(body_type, data, entries_max)
+    return body
+
+
+def _decode_tolerantly(body_type: type[BodyType], data: bytes, entries_max: int) -> BodyType:
+    try:
+        value = fastjson.loads(data, entries_max=entries_max)
+        return msgspec.convert(_bind(value), body_type, strict=False)
     except ValueError as error:
         remark = f"{_JSON_EXCEPTION}: {error}"
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark) from error

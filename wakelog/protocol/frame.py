@@ -11,6 +11,7 @@ The first step for a request and the last for a response: bytes of a socket -> F
 RemotingCommand; RemotingCommand -> encode_frame -> bytes of a socket.
 
 Invariants: a decoder holds only bytes that it was fed; a length field alone allocates nothing.
+Nothing of a frame with a header above HEADER_BYTES_MAX is kept but the response that refuses it.
 After a RemoteProtocolError the begin of the next frame is unknown, so the connection has to be
 closed.
 
@@ -21,10 +22,15 @@ org.apache.rocketmq.remoting.protocol.RemotingCommand (4.9.3). In words: docs/fo
 import struct
 from typing import Final
 
-from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.protocol.header_codec import decode_header, encode_header
+from wakelog.protocol.header_codec import (
+    HEADER_BYTES_MAX,
+    decode_head,
+    decode_header,
+    encode_header,
+)
 
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
@@ -35,6 +41,17 @@ _LENGTH = struct.Struct(">I")
 _HEADER_BYTES_MASK = 0xFFFFFF
 _SERIALIZE_TYPE_SHIFT = 24
 
+_SEND_CODES: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+    }
+)
+"""Their header has the properties of a message: one that is too long is an illegal message."""
+
 
 class FrameDecoder:
     """The reading side of one connection.
@@ -42,9 +59,11 @@ class FrameDecoder:
     Attributes:
         preceding: after `feed` raised, the commands of that chunk before the bad frame. They are
             sound, and the peer may expect their effect.
+        refusals: responses to requests with a header that is too long; the caller takes and sends
+            them.
     """
 
-    __slots__ = ("_buffer", "_frame_bytes_max", "_needed_bytes", "preceding")
+    __slots__ = ("_buffer", "_frame_bytes_max", "_needed_bytes", "preceding", "refusals")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         """Start at the beginning of a connection."""
@@ -53,6 +72,7 @@ class FrameDecoder:
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
         self._needed_bytes = 0  # the buffer is not decoded before it has as much
         self.preceding: list[RemotingCommand] = []
+        self.refusals: list[RemotingCommand] = []
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[RemotingCommand]:
         """Take the next bytes and return the commands that they complete.
@@ -73,7 +93,9 @@ class FrameDecoder:
             frame_bytes = self._frame_bytes(view, position, end)
             if position + frame_bytes > end:
                 break
-            commands.append(_decode_frame(view[position + _LENGTH_BYTES : position + frame_bytes]))
+            command = self._decode_frame(view[position + _LENGTH_BYTES : position + frame_bytes])
+            if command is not None:
+                commands.append(command)
             position += frame_bytes
         if position < end:
             self._buffer += view[position:]
@@ -95,17 +117,25 @@ class FrameDecoder:
             raise _malformed(f"length {length}, at most {self._frame_bytes_max} are allowed")
         return _LENGTH_BYTES + int(length)
 
+    def _decode_frame(self, frame: memoryview) -> RemotingCommand | None:
+        (word,) = _LENGTH.unpack_from(frame)
+        header_end = _LENGTH_BYTES + (word & _HEADER_BYTES_MASK)
+        if header_end > len(frame):
+            raise _malformed(f"header ends at {header_end} in a frame of {len(frame)} bytes")
+        header = frame[_LENGTH_BYTES:header_end]
+        if len(header) > HEADER_BYTES_MAX:
+            self._refuse(decode_head(word >> _SERIALIZE_TYPE_SHIFT, header), len(header))
+            return None
+        return decode_header(word >> _SERIALIZE_TYPE_SHIFT, header, frame[header_end:].tobytes())
 
-def _decode_frame(frame: memoryview) -> RemotingCommand:
-    (word,) = _LENGTH.unpack_from(frame)
-    header_end = _LENGTH_BYTES + (word & _HEADER_BYTES_MASK)
-    if header_end > len(frame):
-        raise _malformed(f"header ends at {header_end} in a frame of {len(frame)} bytes")
-    return decode_header(
-        word >> _SERIALIZE_TYPE_SHIFT,
-        frame[_LENGTH_BYTES:header_end],
-        frame[header_end:].tobytes(),
-    )
+    def _refuse(self, request: RemotingCommand, header_bytes: int) -> None:
+        remark = f"the header has {header_bytes} bytes, at most {HEADER_BYTES_MAX} are allowed"
+        if request.is_response:
+            raise _malformed(remark)
+        is_send = request.code in _SEND_CODES
+        code = ResponseCode.MESSAGE_ILLEGAL if is_send else ResponseCode.SYSTEM_ERROR
+        if not request.is_oneway:
+            self.refusals.append(answer(request, code, remark))
 
 
 def encode_frame(command: RemotingCommand) -> bytes:

@@ -20,13 +20,15 @@ bytes that are not UTF-8) is read again by the rules of fastjson.py. C++ clients
 the encoding of their program. As in 4.9.3, bytes that are not UTF-8 become replacement characters,
 in both forms.
 
+Of a header above HEADER_BYTES_MAX only the fixed fields are read, which is enough to refuse it.
+
 Invariants: decoding raises only RemoteProtocolError, and copies no more than its input.
 
 Source: org.apache.rocketmq.remoting.protocol.{RemotingCommand, RocketMQSerializable} (4.9.3)
 """
 
 import struct
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -43,6 +45,12 @@ from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
 from wakelog.protocol.java import INT_MAX, INT_MIN, parse_integer
 
+HEADER_BYTES_MAX: Final = 262_144
+"""The longest properties of a message, 32,767 bytes, have 196,602 if all of them are escaped."""
+
+_TOLERANT_ENTRIES_MAX: Final = 256
+"""4.9.3's largest header has 14 fields. The slow reader takes some 3 us for each."""
+
 _FIXED = struct.Struct(">hBhii")
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
@@ -58,6 +66,12 @@ class _JsonHeader(msgspec.Struct, gc=False):
     ext_fields: dict[str, str] | None = msgspec.field(default=None, name="extFields")
 
 
+class _JsonHead(msgspec.Struct, gc=False):
+    code: Int32 = 0
+    flag: Int32 = 0
+    opaque: Int32 = 0
+
+
 class _JsonHeaderOut(msgspec.Struct, gc=False, kw_only=True, omit_defaults=True):
     # In the order on the wire.
     code: int
@@ -71,6 +85,7 @@ class _JsonHeaderOut(msgspec.Struct, gc=False, kw_only=True, omit_defaults=True)
 
 
 _decode_json = msgspec.json.Decoder(_JsonHeader).decode
+_decode_json_head = msgspec.json.Decoder(_JsonHead).decode
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -86,6 +101,24 @@ def decode_header(
         return _decode_json_header(header, body)
     if serialize_type == SERIALIZE_ROCKETMQ:
         return _decode_binary_header(bytes(header), body)
+    raise _malformed(f"unknown serialise type {serialize_type}")
+
+
+def decode_head(serialize_type: int, header: bytes | memoryview) -> RemotingCommand:
+    """Read code, flag and opaque only; nothing is allocated for the rest of the header.
+
+    Raises:
+        RemoteProtocolError: if it is malformed or its type unknown.
+    """
+    try:
+        if serialize_type == SERIALIZE_JSON:
+            head = _decode_json_head(header)
+            return RemotingCommand(head.code, head.opaque, head.flag)
+        if serialize_type == SERIALIZE_ROCKETMQ:
+            code, _, _, opaque, flag = _FIXED.unpack_from(header)
+            return RemotingCommand(code, opaque, flag)
+    except (ValueError, RecursionError, struct.error) as error:
+        raise _malformed(str(error)) from error
     raise _malformed(f"unknown serialise type {serialize_type}")
 
 
@@ -121,7 +154,7 @@ def _decode_json_header(data: bytes | memoryview, body: bytes) -> RemotingComman
         header = _decode_json(data)
     except (ValueError, RecursionError):
         # The errors of msgspec, and those of Python for huge numbers, are ValueErrors.
-        header = _read_tolerantly(data)
+        header = _read_text(str(data, "utf-8", "replace"))
     return RemotingCommand(
         header.code,
         header.opaque,
@@ -135,9 +168,16 @@ def _decode_json_header(data: bytes | memoryview, body: bytes) -> RemotingComman
     )
 
 
-def _read_tolerantly(data: bytes | memoryview) -> _JsonHeader:
+def _read_text(text: str) -> _JsonHeader:
     try:
-        values = fastjson.loads(data)
+        return _decode_json(text)
+    except (ValueError, RecursionError):
+        return _read_tolerantly(text)
+
+
+def _read_tolerantly(text: str) -> _JsonHeader:
+    try:
+        values = fastjson.loads(text, entries_max=_TOLERANT_ENTRIES_MAX)
         if not isinstance(values, dict):
             raise ValueError("a header is an object")
         ext_fields = values.get("extFields") or {}

@@ -22,6 +22,9 @@ KEY_SEPARATOR: Final = " "
 PROPERTIES_BYTES_MAX: Final = 32767
 """The record's length field is a signed 16-bit number."""
 
+PROPERTIES_READ_CHARACTERS_MAX: Final = 2 * PROPERTIES_BYTES_MAX
+"""A longer text is refused unread; without its WAIT and its empty pairs it might have fitted."""
+
 KEYS: Final = "KEYS"
 TAGS: Final = "TAGS"
 WAIT: Final = "WAIT"

@@ -11,8 +11,10 @@ A zlib stream of the following, all numbers big endian:
 The text of a topic has neither topicSysFlag nor order: they are lost. `bodyCrc32` of the request is
 the checksum of the compressed bytes; 0 means unchecked.
 
-Invariants: a stream that would inflate to more than INFLATED_BYTES_MAX is refused before it takes
-that memory.
+The stream is inflated in steps, as it is read.
+
+Invariants: a stream with more than TOPICS_MAX topics, or that would inflate to more than
+INFLATED_BYTES_MAX, is refused before it takes the memory or the time for them.
 
 Source: org.apache.rocketmq.common.protocol.body.RegisterBrokerBody,
 org.apache.rocketmq.common.TopicConfig.encode (4.9.3)
@@ -34,8 +36,13 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
 
-INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Half a million topics of the longest name. One frame could inflate to 16 GB."""
+INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""As a frame that is not compressed: 100,000 topics of the longest name."""
+
+TOPICS_MAX: Final = 131_072
+"""A frame that is not compressed has room for about 100,000."""
+
+_STEP_BYTES: Final = 64 * 1024
 
 _INT = struct.Struct(">i")
 _TOPIC_FIELDS = 5
@@ -52,7 +59,7 @@ def decode_register_broker(
     """
     if not compressed:
         return decode_body(RegisterBrokerBody, data)
-    reader = _Reader(_inflate(data, inflated_bytes_max))
+    reader = _Reader(data, inflated_bytes_max)
     data_version = decode_body(DataVersion, reader.block())
     topics = {}
     for _ in range(reader.count()):
@@ -82,44 +89,61 @@ def body_checksum(data: bytes) -> int:
 
 
 class _Reader:
-    """A cursor over the inflated bytes; every length is checked against the rest."""
+    """A cursor over the bytes as they inflate; every length is checked against the limits."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self, data: bytes, bytes_max: int) -> None:
+        self._stream = zlib.decompressobj()
+        self._compressed = memoryview(data)
+        self._left_bytes = self._bytes_max = bytes_max
+        self._inflated = b""
         self._position = 0
 
     def count(self) -> int:
         value = self._int()
-        # Each topic has at least its length field: a larger number is false.
-        if not 0 <= value <= (len(self._data) - self._position) // _INT.size:
-            raise _malformed(f"{value} topics")
+        if not 0 <= value <= TOPICS_MAX:
+            raise _malformed(f"{value} topics, at most {TOPICS_MAX} are allowed")
         return value
 
     def block(self) -> bytes:
-        size = self._int()
-        begin = self._position
-        if not 0 <= size <= len(self._data) - begin:
-            raise _malformed(f"a length of {size} with {len(self._data) - begin} bytes left")
-        self._position = begin + size
-        return self._data[begin : self._position]
+        return self._take(self._int())
 
     def _int(self) -> int:
-        if self._position + _INT.size > len(self._data):
-            raise _malformed("the stream ends early")
-        (value,) = _INT.unpack_from(self._data, self._position)
-        self._position += _INT.size
+        (value,) = _INT.unpack(self._take(_INT.size))
         return int(value)
 
+    def _take(self, size: int) -> bytes:
+        if not 0 <= size <= self._bytes_max:
+            raise _malformed(f"a length of {size}, at most {self._bytes_max} bytes when inflated")
+        end = self._position + size
+        if end > len(self._inflated):
+            self._inflate(size)
+            end = size
+        taken = self._inflated[self._position : end]
+        self._position = end
+        return taken
 
-def _inflate(data: bytes, bytes_max: int) -> bytes:
-    stream = zlib.decompressobj()
-    try:
-        inflated = stream.decompress(data, bytes_max)
-    except zlib.error as error:
-        raise _malformed(str(error)) from error
-    if stream.unconsumed_tail:
-        raise _malformed(f"more than {bytes_max} bytes when inflated")
-    return inflated
+    def _inflate(self, size: int) -> None:
+        """Inflate until ``size`` bytes from the position are there; the position is 0 then."""
+        parts = [self._inflated[self._position :]]
+        have = len(parts[0])
+        while have < size:
+            wanted = min(max(_STEP_BYTES, size - have), self._left_bytes)
+            if not wanted:
+                raise _malformed(f"more than {self._bytes_max} bytes when inflated")
+            chunk = self._stream.unconsumed_tail or bytes(self._compressed[:_STEP_BYTES])
+            if not self._stream.unconsumed_tail:
+                self._compressed = self._compressed[_STEP_BYTES:]
+            try:
+                step = self._stream.decompress(chunk, wanted)
+            except zlib.error as error:
+                raise _malformed(str(error)) from error
+            if not (step or self._compressed) or (self._stream.eof and not step):
+                raise _malformed(f"the stream ends early: {size - have} bytes are missing")
+            self._left_bytes -= len(step)
+            have += len(step)
+            parts.append(step)
+        self._inflated = b"".join(parts)
+        self._position = 0
 
 
 def _decode_topic(data: bytes) -> TopicConfig:

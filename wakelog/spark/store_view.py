@@ -13,7 +13,7 @@ org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import islice, takewhile
@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.protocol.fastjson import loads
+from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, loads
 from wakelog.protocol.record import CHECKED_HEADS
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
@@ -337,7 +337,7 @@ class StoreView:
 
     def _configured_topics(self) -> frozenset[str]:
         found: set[str] = set()
-        self._config("topics", lambda text: found.update(loads(text)["topicConfigTable"]))
+        self._config("topics", lambda text: found.update(_topic_names(text)))
         return frozenset(found)
 
     def _config(self, name: str, decode: Callable[[str], None]) -> None:
@@ -380,3 +380,8 @@ def _queue_ranges(walk: RecordWalk) -> dict[Queue, QueueRange]:
         queue = topic.decode("utf-8", "replace"), queue_id
         found[queue] = QueueRange(int(offsets.min()), int(offsets.max()) + 1)
     return found
+
+
+def _topic_names(text: str) -> Iterable[str]:
+    table: Iterable[str] = loads(text, entries_max=FILE_ENTRIES_MAX)["topicConfigTable"]
+    return table

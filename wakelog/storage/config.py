@@ -267,10 +267,11 @@ OWN_KEYS = frozenset(
         "parquetDispatcher",
         "parquetFileAgeMs",
         "parquetFileBytes",
+        "requestLimitFactor",
         "scrubBytesPerSecond",
     }
 )
-"""Keys that only wakelog has; 4.9.3 ignores what it does not know."""
+"""Keys that only wakelog has, BrokerConfig's one included; 4.9.3 ignores what it does not know."""
 
 _DELAY_LEVEL = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

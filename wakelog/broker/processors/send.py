@@ -15,7 +15,12 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delayed_delivery import delay_level, park
 from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
-from wakelog.broker.processors.send_check import check_send, choose_queue, retry_count_max
+from wakelog.broker.processors.send_check import (
+    ILLEGAL_MESSAGE,
+    check_send,
+    choose_queue,
+    retry_count_max,
+)
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.batch import decode_batch_body
@@ -49,18 +54,13 @@ DLQ_QUEUE_COUNT = 1
 
 _HOST_FLAGS = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
 
-_ILLEGAL = (
-    "the message is illegal, maybe msg body or properties length not matched. "
-    "msg body length limit 128k, msg properties length limit 32k."
-)
-
 _REFUSALS = {
     PutStatus.CREATE_MAPPED_FILE_FAILED: (
         ResponseCode.SYSTEM_ERROR,
         "create mapped file failed, server is busy or broken.",
     ),
-    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL_MESSAGE),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL_MESSAGE),
     PutStatus.SERVICE_NOT_AVAILABLE: (
         ResponseCode.SERVICE_NOT_AVAILABLE,
         "service not available now. It may be caused by one of the following reasons: "

@@ -3,7 +3,7 @@
 The order of the checks is 4.9.3's, because it decides the code of a request with two faults:
 
     start time, topic name, broker permission (of order topics; others fail by their route),
-    forbidden topic, the topic or its creation, queue id
+    forbidden topic, the topic or its creation, queue id, properties that no record can hold
 
 Source: org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.preSend (4.9.3).
@@ -17,7 +17,13 @@ from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendHeader
 from wakelog.protocol.java import boolean_text
+from wakelog.protocol.properties import PROPERTIES_READ_CHARACTERS_MAX
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
+
+ILLEGAL_MESSAGE = (
+    "the message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit 128k, msg properties length limit 32k."
+)
 
 QUEUE_COUNT_DEFAULT = 4  # the count that every client asks for
 
@@ -48,6 +54,8 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
             f"request queueId[{queue_id}] is illegal, {describe_topic(topic_config)} "
             f"Producer: {request.channel.remote_host}:{request.channel.remote_port}",
         )
+    if len(header.properties or "") > PROPERTIES_READ_CHARACTERS_MAX:
+        raise RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, ILLEGAL_MESSAGE)
     return topic_config
 
 

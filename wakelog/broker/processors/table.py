@@ -23,7 +23,8 @@ from wakelog.broker.processors import (
     send_back,
     topics,
 )
-from wakelog.network.request import Access, Permission, Resource, processor
+from wakelog.broker.processors.prices import PRICES
+from wakelog.network.request import ADMINISTRATION, Access, Permission, Resource, processor
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
@@ -115,7 +116,9 @@ _ROWS = {
     Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
 }
 
-PROCESSORS = {int(code): row for code, row in _ROWS.items()}
+PROCESSORS = {
+    int(code): row.priced(PRICES.get(code, ADMINISTRATION)) for code, row in _ROWS.items()
+}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
 
 _NAME_SERVER_CODES = """

@@ -1,0 +1,34 @@
+"""The bounds of the bodies that a broker parses, by request code, each with its reason.
+
+A request that is not here has the bounds ``ADMINISTRATION``. `requestLimitFactor` in broker.conf
+multiplies all of them. The bound of a header is in ``protocol.header_codec``; it is the same for
+every code, because the code is in the header.
+
+4.9.3 has no limit but that of the frame, 16 MiB.
+"""
+
+from typing import Final
+
+from wakelog.network.request import Price
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.frame import FRAME_BYTES_MAX
+
+MESSAGE: Final = Price(FRAME_BYTES_MAX)
+"""maxMessageSize bounds it, and is answered with code 13. A body is not parsed, a batch is cut."""
+
+HEARTBEAT: Final = Price(2_097_152, 65_536)
+"""1,000 subscriptions have some 300 KB and 10,000 entries; 65,536 take 30 ms to parse."""
+
+QUEUES: Final = Price(1_048_576, 16_384)
+"""4,096 queues of one topic at this broker. The largest that 4.9.3 creates itself has 1,024."""
+
+PRICES: Final = {
+    Code.SEND_MESSAGE: MESSAGE,
+    Code.SEND_MESSAGE_V2: MESSAGE,
+    Code.SEND_BATCH_MESSAGE: MESSAGE,
+    Code.SEND_REPLY_MESSAGE: MESSAGE,
+    Code.SEND_REPLY_MESSAGE_V2: MESSAGE,
+    Code.HEART_BEAT: HEARTBEAT,
+    Code.LOCK_BATCH_MQ: QUEUES,
+    Code.UNLOCK_BATCH_MQ: QUEUES,
+}
