@@ -123,8 +123,8 @@ REQUESTS: Final[tuple[Row, ...]] = (
 )
 
 TASKS: Final[tuple[Row, ...]] = (
-    AbsentThread(TASK + "BrokerStats.record", "keeps the totals of midnight", "1 day",
-                 "they are for code 28, which is not there yet; the counters themselves are"),
+    Thread(TASK + "BrokerStats.record", "keeps the totals of midnight", "1 day",
+           "Broker", "broker.store_stats", "rocketmq_store_put_messages_total"),
     Thread(TASK + "consumerOffset.persist", "writes consumerOffset.json",
            "flushConsumerOffsetInterval, 5 s",
            "Broker", "broker.housekeeping", "rocketmq_table_saves_total"),
@@ -162,7 +162,7 @@ TASKS: Final[tuple[Row, ...]] = (
     AbsentThread("Transaction-msg-check-thread", "sends those questions", "2 to 5 threads",
                  NO_TRANSACTIONS),
     Thread("BrokerStatsThread", "samples and prints traffic by topic and by group", "10 s to 1 day",
-           "Broker", "broker.traffic", "rocketmq_topic_put_messages_total"),
+           "Broker", "broker.broker_stats", "rocketmq_topic_put_messages_total"),
     AbsentThread("CommercialStatsThread", "samples what a cloud provider bills", "10 s to 1 day",
                  "there is no billing"),
     AbsentThread("DLegerRoleChangeHandler", "turns a broker into a master or a slave", "1 thread",
@@ -191,7 +191,7 @@ STORE: Final[tuple[Row, ...]] = (
     Thread("FlushIndexFileThread", "makes a full index file durable", "once a file",
            "Reput", "dispatchers.index", "rocketmq_index_files"),
     Thread("StoreStatsService", "samples and prints puts and gets", "1 s",
-           "Broker", "storage.message_store", "rocketmq_store_gets_found_total"),
+           "Broker", "broker.store_stats", "rocketmq_store_gets_found_total"),
     Thread(STORE_TASK + "CleanCommitLogService", "removes expired segments",
            "cleanResourceInterval, 10 s",
            "Retention", "storage.retention.retention", "rocketmq_segments_removed_total"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -61,6 +62,9 @@ class FakeStore:
         self.extension_units: dict[int, ExtensionUnit] = {}
         self.read_count_max = 1_000_000
         self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
+        self.usages: dict[str, DiskUsage] = {}
+        names = ("put_failed_count", "get_found_count", "get_missed_count", "get_message_count")
+        self.counts = dict.fromkeys((*names, "min_physical_offset"), 0)
         self.query_result = QueryResult((), (), 0, 0)
         self.queries: list[tuple[str, str, int, int, int]] = []
 
@@ -209,7 +213,9 @@ class FakeStore:
 
     def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         queue = self.queues_by_name.get((topic, queue_id), Queue())
-        return self._time(queue.messages[queue_offset]) if queue_offset < queue.readable else -1
+        return (
+            self._time(queue.messages[queue_offset]) if 0 <= queue_offset < queue.readable else -1
+        )
 
     def consume_queue_entries(
         self, topic: str, queue_id: int, begin: int, count_max: int
@@ -220,6 +226,23 @@ class FakeStore:
 
     def extension_unit(self, topic: str, queue_id: int, address: int) -> ExtensionUnit | None:
         return self.extension_units.get(address)
+
+    transient_pool = None
+
+    def earliest_message_time(self) -> int:
+        return decode_record(self.log[0].record).store_timestamp_ms if self.log else -1
+
+    def disk_usages(self) -> dict[str, DiskUsage]:
+        return self.usages
+
+    def statistics(self) -> dict[str, int]:
+        return self.counts | {
+            "max_physical_offset": self.end,
+            "appended_offset": self.end,
+            "dispatched": self.dispatched,
+            "put_count": len(self.log),
+            "put_bytes": self.end,
+        }
 
     def queues(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}

@@ -52,7 +52,9 @@ def deliver(
     records: list[MessageRecord | None] = [
         store.message_at(m.physical_offset, m.size_bytes) for m in messages
     ]
-    return delayed.deliver(messages, records, lambda draft: store.put_message(draft, 10).status)
+    return delayed.deliver(
+        messages, records, lambda draft, _level: store.put_message(draft, 10).status
+    )
 
 
 def test_due_messages_are_put_into_their_real_topic(

@@ -24,7 +24,8 @@ maxIndexNum=20000000 maxMsgsNumBatch=64 messageIndexSafe=false haListenPort=1091
 brokerRole=ASYNC_MASTER flushDiskType=ASYNC_FLUSH syncFlushTimeout=5000
 flushDelayOffsetInterval=10000 cleanFileForciblyEnable=true offsetCheckInSlave=false
 duplicationEnable=false defaultQueryMaxNum=32 transientStorePoolEnable=false
-transientStorePoolSize=5 enableLmq=false enableMultiDispatch=false maxLmqConsumeQueueNum=20000
+transientStorePoolSize=5 enableScheduleMessageStats=true enableLmq=false
+enableMultiDispatch=false maxLmqConsumeQueueNum=20000
 """
 
 

@@ -44,6 +44,7 @@ from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
+from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.network.handler import Channel
 from wakelog.network.request import BodyTooLarge, Request
 from wakelog.protocol.codes import ResponseCode
@@ -88,14 +89,17 @@ class Broker:
         random: Random | None = None,
         readable: Callable[[], int] | None = None,
         access: AccessControl | None = None,
+        measure: Callable[[], RuntimeMeasures] = RuntimeMeasures,
     ) -> None:
         """Start with the system's topics and groups; ``load`` then reads the config files.
 
         readable: returns how far consumers may read the log; None if nothing waits for dispatch.
         access: checks every request; None if access control is off.
+        measure: measures what only the shell can, for code 28.
         """
         self.state = BrokerState(settings, store, random or Random(now_ms), now_ms)
         self.state.access = self._access = access
+        self.state.measure = measure
         self.read_after_write = ReadAfterWriteGate(
             store, self.state.topics, readable or (lambda: 0)
         )
@@ -193,10 +197,12 @@ class Broker:
     ) -> dict[int, int]:
         """Put due messages into their real topics, each once; return the next offset by level."""
 
-        def put(draft: MessageDraft) -> PutStatus:
+        counts = self.state.store_config.enable_schedule_message_stats
+
+        def put(draft: MessageDraft, level: int) -> PutStatus:
             result = self.state.store.put_message(draft, now_ms)
-            if result.status is PutStatus.PUT_OK:
-                self.state.traffic.count_put(draft.topic, 1, result.size_bytes)
+            if counts and result.status is PutStatus.PUT_OK:
+                self.state.traffic.count_delivered(draft.topic, level - 1, result.size_bytes)
             return result.status
 
         return self.state.delayed.deliver(due, records, put)

@@ -67,6 +67,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     slave_read_enable: bool = False
     notify_consumer_ids_changed_enable: bool = True
 
+    # Statistics.
+    enable_detail_stat: bool = True
+    auto_delete_unused_stats: bool = False
+
     # Filters by expression.
     enable_property_filter: bool = False
     filter_support_retry: bool = False
@@ -186,9 +190,6 @@ _WITHOUT_EFFECT = {
     """,
     "no group is switched off for its lag, which the metrics show": """
         consumerFallbehindThreshold=17179869184 disableConsumeIfConsumerReadSlowly=false
-    """,
-    "statistics by queue and group are not there yet": """
-        autoDeleteUnusedStats=false enableDetailStat=true
     """,
     "transactions are not there yet": """
         transactionCheckInterval=60000 transactionCheckMax=15 transactionTimeOut=6000

@@ -103,6 +103,17 @@ class ConsumerOffsets:
         self._queue_count = count
         self.dirty = True
 
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that have committed offsets in a topic, without light queues."""
+        return [group for name, group in self._table if name == topic]
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """Return a copy of a group's offsets in a topic by queue id; a light queue has id 0."""
+        if self._lmq and is_lmq(group):
+            queue_offset = self._lmq_table.get((topic, group))
+            return {} if queue_offset is None else {0: queue_offset}
+        return dict(self._table.get((topic, group), _NO_QUEUES))
+
     def remove(self, group: str) -> None:
         """Forget every offset of a group; offsets in light queues stay, as in 4.9.3."""
         for topic in self.topics_of(group):

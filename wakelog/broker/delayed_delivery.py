@@ -130,12 +130,12 @@ class DelayedDelivery:
         self,
         due: Sequence[DueMessage],
         records: Sequence[MessageRecord | None],
-        put: Callable[[MessageDraft], PutStatus],
+        put: Callable[[MessageDraft, int], PutStatus],
     ) -> dict[int, int]:
         """Put due messages into their real topics; return the next offset of each level named.
 
         records: one for each of ``due``, None if the log no longer has the record.
-        put: appends a message to the store.
+        put: appends a message of a level to the store.
         """
         stopped: set[int] = set()
         for message, record in zip(due, records, strict=True):
@@ -143,7 +143,7 @@ class DelayedDelivery:
                 continue
             if message.queue_offset < self._offsets.get(message.level, 0):
                 self._repeated_count += 1
-            elif self._deliver_one(record, put):
+            elif self._deliver_one(record, message.level, put):
                 self._offsets[message.level] = message.queue_offset + 1
                 self.dirty = True
             else:
@@ -196,13 +196,16 @@ class DelayedDelivery:
         assert all(level > 0 and offset >= 0 for level, offset in self._offsets.items())
 
     def _deliver_one(
-        self, record: MessageRecord | None, put: Callable[[MessageDraft], PutStatus]
+        self,
+        record: MessageRecord | None,
+        level: int,
+        put: Callable[[MessageDraft, int], PutStatus],
     ) -> bool:
         draft = None if record is None else unpark(record)
         if draft is None:
             self._undeliverable_count += 1
             return True
-        status = put(draft)
+        status = put(draft, level)
         if status in _NEVER_ACCEPTED:
             self._undeliverable_count += 1
             return True

@@ -9,9 +9,12 @@ ClientHousekeepingService, PullRequestHoldService.checkHoldRequest (4.9.3).
 """
 
 from collections.abc import Callable
+from functools import partial
 
+from wakelog.broker.broker_stats import PERIODS
 from wakelog.broker.decision import CloseChannel, Persist, RegisterBroker
 from wakelog.broker.state import BrokerState
+from wakelog.broker.store_stats import SAMPLE_MS, StoreTotals
 
 PERSIST_DELAYS_MS_MAX = 1_000  # messages delivered since are delivered again after a kill
 EXPIRE_CLIENTS_MS = 10_000
@@ -43,7 +46,10 @@ class Housekeeping:
             (lambda: EXPIRE_CLIENTS_MS, self._expire_clients),
             (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
             (lambda: CHECK_HELD_MS, self._check_held),
+            (lambda: SAMPLE_MS, self._sample_store),
         ]
+        for period, (period_ms, _) in enumerate(PERIODS):
+            self._tasks.append((partial(int, period_ms), partial(state.traffic.sample, period)))
         self._began_ms = [now_ms] * len(self._tasks)
         self._due_ms = [now_ms + period_ms() for period_ms, _ in self._tasks]
 
@@ -88,6 +94,12 @@ class Housekeeping:
         expired = self._state.consumers.expired(now_ms) + self._state.producers.expired(now_ms)
         for channel_id in sorted(set(expired)):
             self._state.instructions.append(CloseChannel(channel_id))
+
+    def _sample_store(self, now_ms: int) -> None:
+        counts = self._state.store.statistics()
+        names = ("put_count", "get_found_count", "get_missed_count", "get_message_count")
+        totals = StoreTotals(*(counts[name] for name in names))
+        self._state.store_stats.sample(now_ms, totals, lambda: self._state.measure().put_times)
 
     def _check_held(self, now_ms: int) -> None:
         held = self._state.held

@@ -181,6 +181,15 @@ class Consumers(GroupClients):
         found = self._groups.get(group)
         return None if found is None else found.subscriptions.get(topic)
 
+    def lacks_subscription(self, group: str, topic: str) -> bool:
+        """Return whether a group is online for other topics, and not for this one."""
+        found = self._groups.get(group)
+        return found is not None and bool(found.subscriptions) and topic not in found.subscriptions
+
+    def groups_subscribed(self, topic: str) -> list[str]:
+        """Return the online groups that have a subscription to a topic."""
+        return [name for name, group in self._groups.items() if topic in group.subscriptions]
+
     def register(self, client: Client, data: ConsumerData) -> GroupChange | None:
         """Register one group of a heartbeat; return the change if there was one.
 

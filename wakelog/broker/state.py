@@ -6,9 +6,11 @@ a state and a Request, and keeps nothing itself. Only ``broker.Broker`` makes a 
 Source: org.apache.rocketmq.broker.BrokerController's fields (4.9.3).
 """
 
+from collections.abc import Callable
 from random import Random
 
 from wakelog.broker.access.control import AccessControl
+from wakelog.broker.broker_stats import BrokerStats
 from wakelog.broker.config_file import BrokerSettings, bloom_filter
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
@@ -17,9 +19,9 @@ from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, GroupClients
 from wakelog.broker.names import FAQ_HINT
+from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
-from wakelog.broker.traffic import Traffic
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.peer import OPAQUE_MASK
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
@@ -60,7 +62,11 @@ class BrokerState:
         self.read_ahead_windows = ReadAheadWindows()
         self.delay_level_max = len(self.store_config.delays_ms)
         self.delayed = DelayedDelivery()
-        self.traffic = Traffic()
+        self.traffic = BrokerStats(
+            self.config.broker_cluster_name, by_queue=self.config.enable_detail_stat, lmq=lmq
+        )
+        self.store_stats = StoreStats(now_ms)
+        self.measure: Callable[[], RuntimeMeasures] = RuntimeMeasures
         self.config_version = DataVersion(now_ms, 0)
         self.store_host = (self.config.broker_ip1, self.config.listen_port)
         role, flush = self.store_config.broker_role, self.store_config.flush_disk_type

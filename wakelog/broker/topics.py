@@ -48,6 +48,8 @@ class Topics:
         self._system = (
             names.SYSTEM_TOPICS | self._own_names | {names.reply_topic(config.broker_cluster_name)}
         )
+        if config.trace_topic_enable:
+            self._system |= {config.msg_trace_topic_name}
         self._table = {topic.topic_name: topic for topic in _system_topics(config)}
         self._dropped_name_count = 0
         self.data_version = DataVersion(now_ms, 0)
@@ -58,6 +60,10 @@ class Topics:
         if found is None and self._lmq and names.is_lmq(topic) and names.is_topic(topic):
             return TopicConfig(topic, 1, 1, READ_WRITE)
         return found
+
+    def system_topics(self) -> frozenset[str]:
+        """Return the names of the topics that belong to the system."""
+        return self._system
 
     def is_system(self, topic: str) -> bool:
         """Return whether a topic belongs to the system and may not be defined."""

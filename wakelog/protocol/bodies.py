@@ -269,7 +269,7 @@ class TopicStatsTable(msgspec.Struct, rename="camel"):
 
 
 class OffsetWrapper(msgspec.Struct, rename="camel"):
-    """The end of a queue, and how far a group has consumed it."""
+    """How far a group has consumed one queue; the time is of the last message it consumed."""
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0
@@ -277,10 +277,41 @@ class OffsetWrapper(msgspec.Struct, rename="camel"):
 
 
 class ConsumeStats(msgspec.Struct, rename="camel"):
-    """Answer to 208: the progress of a group."""
+    """Answer to 208: how far a group has consumed, and messages a second in the last minute."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = {}
     consume_tps: float = 0.0
+
+    def total_diff(self) -> int:
+        """Return how many messages the group has not consumed."""
+        return sum(one.broker_offset - one.consumer_offset for one in self.offset_table.values())
+
+
+class ConsumeStatsList(msgspec.Struct, rename="camel"):
+    """Answer to 317: by group, one ConsumeStats for each of its topics."""
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
+    broker_addr: str | None = None
+    total_diff: Int64 = 0
+
+
+class QueueTimeSpan(msgspec.Struct, rename="camel"):
+    """The times of one queue, in milliseconds and as local time; -1 where there is no message."""
+
+    message_queue: MessageQueue = MessageQueue()
+    min_time_stamp: Int64 = 0
+    max_time_stamp: Int64 = 0
+    consume_time_stamp: Int64 = 0
+    delay_time: Int64 = 0
+    min_time_stamp_str: str = ""
+    max_time_stamp_str: str = ""
+    consume_time_stamp_str: str = ""
+
+
+class QueryConsumeTimeSpanBody(msgspec.Struct, rename="camel"):
+    """Answer to 303."""
+
+    consume_time_span_set: list[QueueTimeSpan] = []
 
 
 class GroupList(msgspec.Struct, rename="camel"):
@@ -289,8 +320,14 @@ class GroupList(msgspec.Struct, rename="camel"):
     group_list: set[str] = set()
 
 
+class QueryCorrectionOffsetBody(msgspec.Struct, rename="camel"):
+    """Answer to 308: offset by queue id."""
+
+    correction_offsets: dict[Int32, Int64] = {}
+
+
 class BrokerStatsItem(msgspec.Struct):
-    """A statistic over one period."""
+    """What came in one period: the amount, the amount a second, the amount a call."""
 
     sum: Int64 = 0
     tps: float = 0.0
@@ -298,7 +335,7 @@ class BrokerStatsItem(msgspec.Struct):
 
 
 class BrokerStatsData(msgspec.Struct, rename="camel"):
-    """Answer to 315: a statistic over the last minute, hour and day."""
+    """Answer to 315."""
 
     stats_minute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
     stats_hour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)

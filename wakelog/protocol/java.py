@@ -10,6 +10,7 @@ Source: java.lang.String.hashCode, java.util.HashMap (OpenJDK 8 to 17)
 
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from functools import lru_cache
 from struct import iter_unpack
 from typing import Final
@@ -63,6 +64,17 @@ def parse_boolean(text: str | None) -> bool:
 def boolean_text(value: bool) -> str:
     """Write a boolean in Java's form."""
     return "true" if value else "false"
+
+
+def double_text(value: float) -> str:
+    """Write a finite double as Double.toString does: 0.001 up to 10^7 without an exponent."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), value
+    first, *rest = digits
+    exponent += len(rest)
+    return f"{'-' * sign}{first}.{''.join(map(str, rest)) or 0}E{exponent}"
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:

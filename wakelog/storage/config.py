@@ -108,6 +108,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_query_count_max: int = _key("defaultQueryMaxNum", 32)
     transient_store_pool_enable: bool = _key("transientStorePoolEnable", False)
     transient_store_pool_count: int = _key("transientStorePoolSize", 5)
+    enable_schedule_message_stats: bool = _key("enableScheduleMessageStats", True)
     enable_lmq: bool = _key("enableLmq", False)
     enable_multi_dispatch: bool = _key("enableMultiDispatch", False)
     lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
@@ -243,9 +244,7 @@ _WITHOUT_EFFECT = {
         enableScheduleAsyncDeliver=false scheduleAsyncDeliverMaxPendingLimit=2000
         scheduleAsyncDeliverMaxResendNum2Blocked=3
     """,
-    "statistics by queue and group are not there yet": """
-        diskFallRecorded=true enableScheduleMessageStats=true
-    """,
+    "how far readers are behind the log's end is in the metrics": "diskFallRecorded=true",
 }
 
 KEYS_WITHOUT_EFFECT = keys_without_effect(_WITHOUT_EFFECT)

@@ -28,7 +28,7 @@ from contextlib import suppress
 
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.transient_pool import TransientPool
@@ -304,6 +304,20 @@ class MessageStore:
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         """Return the store time of the queue's first message, -1 if there is none."""
         return self.store_time_at(topic, queue_id, self.min_queue_offset(topic, queue_id))
+
+    def earliest_message_time(self) -> int:
+        """Return the store time of the log's first message, -1 if there is none."""
+        first = self.message_at(self.min_physical_offset)
+        return -1 if first is None else first.store_timestamp_ms
+
+    def disk_usages(self) -> dict[str, DiskUsage]:
+        """Return the usage of the disk of each folder that is there; may wait for the disk."""
+        paths = self.config.paths
+        found = {}
+        for path in (paths.root, paths.consume_queue_root, *paths.commit_log_directories):
+            with suppress(OSError):
+                found[path] = self._parts.fs.disk_usage(path)
+        return found
 
     def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Return the store time of one message of a queue, -1 if there is none."""

@@ -109,3 +109,12 @@ def test_an_unknown_group_is_deleted_without_a_trace(harness: Harness) -> None:
     assert harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields).code == ResponseCode.SUCCESS
     assert harness.broker.state.groups.data_version.counter == 0
     assert harness.instructions() == []
+
+
+@pytest.mark.parametrize("setting", ["true", "false"])
+def test_a_deleted_group_loses_its_statistics_if_that_is_configured(setting: str) -> None:
+    harness = Harness(autoDeleteUnusedStats=setting)
+    harness.broker.state.traffic.count_get("T", "g", 1, 1)
+    harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"})
+    found = harness.broker.state.traffic.snapshots("GROUP_GET_NUMS", "T@g")
+    assert (found is None) == (setting == "true")

@@ -1,4 +1,4 @@
-"""Codes 17, 21 and 202 (facts 27 and 28)."""
+"""Codes 17, 21, 202 and 305 (facts 27 and 28)."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,11 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.decision import AwaitRegistration, Persist, RegisterBroker
+from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.protocol.bodies import (
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicList,
     TopicOffset,
     TopicStatsTable,
     decode_body,
@@ -99,3 +101,12 @@ def test_an_unknown_topic_has_no_queues(make_harness: Callable[..., Harness]) ->
     response = make_harness().ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "U"})
     assert response.code == ResponseCode.TOPIC_NOT_EXIST
     assert response.remark == "topic[U] not exist"
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_topics_of_the_system_are_listed(traced: bool) -> None:
+    keys = {"traceTopicEnable": "true", "msgTraceTopicName": "my_trace"} if traced else {}
+    response = Harness(**keys).ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    found = decode_body(TopicList, response.body)
+    own = {"DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"}
+    assert found == TopicList({*SYSTEM_TOPICS, *own, *(["my_trace"] if traced else [])})

@@ -8,15 +8,17 @@ They do not include the wait for a lane, for the sync (`rocketmq_flush_duration_
 message to arrive.
 
 Source: org.apache.rocketmq.store.StoreStatsService.setPutMessageEntireTimeMax and
-setGetMessageEntireTimeMax (4.9.3), which keep only the maximum.
+setGetMessageEntireTimeMax (4.9.3), which count calls.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
+from wakelog.broker.store_stats import PUT_TIME_BOUNDS_MS, PUT_TIMES_COUNT
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.telemetry.histogram import Histogram
@@ -27,13 +29,23 @@ PULL_MESSAGE = int(RequestCode.PULL_MESSAGE)
 class RequestTimes:
     """The clock of one broker's requests. One thread."""
 
-    __slots__ = ("_get_seconds", "_put_seconds", "_turn_began", "clock_seconds")
+    __slots__ = (
+        "_get_seconds",
+        "_put_seconds",
+        "_turn_began",
+        "clock_seconds",
+        "get_seconds_max",
+        "put_seconds_max",
+        "put_times",
+    )
 
     def __init__(self, clock_seconds: Callable[[], float] = time.perf_counter) -> None:
         self.clock_seconds = clock_seconds
         self._put_seconds = Histogram()
         self._get_seconds = Histogram()
         self._turn_began = 0.0
+        self.put_seconds_max = self.get_seconds_max = 0.0
+        self.put_times = [0] * PUT_TIMES_COUNT
 
     def began(self) -> float:
         """Return the start time of a request; the first one begins a turn."""
@@ -45,19 +57,27 @@ class RequestTimes:
     def processed(self, request: RemotingCommand, began: float) -> None:
         """Record that the processor, or a thread of the pool, has finished with a request."""
         if request.code == PULL_MESSAGE:
-            self._get_seconds.observe(self.clock_seconds() - began)
+            self._got(self.clock_seconds() - began)
 
     def woken(self, began: float, count: int) -> None:
         """Record that so many held pulls have read their queues again, one after the other."""
         each = (self.clock_seconds() - began) / max(count, 1)
         for _ in range(count):
-            self._get_seconds.observe(each)
+            self._got(each)
 
     def end_turn(self, *, has_put: bool) -> None:
         """Record the end of a turn; it put something if the log has grown."""
         began, self._turn_began = self._turn_began, 0.0
         if has_put and began:
-            self._put_seconds.observe(self.clock_seconds() - began)
+            seconds = self.clock_seconds() - began
+            self._put_seconds.observe(seconds)
+            self.put_seconds_max = max(self.put_seconds_max, seconds)
+            self.put_times[bisect_right(PUT_TIME_BOUNDS_MS, seconds * 1000)] += 1
+
+    def _got(self, seconds: float) -> None:
+        self._get_seconds.observe(seconds)
+        if seconds > self.get_seconds_max:
+            self.get_seconds_max = seconds
 
     def statistics(self) -> dict[str, Any]:
         """Return both histograms as builtins."""

@@ -86,7 +86,7 @@ class Requests:
         self._pool = pool
         self._tables = tables
         self._set_timer = set_timer
-        self._times = RequestTimes()
+        self.times = RequestTimes()
         self._notes: list[HoldPull] = []
         self._has_failed = False
         self._parked_count = 0
@@ -121,12 +121,12 @@ class Requests:
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Hand a request to the core, with the latest progress of dispatch."""
         self._reput.read_watermark()
-        began = self._times.began()
+        began = self.times.began()
         outcome = self._broker.process(request, channel, now_ms)
         if type(outcome) is AwaitDispatch:
             self._reput.dispatch_now()
         else:
-            self._times.processed(request, began)
+            self.times.processed(request, began)
         return outcome
 
     def end_of_turn(self) -> None:
@@ -141,7 +141,7 @@ class Requests:
             if not self._has_failed:
                 appended = self._store.write_pending()
                 has_put = appended != self._progress.appended
-                self._times.end_turn(has_put=has_put)
+                self.times.end_turn(has_put=has_put)
                 if has_put:
                     self._progress.note_appended(appended)
                     if self._broker.state.delayed.parked_count != self._parked_count:
@@ -170,15 +170,15 @@ class Requests:
 
     def wake(self, hold_ids: Sequence[int]) -> None:
         """Run held pulls again and send their responses."""
-        began = self._times.began()
+        began = self.times.began()
         self._broker.wake(hold_ids, wall_ms())
-        self._times.woken(began, len(hold_ids))
+        self.times.woken(began, len(hold_ids))
         self.end_of_turn_logged()
 
     def statistics(self) -> dict[str, Any]:
         """Return how long requests took, and how many waited for dispatch."""
         return {
-            "durations": self._times.statistics(),
+            "durations": self.times.statistics(),
             "read_after_write": {"waited_count": self._broker.read_after_write.waited_count},
         }
 
@@ -196,7 +196,7 @@ class Requests:
                 if self._progress.await_flush(outcome, reply):
                     self._set_timer()
             case RunInPool():
-                began = self._times.clock_seconds()
+                began = self.times.clock_seconds()
                 self._pool.run(request, outcome, partial(self._settle, request, reply, began))
             case AskClient():
                 asking = self._loop.create_task(self._ask(outcome, request, reply))
@@ -210,7 +210,7 @@ class Requests:
     async def _ask(self, question: AskClient, request: RemotingCommand, reply: Reply) -> None:
         """Send a request to a client, and make the outcome of its response."""
         response: RemotingCommand | RemotingError
-        channel_id, began = question.channel_id, self._times.clock_seconds()
+        channel_id, began = question.channel_id, self.times.clock_seconds()
         try:
             if len(self._asking) > QUESTIONS_MAX:
                 raise TooManyCalls(f"channel {channel_id}", f"{QUESTIONS_MAX} questions wait")
@@ -235,7 +235,7 @@ class Requests:
 
     def _resume(self, deferred: AwaitDispatch, reply: Reply) -> None:
         request = deferred.request.command
-        began = self._times.began()
+        began = self.times.began()
         try:
             outcome = self._broker.resume(deferred, wall_ms())
         except Exception as error:
@@ -246,7 +246,7 @@ class Requests:
         self, request: RemotingCommand, reply: Reply, began: float, outcome: Outcome
     ) -> None:
         """Give the response to a request that was resumed or ran in the pool, or defer it again."""
-        self._times.processed(request, began)
+        self.times.processed(request, began)
         try:
             self.end_of_turn()
         except NotWriteable as error:

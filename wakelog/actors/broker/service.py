@@ -56,6 +56,7 @@ from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
+from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.network.connection import Connection
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
@@ -149,6 +150,7 @@ class BrokerService:
                 wall_ms(),
                 readable=lambda: self._progress.readable,
                 access=access,
+                measure=self._measure,
             )
             uses_tls = self._settings.broker.use_tls
             tls = await self._certificates.client_context() if uses_tls else None
@@ -386,6 +388,20 @@ class BrokerService:
             self._log.warning("queues not measured", cause=str(error))
             return {}
         return dict(msgspec.to_builtins(progress, str_keys=True))
+
+    def _measure(self) -> RuntimeMeasures:
+        times = self._requests.times
+        lanes = self._lanes.statistics(time.monotonic())
+        return RuntimeMeasures(
+            put_ms_max=int(times.put_seconds_max * 1000),
+            get_ms_max=int(times.get_seconds_max * 1000),
+            put_times=times.put_times.copy(),
+            flushed=self._progress.flushed,
+            lanes={
+                name: (lane.depth_count, int(lane.head_wait_seconds * 1000))
+                for name, lane in lanes.items()
+            },
+        )
 
     def statistics(self) -> dict[str, Any]:
         """Return everything that the broker reports without waiting, as builtins."""

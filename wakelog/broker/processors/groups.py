@@ -44,6 +44,8 @@ def delete_group(
     state.groups.remove(header.group_name, request.now_ms)
     if header.remove_offset:
         state.offsets.remove(header.group_name)
+    if state.config.auto_delete_unused_stats:
+        state.traffic.forget_group(header.group_name)
     return request.success()
 
 

@@ -150,7 +150,14 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
     body = b""
     if code is ResponseCode.SUCCESS:
         body = b"".join(result.frames)
-        state.traffic.count_get(header.topic, header.consumer_group, result.count, len(body))
+        state.traffic.count_get(
+            header.topic,
+            header.consumer_group,
+            result.count,
+            len(body),
+            queue_id=header.queue_id,
+            latency_ms=max(0, now_ms - pull.request.now_ms),
+        )
         wanted = state.read_ahead_windows.next_wanted(
             result.physical_offsets[-1], result.fall_behind_bytes
         )

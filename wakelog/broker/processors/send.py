@@ -131,6 +131,7 @@ def _send_single(
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
         state.delayed.parked_count += 1
+        state.traffic.count_parked(queue_id, result.size_bytes)
     message_id = create_message_id(*state.store_host, result.physical_offset)
     wait = properties.get(WAIT)
     return _stored(state, request, result, message_id, answered_queue_id, wait=wait)

@@ -103,9 +103,10 @@ def _put_again(
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
         return request.refusal(ResponseCode.SYSTEM_ERROR, result.status.value)
-    state.traffic.count_put(topic, 1, result.size_bytes)
+    state.traffic.count_put_again(topic, result.size_bytes)
     if parked is not None:
         state.delayed.parked_count += 1
+        state.traffic.count_parked(queue_id, result.size_bytes)
     state.traffic.count_send_back(origin_topic, header.group)
     return request.success()
 

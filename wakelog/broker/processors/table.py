@@ -13,6 +13,7 @@ from wakelog.broker.processors import (
     clients,
     config,
     consume_queue,
+    consume_stats,
     groups,
     locks,
     offsets,
@@ -21,6 +22,7 @@ from wakelog.broker.processors import (
     reply,
     send,
     send_back,
+    statistics,
     topics,
 )
 from wakelog.broker.processors.prices import PRICES
@@ -112,6 +114,22 @@ _ROWS = {
         accounts.update_white_addresses, Lane.ADMIN, _CHANGES_ACCOUNTS
     ),
     Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(accounts.get_accounts, Lane.ADMIN),
+    Code.GET_CONSUME_STATS: processor(
+        consume_stats.get_consume_stats, Lane.ADMIN, reads_queues=True
+    ),
+    Code.GET_BROKER_CONSUME_STATS: processor(
+        consume_stats.get_broker_consume_stats, Lane.ADMIN, reads_queues=True
+    ),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: processor(consume_stats.query_consuming_groups, Lane.ADMIN),
+    Code.QUERY_CONSUME_TIME_SPAN: processor(
+        consume_stats.query_consume_time_span, Lane.ADMIN, reads_queues=True
+    ),
+    Code.QUERY_CORRECTION_OFFSET: processor(consume_stats.query_correction_offset, Lane.ADMIN),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: processor(topics.get_system_topics, Lane.ADMIN),
+    Code.GET_BROKER_RUNTIME_INFO: processor(
+        statistics.get_broker_runtime_info, Lane.ADMIN, reads_queues=True
+    ),
+    Code.VIEW_BROKER_STATS_DATA: processor(statistics.view_broker_stats_data, Lane.ADMIN),
     Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN),
     Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
 }

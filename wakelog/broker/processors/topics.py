@@ -1,7 +1,7 @@
-"""Codes 17, 21 and 202: define a topic, list all topics, show both ends of a topic's queues.
+"""Codes 17, 21, 202 and 305: define a topic, list topics, show both ends of a topic's queues.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateTopic,
-getAllTopicConfig, getTopicStatsInfo (4.9.3).
+getAllTopicConfig, getTopicStatsInfo, getSystemTopicListFromBroker (4.9.3).
 """
 
 from functools import partial
@@ -15,6 +15,7 @@ from wakelog.protocol.bodies import (
     FILTER_MULTI_TAG,
     FILTER_SINGLE_TAG,
     TopicConfig,
+    TopicList,
     TopicOffset,
     TopicStatsTable,
     encode_body,
@@ -65,6 +66,12 @@ def get_topic_stats_info(state: BrokerState, request: Request[TopicRequestHeader
     broker_name, queue_count = state.config.broker_name, topic.write_queue_nums
     work = partial(_topic_stats, state.store, name, broker_name, queue_count)
     return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+
+
+def get_system_topics(state: BrokerState, request: Request[None]) -> Outcome:
+    """Return the names of the system's topics (code 305); tools hide them."""
+    body = TopicList(set(state.topics.system_topics()))
+    return request.success(body=encode_body(body))
 
 
 def _topic_stats(store: MessageStore, topic: str, broker_name: str, queue_count: int) -> bytes:

@@ -17,9 +17,44 @@ class CreateTopicRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class TopicRequestHeader(Header, frozen=True, kw_only=True):
-    """202: both ends of each queue. 105: the route. 216: forget the topic at the name server."""
+    """202: both ends of each queue. 300: its groups. 105: the route. 216: forget it."""
 
     topic: str
+
+
+class GetConsumeStatsRequestHeader(Header, frozen=True, kw_only=True):
+    """208: how far a group has consumed a topic, or every topic in which it has an offset."""
+
+    consumer_group: str
+    topic: str | None = None
+
+
+class GetConsumeStatsInBrokerHeader(Header, frozen=True, kw_only=True):
+    """317: how far every group has consumed; `is_order` leaves out topics without an order."""
+
+    is_order: bool
+
+
+class QueryConsumeTimeSpanRequestHeader(Header, frozen=True, kw_only=True):
+    """303: the times at both ends of a topic's queues, and of what a group consumes next."""
+
+    topic: str
+    group: str
+
+
+class QueryCorrectionOffsetHeader(Header, frozen=True, kw_only=True):
+    """308: the lowest offsets of a topic. `filter_groups` are separated by commas."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+
+
+class ViewBrokerStatsDataRequestHeader(Header, frozen=True, kw_only=True):
+    """315: one item of BrokerStats."""
+
+    stats_name: str
+    stats_key: str
 
 
 class QueryConsumeQueueRequestHeader(Header, frozen=True, kw_only=True):

@@ -105,6 +105,11 @@ class TransientPool:
             fs.truncate(self._header_fd, 0)
             fs.pwrite(self._header_fd, header, 0)
 
+    @property
+    def free_count(self) -> int:
+        """The number of buffers that are not lent."""
+        return len(self._free)
+
     def lend(self, start_offset: int) -> MappedFile | None:
         """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
 

@@ -1,0 +1,350 @@
+"""BrokerStats: messages and bytes in and out, and what came in a minute, an hour and a day.
+
+Counters by topic, group and queue, under 4.9.3's names:
+
+    TOPIC_PUT_NUMS, TOPIC_PUT_SIZE     topic
+    GROUP_GET_NUMS, GROUP_GET_SIZE     topic@group
+    SNDBCK_PUT_NUMS                    topic@group
+    GROUP_GET_LATENCY                  queueId@topic@group, or topic@group without enableDetailStat
+    QUEUE_PUT_NUMS, QUEUE_PUT_SIZE     topic@queueId, of the schedule topic only
+    QUEUE_GET_NUMS, QUEUE_GET_SIZE     topic@queueId@group, of the schedule topic only
+    BROKER_PUT_NUMS, BROKER_GET_NUMS   the cluster's name
+
+They only grow. A sample is taken every 10 s for the minute, every 10 min for the hour, every hour
+for the day. A sum is the difference of the last and the first sample that are kept. An item that is
+younger than these begins at zero, one period before its first sample.
+
+When a table is full, a new name counts under ``OTHERS``, so that made-up names cannot fill the
+memory. The other names of 4.9.3 (GROUP_GET_FROM_DISK_*, COMMERCIAL_*) are never counted there.
+
+Invariants:
+    - a slot of a table belongs to one key, and the columns of a table have one place for each slot.
+    - a sample holds every slot that was in use when it was taken.
+
+Source: org.apache.rocketmq.store.stats.{BrokerStatsManager, LmqBrokerStatsManager},
+org.apache.rocketmq.common.stats.{StatsItem, StatsItemSet} (4.9.3).
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from wakelog.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_lmq
+
+Value = TypeVar("Value")
+Key = TypeVar("Key", bound=Hashable)
+
+NAMES_MAX = 20_000  # for each table; 4.9.3 has no limit. All tables full are 60 MB of samples
+OTHERS = "*"
+SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
+
+
+class Period(NamedTuple):
+    """How often a sample is taken, and how many are kept."""
+
+    period_ms: int
+    samples_max: int
+
+
+MINUTE, HOUR, DAY = range(3)
+PERIODS = (Period(10_000, 7), Period(600_000, 7), Period(3_600_000, 25))
+
+
+class StatsSnapshot(NamedTuple):
+    """What came in a period: the amount, the amount a second, the amount a call."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class _Sample(NamedTuple):
+    taken_ms: int
+    times: "array[int]"
+    columns: tuple["array[int]", ...]
+
+
+class StatsItems(Generic[Key]):
+    """The items of one table, as columns: a copy of a column is a sample of all items.
+
+    slots: place in the columns by key. times: calls by slot. columns: amounts by slot.
+    """
+
+    def __init__(self, others: Key, columns_count: int = 2) -> None:
+        self.slots: dict[Key, int] = {}
+        self.times = array("q")
+        self.columns = tuple(array("q") for _ in range(columns_count))
+        self._others = others
+        self._free_slots: list[int] = []
+        self._births: list[tuple[int, ...]] = []
+        self._taken_counts = [0] * len(PERIODS)
+        self._samples = [deque[_Sample](maxlen=samples_max) for _, samples_max in PERIODS]
+
+    def make_slot(self, key: Key) -> int:
+        """Return the slot of a key that has none, which is that of ``OTHERS`` in a full table."""
+        if len(self.slots) >= NAMES_MAX:
+            key = self._others
+            if key in self.slots:
+                return self.slots[key]
+        if self._free_slots:
+            slot = self._free_slots.pop()
+        else:
+            slot = len(self.times)
+            self._births.append(())
+            for column in (self.times, *self.columns):
+                column.append(0)
+        self._births[slot] = tuple(self._taken_counts)
+        self.slots[key] = slot
+        return slot
+
+    def add(self, key: Key, *amounts: int) -> None:
+        """Add one call's amounts, one for each column."""
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.make_slot(key)
+        self.times[slot] += 1
+        for column, amount in zip(self.columns, amounts, strict=True):
+            column[slot] += amount
+
+    def sample(self, period: int, now_ms: int) -> None:
+        """Keep a copy of all counters."""
+        copies = tuple(column[:] for column in self.columns)
+        self._samples[period].append(_Sample(now_ms, self.times[:], copies))
+        self._taken_counts[period] += 1
+
+    def snapshot(self, key: Key, column: int, period: int) -> StatsSnapshot | None:
+        """Return what came in a period, None for an unknown key."""
+        slot = self.slots.get(key)
+        if slot is None:
+            return None
+        samples = self._samples[period]
+        taken_count = self._taken_counts[period] - self._births[slot][period]
+        if taken_count == 0:
+            return StatsSnapshot()
+        last = samples[-1]
+        amount, times = last.columns[column][slot], last.times[slot]
+        period_ms, samples_max = PERIODS[period]
+        if taken_count < samples_max:
+            began_ms = samples[-taken_count].taken_ms - period_ms
+        else:
+            first = samples[0]
+            began_ms = first.taken_ms
+            amount -= first.columns[column][slot]
+            times -= first.times[slot]
+        elapsed_ms = last.taken_ms - began_ms
+        tps = amount * 1000.0 / elapsed_ms if elapsed_ms > 0 else 0.0
+        return StatsSnapshot(amount, tps, amount / times if times > 0 else 0.0)
+
+    def forget(self, matches: Callable[[Key], bool]) -> None:
+        """Remove the items whose keys match."""
+        for key in [key for key in self.slots if matches(key)]:
+            slot = self.slots.pop(key)
+            for column in (self.times, *self.columns):
+                column[slot] = 0
+            self._free_slots.append(slot)
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        assert len(self.slots) <= NAMES_MAX + 1
+        used = sorted([*self.slots.values(), *self._free_slots])
+        assert used == list(range(len(self.times)))
+        assert all(len(column) == len(self.times) for column in self.columns)
+        assert len(self._births) == len(self.times)
+
+
+class BrokerStats:
+    """Counters of one broker."""
+
+    def __init__(self, cluster: str = "", *, by_queue: bool = True, lmq: bool = False) -> None:
+        """Start with nothing counted.
+
+        by_queue: 4.9.3's enableDetailStat.
+        lmq: count all light queues, and all their groups, under one name each.
+        """
+        self._cluster = cluster
+        self._by_queue = by_queue
+        self._lmq = lmq
+        self._puts = StatsItems[str](OTHERS)
+        self._gets = StatsItems[tuple[str, str]]((OTHERS, OTHERS))
+        self._send_backs = StatsItems[tuple[str, str]]((OTHERS, OTHERS), 1)
+        self._latencies = StatsItems[tuple[int, str, str]]((-1, OTHERS, OTHERS), 1)
+        self._queue_puts = StatsItems[tuple[str, int]]((OTHERS, -1))
+        self._queue_gets = StatsItems[tuple[str, int, str]]((OTHERS, -1, OTHERS))
+        self._broker_puts = StatsItems[str](OTHERS, 1)
+        self._broker_gets = StatsItems[str](OTHERS, 1)
+        self._tables: tuple[StatsItems[Any], ...] = (
+            *(self._puts, self._gets, self._send_backs, self._latencies),
+            *(self._queue_puts, self._queue_gets, self._broker_puts, self._broker_gets),
+        )
+
+    def count_put(self, topic: str, messages_count: int, size_bytes: int) -> None:
+        """Count messages that one call has appended to a topic."""
+        puts = self._puts
+        slot = puts.slots.get(topic)
+        if slot is None:
+            slot = puts.make_slot(topic)
+            self._broker_slot(self._broker_puts)
+        puts.times[slot] += 1
+        puts.columns[0][slot] += messages_count
+        puts.columns[1][slot] += size_bytes
+        self._broker_puts.columns[0][0] += messages_count
+
+    def count_get(
+        self,
+        topic: str,
+        group: str,
+        messages_count: int,
+        size_bytes: int,
+        *,
+        queue_id: int = -1,
+        latency_ms: int = 0,
+    ) -> None:
+        """Count messages that a group has received from a queue, and how long it took."""
+        key = topic, group
+        if self._lmq:
+            key = self._without_light_names(topic, group)
+        gets = self._gets
+        slot = gets.slots.get(key)
+        if slot is None:
+            slot = gets.make_slot(key)
+            self._broker_slot(self._broker_gets)
+        gets.times[slot] += 1
+        gets.columns[0][slot] += messages_count
+        gets.columns[1][slot] += size_bytes
+        self._broker_gets.columns[0][0] += messages_count
+        if queue_id >= 0:
+            self._latencies.add((queue_id if self._by_queue else -1, *key), latency_ms)
+
+    def count_send_back(self, topic: str, group: str) -> None:
+        """Count a message that a group sent back."""
+        key = self._without_light_names(topic, group) if self._lmq else (topic, group)
+        self._send_backs.add(key, 1)
+
+    def count_put_again(self, topic: str, size_bytes: int) -> None:
+        """Count a message that a send-back has appended, which is no put of the broker."""
+        self._puts.add(topic, 1, size_bytes)
+        self._broker_slot(self._broker_puts)
+
+    def count_parked(self, queue_id: int, size_bytes: int) -> None:
+        """Count a message that waits in a queue of the schedule topic."""
+        if self._by_queue:
+            self._queue_puts.add((SCHEDULE_TOPIC, queue_id), 1, size_bytes)
+
+    def count_delivered(self, topic: str, queue_id: int, size_bytes: int) -> None:
+        """Count a message that was delivered from a queue of the schedule topic."""
+        if self._by_queue:
+            self._queue_gets.add((SCHEDULE_TOPIC, queue_id, SCHEDULE_GROUP), 1, size_bytes)
+        self._gets.add((SCHEDULE_TOPIC, SCHEDULE_GROUP), 1, size_bytes)
+        self.count_put(topic, 1, size_bytes)
+
+    def sample(self, period: int, now_ms: int) -> None:
+        """Take the sample of a period, which is an index into PERIODS."""
+        for table in self._tables:
+            table.sample(period, now_ms)
+
+    def get_tps(self, topic: str, group: str) -> float:
+        """Return the messages a second that a group received in the last minute."""
+        key = self._without_light_names(topic, group) if self._lmq else (topic, group)
+        found = self._gets.snapshot(key, 0, MINUTE)
+        return 0.0 if found is None else found.tps
+
+    def snapshots(self, name: str, key: str) -> tuple[StatsSnapshot, ...] | None:
+        """Return minute, hour and day of an item, None if nothing was counted under its key."""
+        found = self._find(name, key)
+        if found is None:
+            return None
+        table, column, place = found
+        if table is self._broker_puts and not any(table.columns[0]):
+            return None
+        snapshots = [table.snapshot(place, column, period) for period in (MINUTE, HOUR, DAY)]
+        return tuple(one for one in snapshots if one is not None) or None
+
+    def forget_topic(self, topic: str) -> None:
+        """Remove the items of a topic."""
+        self._puts.forget(lambda name: name == topic)
+        self._queue_puts.forget(lambda key: key[0] == topic)
+        self._queue_gets.forget(lambda key: key[0] == topic)
+        self._gets.forget(lambda key: key[0] == topic)
+        self._send_backs.forget(lambda key: key[0] == topic)
+        self._latencies.forget(lambda key: key[1] == topic)
+
+    def forget_group(self, group: str) -> None:
+        """Remove the items of a consumer group."""
+        self._queue_gets.forget(lambda key: key[2] == group)
+        self._gets.forget(lambda key: key[1] == group)
+        self._send_backs.forget(lambda key: key[1] == group)
+        self._latencies.forget(lambda key: key[2] == group)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return a copy of all counters.
+
+        (messages, bytes) by topic, or by topic and then group; send-backs count messages only.
+        """
+        backs = self._send_backs
+        return {
+            "put_by_topic": _counts(self._puts),
+            "get_by_topic_and_group": _by_topic(_counts(self._gets)),
+            "send_back_by_topic_and_group": _by_topic(
+                {key: backs.columns[0][slot] for key, slot in backs.slots.items()}
+            ),
+        }
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        for table in self._tables:
+            table.validate()
+
+    def _broker_slot(self, table: StatsItems[str]) -> None:
+        if not table.slots:
+            table.make_slot(self._cluster)
+
+    def _without_light_names(self, topic: str, group: str) -> tuple[str, str]:
+        return LMQ_PREFIX if is_lmq(topic) else topic, LMQ_PREFIX if is_lmq(group) else group
+
+    def _find(self, name: str, key: str) -> tuple[StatsItems[Any], int, Hashable] | None:
+        """Return table, column and key of a named item; the last ``@`` is before a group."""
+        topic, _, last = key.rpartition("@")
+        place: Hashable = key
+        table: StatsItems[Any] | None
+        if name.startswith("QUEUE_PUT_"):
+            table, place = self._queue_puts, (topic, _number(last))
+        elif name.startswith("QUEUE_GET_"):
+            topic, _, queue_id = topic.rpartition("@")
+            table, place = self._queue_gets, (topic, _number(queue_id), last)
+        elif name == "GROUP_GET_LATENCY":
+            queue_id, _, topic = topic.partition("@") if self._by_queue else ("", "", topic)
+            table, place = self._latencies, (_number(queue_id), topic, last)
+        else:
+            tables: dict[str, StatsItems[Any]] = {
+                "TOPIC_PUT": self._puts,
+                "GROUP_GET": self._gets,
+                "SNDBCK_PUT": self._send_backs,
+                "BROKER_PUT": self._broker_puts,
+                "BROKER_GET": self._broker_gets,
+            }
+            table = tables.get(name.rpartition("_")[0])
+            if name.startswith(("GROUP_GET_", "SNDBCK_PUT_")):
+                place = topic, last
+        column = {"NUMS": 0, "LATENCY": 0, "SIZE": 1}.get(name.rpartition("_")[2])
+        if table is None or column is None or column >= len(table.columns):
+            return None
+        return table, column, place
+
+
+def _number(text: str) -> int:
+    """Return a queue id, -1 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else -1
+
+
+def _counts(table: StatsItems[Key]) -> dict[Key, tuple[int, int]]:
+    counts, sizes = table.columns
+    return {key: (counts[slot], sizes[slot]) for key, slot in table.slots.items()}
+
+
+def _by_topic(counts: Mapping[tuple[str, str], Value]) -> dict[str, dict[str, Value]]:
+    """Nest by topic: JSON between processes has no pairs as keys."""
+    nested: dict[str, dict[str, Value]] = {}
+    for (topic, group), value in counts.items():
+        nested.setdefault(topic, {})[group] = value
+    return nested
