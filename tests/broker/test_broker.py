@@ -50,6 +50,7 @@ LANES = [
     (15, "consumerManage"),
     *[(code, "admin") for code in (17, 21, 25, 26, 29, 30, 31, 32, 41, 42, 43, 45)],
     *[(code, "admin") for code in (200, 201, 202, 203, 204, 207, 222, 223, 307, 309, 314, 321)],
+    *[(code, "admin") for code in range(50, 55)],
     *[(code, "reply") for code in (324, 325)],
     *[(code, "admin") for code in (28, 208, 300, 303, 305, 308, 315, 317)],
 ]

@@ -10,6 +10,7 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
         "SearchOffsetRequestHeader": "topic! queueId! timestamp!",
         "QueryConsumerOffsetRequestHeader": "consumerGroup! topic! queueId!",
         "UpdateConsumerOffsetRequestHeader": "consumerGroup! topic! queueId! commitOffset!",
+        "CloneGroupOffsetRequestHeader": "srcGroup! destGroup! topic offline",
         "OffsetResponseHeader": "offset!",
     }
     check_headers(offsets, fields)
