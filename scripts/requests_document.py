@@ -12,19 +12,11 @@ from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode as Code
 
 TRANSACTIONS: Final = "transactions are not there yet"
-FILTER_SERVERS: Final = "filter servers run Java classes of consumers"
-ADMIN: Final = "an admin command that is not there yet"
 TO_CLIENTS: Final = "a broker sends it to a client; no client sends it to a broker"
 NOT_IN_4_9_3: Final = "4.9.3 has no processor for it either, and answers as here"
 
 UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
     TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
-    FILTER_SERVERS: (Code.REGISTER_FILTER_SERVER,),
-    ADMIN: (
-        Code.DELETE_TOPIC_IN_BROKER,
-        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
-        Code.CLEAN_UNUSED_TOPIC,
-    ),
     TO_CLIENTS: (
         Code.CHECK_TRANSACTION_STATE,
         Code.NOTIFY_CONSUMER_IDS_CHANGED,

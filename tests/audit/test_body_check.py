@@ -10,6 +10,7 @@ from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
 from wakelog.audit.body_check import DAMAGED_BODIES_KEPT_MAX, BodyCheck
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
@@ -69,5 +70,5 @@ def test_it_derives_no_file(kernels: Kernels | None) -> None:
     check = checked(LogBytes(4096), None)
     assert (check.recover(100), check.truncate(100)) == (0, 0)
     assert check.prepare_flush().paths == []
-    assert check.remove_before(100) == check.delete_topic("T") == 0
+    assert check.remove_before(100) == check.remove_queues(QueueRemoval((), (), 0)) == 0
     check.close()

@@ -4,13 +4,15 @@ Messages are readable as soon as they are put, unless `lagging` is set: then the
 `dispatch`. Any put can be refused, any read can be made to need the disk.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
+from wakelog.storage.message_store import NO_QUEUES
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.read.query import QueryResult
@@ -66,6 +68,7 @@ class FakeStore:
         names = ("put_failed_count", "get_found_count", "get_missed_count", "get_message_count")
         self.counts = dict.fromkeys((*names, "min_physical_offset"), 0)
         self.query_result = QueryResult((), (), 0, 0)
+        self.removals: list[tuple[QueueRemoval, bool]] = []
         self.queries: list[tuple[str, str, int, int, int]] = []
 
     def put_message(self, draft: MessageDraft, now_ms: int) -> PutResult:
@@ -249,6 +252,29 @@ class FakeStore:
         for topic, queue_id in self.queues_by_name:
             found.setdefault(topic, []).append(queue_id)
         return found
+
+    def expired_queues(self) -> dict[tuple[str, int], int]:
+        return {
+            key: len(queue.messages)
+            for key, queue in self.queues_by_name.items()
+            if queue.messages and queue.begin == len(queue.messages)
+        }
+
+    def begin_removal(
+        self, topics: Iterable[str], queues: Mapping[tuple[str, int], int] = NO_QUEUES
+    ) -> QueueRemoval | None:
+        named = tuple(topic for topic in topics if topic in self.queues())
+        single = tuple(
+            key for key, end in queues.items() if len(self.queues_by_name[key].messages) == end
+        )
+        return QueueRemoval(named, single, self.end) if named or single else None
+
+    def end_removal(self, removal: QueueRemoval, *, removed: bool) -> None:
+        self.removals.append((removal, removed))
+        if removed:
+            for key in list(self.queues_by_name):
+                if key[0] in removal.topics or key in removal.queues:
+                    del self.queues_by_name[key]
 
     def messages(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
         """Return the records of a queue, decoded."""

@@ -49,8 +49,9 @@ LANES = [
     (14, "consumerManage"),
     (15, "consumerManage"),
     *[(code, "admin") for code in (17, 21, 25, 26, 29, 30, 31, 32, 41, 42, 43, 45)],
-    *[(code, "admin") for code in (200, 201, 202, 203, 204, 207, 222, 223, 307, 309, 314, 321)],
     *[(code, "admin") for code in range(50, 55)],
+    *[(code, "admin") for code in (200, 201, 202, 203, 204, 207, 215, 222, 223)],
+    *[(code, "admin") for code in (301, 306, 307, 309, 314, 316, 321)],
     *[(code, "reply") for code in (324, 325)],
     *[(code, "admin") for code in (28, 208, 300, 303, 305, 308, 315, 317)],
 ]
@@ -71,8 +72,8 @@ def test_an_unknown_code_is_answered_with_code_3(harness: Harness, code: int) ->
 
 def test_a_code_without_an_answer_is_called_by_its_name(harness: Harness) -> None:
     """It is what users of mqadmin see of it."""
-    remark = harness.ask(RequestCode.DELETE_TOPIC_IN_BROKER).remark
-    assert remark == " request type 215 not supported: there is no DELETE_TOPIC_IN_BROKER here"
+    remark = harness.ask(RequestCode.TRIGGER_DELETE_FILES).remark
+    assert remark == " request type 27 not supported: there is no TRIGGER_DELETE_FILES here"
     assert harness.ask(9999).remark == " request type 9999 not supported"
 
 

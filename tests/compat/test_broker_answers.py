@@ -266,7 +266,36 @@ QUERIES = [
     Request(SEND_BACK, SENT_BACK | {"delayLevel": -1, "group": DOTTED}),
 ]
 AFTER = [pull(topic="%DLQ%cg"), pull(topic=f"%DLQ%{DOTTED}"), pull(topic="OFFSET_MOVED_EVENT")]
-ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, QUERIES, AFTER]
+COMMITTED = {"consumerGroup": "cg", "topic": "batched", "queueId": 0}
+CLONED = {"srcGroup": "cg", "destGroup": "clone", "topic": "batched", "offline": "true"}
+DELETIONS = [
+    Request(15, COMMITTED | {"commitOffset": 3}),
+    Request(314, CLONED),
+    Request(314, CLONED | {"topic": "unknown"}),
+    Request(314, without(Request(314, CLONED), "destGroup").fields),
+    Request(14, COMMITTED | {"consumerGroup": "clone"}),
+    Request(43),
+    Request(207, {"groupName": "clone", "removeOffset": "true"}),
+    Request(207, {"groupName": "never"}),
+    Request(207),
+    Request(43),
+    *(Request(215, {"topic": x}) for x in ("", "a b", "x" * 128, "TBW102", "broker-a", "never")),
+    Request(215),
+    Request(306),
+    Request(215, {"topic": "batched"}),
+    Request(21),
+    Request(30, {"topic": "batched", "queueId": 0}),
+    Request(202, {"topic": "batched"}),
+    pull(topic="batched"),
+    Request(14, COMMITTED),
+    send(b="batched"),
+    send(b="batched"),
+    Request(316),
+    Request(301, {"filterServerAddr": "127.0.0.1:9"}),
+    Request(301),
+]
+DELETED = [pull(topic="batched"), Request(30, {"topic": "batched", "queueId": 0})]
+ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, QUERIES, AFTER, DELETIONS, DELETED]
 
 # Of bodies and header fields: times, and what a client's own port is in.
 MASKED = {

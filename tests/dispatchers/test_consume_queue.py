@@ -9,6 +9,12 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT, ConsumeQueueDispatcher
+from wakelog.storage.durability import deleted_topics
+from wakelog.storage.durability.deleted_topics import (
+    QueueRemoval,
+    TooManyDeleted,
+    read_deleted_topics,
+)
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.scan import SCHEDULE_TOPIC
@@ -210,11 +216,15 @@ def test_a_flush_makes_durable_the_units_that_a_killed_writer_left(fs: MemoryFil
     assert names < set(part.directories)
 
 
-def test_delete_topic(fs: MemoryFileSystem) -> None:
+def removal(*topics: str, end: int = 1 << 30) -> QueueRemoval:
+    return QueueRemoval(topics, (), end)
+
+
+def test_a_topic_is_removed(fs: MemoryFileSystem) -> None:
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
     dispatcher.dispatch(batch_of(log_of_queues()))
-    assert dispatcher.delete_topic("A") == 3
-    assert dispatcher.delete_topic("Unknown") == 0
+    assert dispatcher.remove_queues(removal("A")) == 3
+    assert dispatcher.remove_queues(removal("Unknown")) == 0
     assert fs.list_directory("/store/consumequeue") == ["B"]
     assert dispatcher.queue("A", 0) is None
     assert dispatcher.queue("B", 1) is not None
@@ -227,7 +237,7 @@ def test_the_extensions_of_a_topic_go_with_it(fs: MemoryFileSystem) -> None:
         directory = CONFIG.paths.consume_queue_extension(topic, 0)
         fs.make_directories(directory)
         fs.close(fs.open(f"{directory}/{0:020}", create=True))
-    dispatcher.delete_topic("A")
+    dispatcher.remove_queues(removal("A"))
     assert fs.list_directory("/store/consumequeue_ext") == ["B"]
 
 
@@ -240,10 +250,81 @@ def test_a_topic_that_comes_back_has_units_of_its_own(
     dispatcher = ConsumeQueueDispatcher(fs, config)
     dispatcher.dispatch(batch_of(log_of_queues(), kernels))
     before = queue_entries(fs, config, "A")
-    dispatcher.delete_topic("A")
+    dispatcher.remove_queues(removal("A", end=log_of_queues().end))
     assert fs.list_directory("/store/consumequeue_ext") == ["B"]
-    dispatcher.dispatch(batch_of(log_of_queues(), kernels))
-    assert queue_entries(fs, config, "A") == before
+    log = log_of_queues()
+    log.add(properties(TAGS="t"), topic="A")
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert [entry[0] for entry in queue_entries(fs, config, "A")] == [log.offsets[-1]]
     assert {tags_code for _, _, tags_code in before} == {-(1 << 63)}
+    assert queue_entries(fs, config, "A")[0][2] == -(1 << 63)
     dispatcher.close()
     assert fs.descriptor_count == 0
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_records_of_a_deleted_topic_are_not_dispatched_again(
+    fs: MemoryFileSystem, kernels: Kernels | None, reopened: bool
+) -> None:
+    """A crash makes dispatch begin below them; new messages of the name begin at 0."""
+    log = LogBytes()
+    for i in range(3):
+        log.add(queue_offset=i)
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert dispatcher.remove_queues(removal("T", end=log.end)) == 1
+    assert not fs.exists("/store/consumequeue/T")
+    for i in range(2):
+        log.add(queue_offset=i)
+    log.add(topic="Other")
+    if reopened:
+        dispatcher.close()
+        dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+        dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert [entry[0] for entry in queue_entries(fs, CONFIG, "T")] == log.offsets[3:5]
+    assert [entry[0] for entry in queue_entries(fs, CONFIG, "Other")] == log.offsets[5:]
+    dispatcher.remove_before(log.offsets[2])
+    assert read_deleted_topics(fs, CONFIG.paths) == {"T": log.offsets[3]}
+    dispatcher.remove_before(log.offsets[3])
+    assert read_deleted_topics(fs, CONFIG.paths) == {}
+
+
+def test_a_light_queue_of_a_deleted_name_gets_no_entry(
+    fs: MemoryFileSystem, kernels: Kernels | None
+) -> None:
+    log = LogBytes()
+    log.add(properties(INNER_MULTI_DISPATCH="%LMQ%a,B", INNER_MULTI_QUEUE_OFFSET="0,0"))
+    dispatcher = ConsumeQueueDispatcher(fs, LMQ)
+    dispatcher.remove_queues(removal("%LMQ%a", end=log.end))
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert sorted(fs.list_directory("/store/consumequeue")) == ["B", "T"]
+
+
+def test_single_queues_are_removed(fs: MemoryFileSystem) -> None:
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    assert dispatcher.remove_queues(QueueRemoval((), (("A", 0), ("B", 9)), 1 << 30)) == 1
+    assert sorted(fs.list_directory("/store/consumequeue/A")) == ["1", "2"]
+    assert not fs.exists(CONFIG.paths.deleted_topics)
+
+
+def test_a_removal_that_comes_late_leaves_a_queue_that_was_made_again(
+    fs: MemoryFileSystem,
+) -> None:
+    log = log_of_queues()
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log))
+    dispatcher.remove_queues(removal("A", end=log.offsets[4]))
+    assert fs.list_directory("/store/consumequeue/A") == [str(4 % 3)]
+
+
+def test_nothing_is_removed_that_cannot_be_noted(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleted_topics, "TOPICS_MAX", 1)
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    with pytest.raises(TooManyDeleted):
+        dispatcher.remove_queues(removal("A", "B"))
+    assert sorted(fs.list_directory("/store/consumequeue")) == ["A", "B"]

@@ -16,6 +16,7 @@ from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.filter_table import decode_filters, encode_filters
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -146,4 +147,4 @@ def test_it_delays_no_other_actor() -> None:
     dispatcher = FilterBitmap(lambda: decode_filters(table(g="TRUE")))
     assert dispatcher.recover(77) == dispatcher.truncate(77) == 77
     assert dispatcher.prepare_flush().paths == []
-    assert dispatcher.remove_before(5) == dispatcher.delete_topic("T") == 0
+    assert dispatcher.remove_before(5) == dispatcher.remove_queues(QueueRemoval((), (), 0)) == 0

@@ -16,6 +16,7 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch, FlushP
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import Reput
 from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.kernels.kernels import Kernels
@@ -67,7 +68,7 @@ class Recorder:
     def remove_before(self, physical_offset: int) -> int:
         return 1
 
-    def delete_topic(self, topic: str) -> int:
+    def remove_queues(self, removal: QueueRemoval) -> int:
         return 2
 
     def close(self) -> None:
@@ -402,11 +403,11 @@ def test_without_an_index(fs: MemoryFileSystem) -> None:
     assert entries(fs) == log.offsets
 
 
-def test_trim_and_delete_topic_reach_every_dispatcher(fs: MemoryFileSystem) -> None:
+def test_trim_and_removals_reach_every_dispatcher(fs: MemoryFileSystem) -> None:
     recorders = [Recorder(), Recorder(name="second")]
     reput = open_reput(fs, log_of(1), dispatchers=recorders)
     assert reput.trim(0) == 2
-    assert reput.delete_topic("T") == 4
+    assert reput.remove_queues(QueueRemoval(("T",), (), 0)) == 4
 
 
 def test_trim_keeps_what_the_log_still_has(fs: MemoryFileSystem, kernels: Kernels | None) -> None:

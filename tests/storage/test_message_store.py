@@ -17,6 +17,7 @@ from tests.fakes.stores import (
 )
 from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 from wakelog.storage.config import BrokerRole
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import IllegalName, NotWriteable
 from wakelog.storage.log.append import PutStatus
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -171,11 +172,52 @@ def test_a_deleted_topic_begins_again_at_0(fs: MemoryFileSystem) -> None:
     directory = store.config.paths.consume_queue(TOPIC, 0)
     for name in fs.list_directory(directory):
         fs.unlink(f"{directory}/{name}")
-    store.delete_topic(TOPIC)
+    removal = store.begin_removal([TOPIC])
+    assert removal == QueueRemoval((TOPIC,), (), store.max_physical_offset)
+    assert store.begin_removal([TOPIC, "Never"]) is None  # under way
+    refused = store.put_message(draft(b"early"), NOW_MS)
+    assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE and refused.cause
+    assert store.put_batch([draft(b"early")], NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+    store.end_removal(removal, removed=True)
     assert (store.max_queue_offset(TOPIC, 0), store.max_queue_offset("Other", 0)) == (0, 1)
     assert put(store, b"new")[0].queue_offset == 0
-    with pytest.raises(IllegalName):
-        store.delete_topic("../Other")
+
+
+def test_a_topic_whose_removal_failed_goes_on(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"one", b"two")
+    removal = store.begin_removal([TOPIC])
+    assert removal is not None
+    store.end_removal(removal, removed=False)
+    assert put(store, b"three")[0].queue_offset == 2
+
+
+def test_expired_queues_are_those_whose_last_message_is_gone(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"old", topic="Old")
+    put(store, b"old", topic="Both")
+    put(store, *[b"x" * 1000] * 12)
+    put(store, b"new", topic="Both")
+    dispatch(store, fs)
+    assert store.expired_queues() == {}
+    files = commit_log_files(fs, store.config, read_only=True)
+    files.refresh()
+    files.remove_before(2 * 4096)
+    store.log.files.forget_before(2 * 4096)
+    expired = store.expired_queues()
+    assert expired == {("Old", 0): 1}
+    removal = store.begin_removal([], expired)
+    assert removal is not None
+    assert (removal.topics, removal.queues) == ((), (("Old", 0),))
+    store.end_removal(removal, removed=True)
+    assert put(store, b"again", topic="Old")[0].queue_offset == 0
+
+
+def test_a_queue_that_got_a_message_since_has_not_expired(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"one", b"two")
+    assert store.begin_removal([], {(TOPIC, 0): 1}) is None
+    assert put(store, b"three")[0].queue_offset == 2
 
 
 def test_removed_segments_move_the_begin(fs: MemoryFileSystem) -> None:

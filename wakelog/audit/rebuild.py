@@ -42,6 +42,7 @@ from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.start_guard import GUARDED, KEPT
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
@@ -118,7 +119,11 @@ class Rebuild:
         self._bodies = BodyCheck(self._log)
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
         self._dispatchers += core_dispatchers(
-            fs, self.config, self._log, filters=None if filters is None else lambda: filters
+            fs,
+            self.config,
+            self._log,
+            filters=None if filters is None else lambda: filters,
+            deleted=DeletedTopics(fs, config.paths),
         )
         self._lanes: list[CommitLogReader] = []
 

@@ -34,6 +34,7 @@ from wakelog.broker.decision import (
     Outcome,
     Push,
     RegisterBroker,
+    RemoveQueues,
     RunInPool,
 )
 from wakelog.broker.error_response import LimitReached, error_response
@@ -160,6 +161,7 @@ class Broker:
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
         """Remove the clients and the held pulls of a connection."""
         self.state.producers.remove_channel(channel.id)
+        self.state.filter_servers.remove(channel.id)
         for change in self.state.consumers.channel_closed(channel.id):
             self.state.notify_consumers(change)
             self.state.forget_filters(change, now_ms)
@@ -250,7 +252,7 @@ class Broker:
 
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
         """Guard the work that runs later, and drop the response to a one-way request."""
-        if isinstance(outcome, RunInPool | AskClient):
+        if isinstance(outcome, RunInPool | AskClient | RemoveQueues):
             finish = partial(self._run, command, outcome.finish)
             return msgspec.structs.replace(outcome, finish=finish)
         if not command.is_oneway:

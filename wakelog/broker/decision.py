@@ -24,6 +24,7 @@ from wakelog.network.errors import RemotingError
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 
 
 class Lane(StrEnum):
@@ -107,6 +108,18 @@ class AskClient(msgspec.Struct, frozen=True):
     finish: Callable[[RemotingCommand | RemotingError, int], "Outcome"]
 
 
+class RemoveQueues(msgspec.Struct, frozen=True):
+    """Have Reput remove queues for good; until then their topics take no messages.
+
+    table: a table to save first, so that a crash cannot bring back a topic that lost its queues.
+    ``finish(why_not, now_ms)`` returns what ``process`` would have; "" if they are gone.
+    """
+
+    removal: QueueRemoval
+    table: str | None
+    finish: Callable[[str, int], "Outcome"]
+
+
 class AwaitRegistration(msgspec.Struct, frozen=True):
     """A ready response that waits until the name servers have the topic table, or have failed.
 
@@ -129,7 +142,7 @@ class AwaitDispatch(msgspec.Struct, frozen=True):
 
 
 Deferred: TypeAlias = (
-    AwaitFlush | HoldPull | RunInPool | AskClient | AwaitRegistration | AwaitDispatch
+    AwaitFlush | HoldPull | RunInPool | AskClient | RemoveQueues | AwaitRegistration | AwaitDispatch
 )
 Outcome: TypeAlias = RemotingCommand | Deferred | None
 

@@ -92,6 +92,7 @@ class Housekeeping:
 
     def _expire_clients(self, now_ms: int) -> None:
         expired = self._state.consumers.expired(now_ms) + self._state.producers.expired(now_ms)
+        expired += self._state.filter_servers.expired(now_ms)
         for channel_id in sorted(set(expired)):
             self._state.instructions.append(CloseChannel(channel_id))
 

@@ -31,12 +31,14 @@ from wakelog.protocol.sys_flag import is_readable, is_writeable
 def registration(state: BrokerState) -> Callable[[], RemotingCommand]:
     """Copy the topic table; return a function that makes the request, on any thread."""
     config = state.config
-    wrapper = _registered_topics(state)
+    wrapper, filter_servers = _registered_topics(state), state.filter_servers.addresses()
     compressed = config.compressed_register
     ha_server_addr = f"{config.broker_ip2}:{state.store_config.ha_listen_port}"
 
     def encode() -> RemotingCommand:
-        body = encode_register_broker(RegisterBrokerBody(wrapper, []), compressed=compressed)
+        body = encode_register_broker(
+            RegisterBrokerBody(wrapper, filter_servers), compressed=compressed
+        )
         header = RegisterBrokerRequestHeader(
             broker_name=config.broker_name,
             broker_addr=config.broker_addr,

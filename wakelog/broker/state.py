@@ -15,6 +15,7 @@ from wakelog.broker.config_file import BrokerSettings, bloom_filter
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
 from wakelog.broker.delayed_delivery import DelayedDelivery
+from wakelog.broker.filter_servers import FilterServers
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, GroupClients
@@ -57,6 +58,7 @@ class BrokerState:
             dead_ms_max=self.config.filter_data_clean_time_span,
         )
         self.producers = GroupClients()
+        self.filter_servers = FilterServers()
         self.locks = LockTable()
         self.held = HeldRequests()
         self.read_ahead_windows = ReadAheadWindows()

@@ -115,6 +115,13 @@ class Topics:
         self._put(config, now_ms)
         self._instructions.append(RegisterBroker(oneway=False))
 
+    def remove(self, topic: str, now_ms: int) -> bool:
+        """Remove a topic and return whether there was one; name servers still have its route."""
+        found = self._table.pop(topic, None)
+        if found is not None:
+            self._changed(now_ms)
+        return found is not None
+
     def ensure_auto_create_topic(self, now_ms: int) -> None:
         """Create the default topic after autoCreateTopicEnable was switched on."""
         if AUTO_CREATE_TOPIC not in self._table:

@@ -25,6 +25,7 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterBitmap, FilterSource
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
@@ -38,15 +39,19 @@ def core_dispatchers(
     *,
     skip_segment: bool = False,
     filters: FilterSource | None = None,
+    deleted: DeletedTopics | None = None,
 ) -> list[CoreDispatcher]:
     """Return the built-in dispatchers of a store, in order.
 
     filters: the filters for bitmaps (enableCalcFilterBitMap); None for no bitmaps.
+    deleted: the deleted topics, by default those of this store.
     """
     dispatchers: list[CoreDispatcher] = []
     if filters is not None and config.enable_consume_queue_extension:
         dispatchers.append(FilterBitmap(filters))
-    dispatchers.append(ConsumeQueueDispatcher(fs, config, fill_gaps=not skip_segment))
+    dispatchers.append(
+        ConsumeQueueDispatcher(fs, config, fill_gaps=not skip_segment, deleted=deleted)
+    )
     if config.message_index_enable:
         dispatchers.append(IndexDispatcher(fs, config, log.store_time))
     return dispatchers

@@ -24,8 +24,14 @@ from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.dispatchers.sync_files import sync_directories
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import (
+    DeletedTopics,
+    QueueRemoval,
+    remove_if_empty,
+    remove_units,
+)
 from wakelog.storage.durability.dispatched import read_dispatched
-from wakelog.storage.errors import IllegalName, store_errors
+from wakelog.storage.errors import IllegalName
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import FilesAhead, clean_unfinished, make_segment
 from wakelog.storage.log.mapped_file import OpenFiles
@@ -44,14 +50,25 @@ class ConsumeQueueDispatcher:
 
     name = "consume_queue"
 
-    def __init__(self, fs: FileSystem, config: StoreConfig, *, fill_gaps: bool = True) -> None:
-        """Open nothing yet; `fill_gaps` as in `consume_queue_writer`."""
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        *,
+        fill_gaps: bool = True,
+        deleted: DeletedTopics | None = None,
+    ) -> None:
+        """Open no queue yet; `fill_gaps` as in `consume_queue_writer`.
+
+        deleted: the topics that were deleted, by default those of this store.
+        """
         self._fs = fs
         self._config = config
         self._fill_gaps = fill_gaps
         self._open_files = OpenFiles()
         self._queues: dict[QueueKey, ConsumeQueueWriter] = {}
-        self._placement = EntryPlacement(config, self.open_queue)
+        self._deleted = deleted or DeletedTopics(fs, config.paths)
+        self._placement = EntryPlacement(config, self.open_queue, lambda: self._deleted.ends)
         self._illegal_names_count = 0
         self._files_made_count = 0
         self._unsynced: list[str] = []  # directories
@@ -105,34 +122,27 @@ class ConsumeQueueDispatcher:
 
     def remove_before(self, physical_offset: int) -> int:
         """Delete each queue's files below the log's begin, never the last one of a queue."""
+        self._deleted.forget_before(physical_offset)
         return sum(queue.remove_files_before(physical_offset) for queue in self._queues.values())
 
-    def delete_topic(self, topic: str) -> int:
-        """Remove the queues of a topic, and return how many there were.
+    def remove_queues(self, removal: QueueRemoval) -> int:
+        """Remove queues with their extensions for good, and return how many there were.
 
-        Their extensions go too: new queues of that name must not point into old units.
-        Raises: IllegalName, StoreFailed.
+        Durable on return is that they will not come back; files of an interrupted removal go at
+        the next start.
         """
-        keys = [key for key in self._queues if key[0] == topic]
+        topics, expired = set(removal.topics), set(removal.queues)
+        keys = [key for key in self._queues if key[0] in topics or key in expired]
+        if removal.topics:
+            self._deleted.note(removal.topics, removal.physical_offset)
+        paths = self._config.paths
         for key in keys:
+            if self._queues[key].max_physical_offset > removal.physical_offset:
+                continue  # made again, by a Broker that has given up waiting
             self._queues.pop(key).delete()
-        directory, extensions = self._config.paths.topic_directories(topic)
-        self._remove_extensions(extensions)
-        with store_errors(directory, "remove"):
-            if self._fs.exists(directory) and not self._fs.list_directory(directory):
-                self._fs.remove_directory(directory)
+            remove_if_empty(self._fs, dirname(paths.consume_queue(*key)))
+            remove_units(self._fs, paths.consume_queue_extension(*key))
         return len(keys)
-
-    def _remove_extensions(self, directory: str) -> None:
-        fs = self._fs
-        with store_errors(directory, "remove"):
-            if not fs.exists(directory):
-                return
-            for queue in fs.list_directory(directory):
-                for name in fs.list_directory(f"{directory}/{queue}"):
-                    fs.unlink(f"{directory}/{queue}/{name}")
-                fs.remove_directory(f"{directory}/{queue}")
-            fs.remove_directory(directory)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:
         """Return an open queue, None if there is none; for tests."""

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.columns import Columns
@@ -153,8 +154,11 @@ class CoreDispatcher(RecordConsumer, Protocol):
         """Delete files that hold nothing of the log from `physical_offset` on; return how many."""
         ...
 
-    def delete_topic(self, topic: str) -> int:
-        """Remove the files of one topic; return how many queues it had."""
+    def remove_queues(self, removal: QueueRemoval) -> int:
+        """Remove queues for good; return how many there were.
+
+        Raises: TooManyDeleted, and then nothing is removed; IllegalName, StoreFull, StoreFailed.
+        """
         ...
 
     def close(self) -> None:
@@ -176,7 +180,7 @@ class FilelessDispatcher:
         """Remove nothing."""
         return 0
 
-    def delete_topic(self, topic: str) -> int:
+    def remove_queues(self, removal: QueueRemoval) -> int:
         """Remove nothing."""
         return 0
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd, lower_index_end, read_dispatched
 from wakelog.storage.errors import store_errors, store_failure
 from wakelog.storage.file_system import FileSystem
@@ -111,7 +112,7 @@ class IndexDispatcher:
         with store_errors(self._directory, "remove"):
             return self._writer.remove_before(physical_offset)
 
-    def delete_topic(self, topic: str) -> int:
+    def remove_queues(self, removal: QueueRemoval) -> int:
         """Keep everything: index files mix the keys of all topics."""
         return 0
 

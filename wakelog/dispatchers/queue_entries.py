@@ -9,6 +9,8 @@ placed one by one, because the filters need the decoded properties anyway.
 
 The caller defines what a queue is: `consume_queue.py` passes the function that opens a writer.
 
+Records of a deleted topic, below the offset at which it was deleted, get no entry.
+
 Invariants: entries of one queue are put in the order of the log.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
@@ -16,7 +18,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildCo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -25,7 +27,7 @@ from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import Buffer
-from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.columns import Columns, QueueGroup
 from wakelog.storage.kernels.layout import (
     ENTRY_BYTES,
     PHYSICAL_OFFSET,
@@ -87,10 +89,19 @@ Q = TypeVar("Q", bound=EntryQueue)
 class EntryPlacement(Generic[Q]):
     """Puts the entries of batches; `open_queue` returns None for a name that cannot be a path."""
 
-    def __init__(self, config: StoreConfig, open_queue: Callable[[QueueKey], Q | None]) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        config: StoreConfig,
+        open_queue: Callable[[QueueKey], Q | None],
+        deleted: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """Open nothing yet.
+
+        deleted: returns by topic below which physical offset its records get no entry.
+        """
         self._config = config
         self._open = open_queue
+        self._deleted = deleted
 
     def place(self, batch: DispatchBatch) -> Collection[Q]:
         """Put an entry of each visible message into each of its queues; return those queues."""
@@ -131,6 +142,8 @@ class EntryPlacement(Generic[Q]):
         touched: dict[QueueKey, Q],
         unit: tuple[int, bytes] | None = None,
     ) -> None:
+        if request.physical_offset < self._deleted().get(key[0], 0):
+            return
         queue = touched.get(key)
         if queue is None:
             queue = self._open(key)
@@ -146,8 +159,13 @@ class EntryPlacement(Generic[Q]):
         )
 
     def _put_columns(self, columns: Columns, touched: dict[QueueKey, Q]) -> None:
+        deleted = self._deleted()
+        groups = columns.groups()
         entries = columns.entries.data
-        for group in columns.groups():
+        for group in groups:
+            if deleted and group.physical_offset < deleted.get(group.topic, 0):
+                self._put_not_deleted(columns, group, deleted[group.topic], touched)
+                continue
             key = (group.topic, group.queue_id)
             queue = self._open(key)
             if queue is None:
@@ -169,3 +187,15 @@ class EntryPlacement(Generic[Q]):
                 tags_codes=columns.numbers[rows, TAGS_CODE],
                 queue_offsets=columns.numbers[rows, QUEUE_OFFSET],
             )
+
+    def _put_not_deleted(
+        self,
+        columns: Columns,
+        group: QueueGroup,
+        deleted_end: int,
+        touched: dict[QueueKey, Q],
+    ) -> None:
+        """Put the entries of a group's records from an offset on, one by one."""
+        for row in columns.order[group.begin : group.end].tolist():
+            if columns.numbers[row, PHYSICAL_OFFSET] >= deleted_end:
+                self._put(columns.request(row), b"", touched)

@@ -35,6 +35,7 @@ from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReade
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
@@ -252,12 +253,13 @@ class Reput:
         """
         return sum(item.remove_before(physical_offset) for item in self._dispatchers)
 
-    def delete_topic(self, topic: str) -> int:
-        """Remove the queues of a topic; return how many there were.
+    def remove_queues(self, removal: QueueRemoval) -> int:
+        """Remove queues for good; return how many there were.
 
-        Raises: IllegalName, StoreFailed.
+        Records of the removed topics that are not dispatched yet get no entries.
+        Raises: TooManyDeleted, IllegalName, StoreFull, StoreFailed.
         """
-        return sum(item.delete_topic(topic) for item in self._dispatchers)
+        return sum(item.remove_queues(removal) for item in self._dispatchers)
 
     def cancel_read_ahead(self) -> None:
         """Wait for what the worker reads ahead, so that the log may be closed."""

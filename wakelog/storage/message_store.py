@@ -23,14 +23,17 @@ replication. 4.9.3 takes the lock after recovery has changed the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.transient_pool import TransientPool
 from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -49,6 +52,8 @@ from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.queues import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
+
+NO_QUEUES: Mapping[QueueKey, int] = MappingProxyType({})
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk is full")
@@ -361,15 +366,45 @@ class MessageStore:
             found.setdefault(topic, []).append(queue_id)
         return found
 
-    def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues; the process that writes their files removes those.
+    def expired_queues(self) -> dict[QueueKey, int]:
+        """Return the queues whose last message has expired, with their ends; reads the disk.
 
-        Call after the files are gone. If the topic is made again, its queues start at 0.
-
-        Raises: IllegalName.
+        Raises: StoreFailed.
         """
-        self.config.paths.topic_directories(topic)
-        self.log.queue_offsets.forget(topic)
+        found: dict[QueueKey, int] = {}
+        begin = self.min_physical_offset
+        for key in list_queues(self._parts.fs, self.config.paths):
+            end = self.max_queue_offset(*key)
+            last = self._entry(*key, end - 1)
+            if last is not None and last.physical_offset + last.size_bytes < begin:
+                found[key] = end
+        return found
+
+    def begin_removal(
+        self, topics: Iterable[str], queues: Mapping[QueueKey, int] = NO_QUEUES
+    ) -> QueueRemoval | None:
+        """Close queues to messages; the process that writes their files removes those.
+
+        queues: single ones with the ends that were found; those that got a message since stay.
+        Returns: what to remove, to be given to `end_removal`; None if there is nothing.
+        """
+        offsets = self.log.queue_offsets
+        wanted = tuple(topic for topic in topics if not offsets.is_closed(topic))
+        single = {key: end for key, end in queues.items() if not offsets.is_closed(key[0])}
+        dropped = offsets.close(wanted, single)
+        if not dropped:
+            return None
+        names = {topic for topic, _ in dropped}
+        return QueueRemoval(
+            tuple(topic for topic in wanted if topic in names),
+            tuple(key for key in dropped if key in single),
+            self.log.end_offset,
+        )
+
+    def end_removal(self, removal: QueueRemoval, *, removed: bool) -> None:
+        """Accept messages again; new queues start at 0 if the old ones were removed."""
+        topics = dict.fromkeys([*removal.topics, *(topic for topic, _ in removal.queues)])
+        self.log.queue_offsets.open(tuple(topics), removed=removed)
         self._readers.forget()
 
     def statistics(self) -> dict[str, int]:

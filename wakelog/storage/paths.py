@@ -69,6 +69,7 @@ class StorePaths:
         self.checkpoint = join(self.root, "checkpoint")
         self.abort = join(self.root, "abort")
         self.lock = join(self.root, "lock")
+        self.deleted_topics = join(self.root, _OWN_PREFIX + "deleted")
         self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
         self.leases = join(self.root, _OWN_PREFIX + "leases")

@@ -1,13 +1,14 @@
-"""Codes 34, 35 and 46."""
+"""Codes 34, 35, 46 and 301."""
 
 from collections.abc import Callable
 
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
-from wakelog.broker import membership
-from wakelog.broker.decision import Appender, Persist, RegisterBroker, WriteLine
+from wakelog.broker import filter_servers, membership
+from wakelog.broker.decision import Appender, CloseChannel, Persist, RegisterBroker, WriteLine
 from wakelog.broker.processors.clients import CheckClientRequestBody
+from wakelog.broker.registration import registration
 from wakelog.filter import consumer_filters
 from wakelog.protocol.bodies import (
     HeartbeatData,
@@ -16,6 +17,8 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.register_broker import decode_register_broker
 
 MakeHarness = Callable[..., Harness]
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -235,3 +238,36 @@ def test_a_subscription_without_a_version_is_as_new_as_its_heartbeat(harness: Ha
         harness.now_ms += 1
     pulled = harness.pulled(sysFlag=0, subscription="", subVersion=harness.now_ms - 1)
     assert pulled.code != ResponseCode.SUBSCRIPTION_NOT_LATEST
+
+
+def test_a_filter_server_is_announced_to_name_servers(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def register(channel_id: int, address: str = "10.0.0.7:9") -> RemotingCommand:
+        fields = {"filterServerAddr": address}
+        channel = FakeChannel(channel_id)
+        return harness.ask(RequestCode.REGISTER_FILTER_SERVER, fields, channel=channel)
+
+    def announced() -> list[str]:
+        harness.validate()
+        request = registration(harness.broker.state)()
+        return decode_register_broker(request.body, compressed=False).filter_server_list
+
+    monkeypatch.setattr(filter_servers, "FILTER_SERVERS_MAX", 2)
+    response = register(7)
+    assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)
+    assert response.ext_fields == {"brokerName": "broker-a", "brokerId": "0"}
+    assert register(8, "x" * 256).code == ResponseCode.SYSTEM_ERROR
+    register(8, "10.0.0.8:9")
+    assert register(9).code == ResponseCode.SYSTEM_ERROR  # the limit
+    assert announced() == ["10.0.0.7:9", "10.0.0.8:9"]
+    harness.broker.channel_closed(FakeChannel(8), harness.now_ms)
+    harness.now_ms += 30_000
+    harness.broker.tick(harness.now_ms)
+    register(7, "other")  # its first address stays
+    assert announced() == ["10.0.0.7:9"]
+    harness.instructions()
+    harness.now_ms += 30_001
+    harness.broker.tick(harness.now_ms)
+    assert CloseChannel(7) in harness.instructions()
+    assert announced() == []

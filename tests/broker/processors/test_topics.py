@@ -1,12 +1,12 @@
-"""Codes 17, 21, 202 and 305 (facts 27 and 28)."""
+"""Codes 17, 21, 202, 215, 305, 306 and 316 (facts 27 and 28)."""
 
 from collections.abc import Callable
 
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
-from wakelog.broker.decision import AwaitRegistration, Persist, RegisterBroker
-from wakelog.broker.names import SYSTEM_TOPICS
+from wakelog.broker.decision import AwaitRegistration, Persist, RegisterBroker, RemoveQueues
+from wakelog.broker.names import SCHEDULE_TOPIC, SYSTEM_TOPICS
 from wakelog.protocol.bodies import (
     TopicConfig,
     TopicConfigSerializeWrapper,
@@ -17,6 +17,8 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.storage.log.append import MessageDraft
 
 FIELDS = {
     "topic": "T",
@@ -110,3 +112,103 @@ def test_the_topics_of_the_system_are_listed(traced: bool) -> None:
     found = decode_body(TopicList, response.body)
     own = {"DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"}
     assert found == TopicList({*SYSTEM_TOPICS, *own, *(["my_trace"] if traced else [])})
+
+
+def remove(
+    harness: Harness, code: int, fields: dict[str, str], why_not: str = ""
+) -> RemotingCommand:
+    """Ask, and end the removal that this begins, if it does, as a shell would."""
+    outcome = harness.process(code, fields)
+    if isinstance(outcome, RemoveQueues):
+        outcome = outcome.finish(why_not, harness.now_ms)
+    assert isinstance(outcome, RemotingCommand), outcome
+    harness.validate()
+    return outcome
+
+
+def test_a_topic_is_deleted_with_every_queue_that_has_none(harness: Harness) -> None:
+    for topic in ("T", "U"):
+        harness.send(topic)
+    harness.store.put_message(MessageDraft("Stray", 0, b""), NOW_MS)
+    for kept in (SCHEDULE_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC", "%LMQ%light"):
+        harness.store.put_message(MessageDraft(kept, 0, b""), NOW_MS)
+    version = harness.broker.state.topics.data_version.counter
+    harness.broker.state.offsets.commit("g", "T", 0, 1)
+    harness.instructions()
+    outcome = harness.process(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+    assert isinstance(outcome, RemoveQueues)
+    assert set(outcome.removal.topics) == {"T", "Stray"}
+    assert (outcome.table, outcome.removal.physical_offset) == ("topics", harness.store.end)
+    assert harness.instructions() == [Persist("topics")]  # and no registration
+    response = outcome.finish("", NOW_MS)
+    assert isinstance(response, RemotingCommand)
+    assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)
+    assert harness.store.removals == [(outcome.removal, True)]
+    assert harness.broker.state.topics.get("T") is None
+    assert harness.broker.state.topics.data_version.counter == version + 1
+    assert harness.broker.state.offsets.query("g", "T", 0) == 1  # as in 4.9.3
+    assert "U" in harness.store.queues()
+
+
+def test_a_topic_whose_queues_cannot_be_removed_is_an_error(harness: Harness) -> None:
+    harness.send("T")
+    response = remove(
+        harness, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}, "the disk refuses"
+    )
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "queues not removed: the disk refuses"
+    [(_, removed)] = harness.store.removals
+    assert not removed
+
+
+def test_an_unknown_topic_is_deleted_without_a_trace(harness: Harness) -> None:
+    response = remove(harness, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "never"})
+    assert response.code == ResponseCode.SUCCESS
+    assert harness.instructions() == []
+    assert harness.store.removals == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "remark"),
+    [
+        ("", "The specified topic is blank."),
+        ("a/b", "The specified topic contains illegal characters"),
+        ("x" * 128, "The specified topic is longer than topic max length."),
+        ("TBW102", "The topic[TBW102] is conflict with system topic."),
+        ("rmq_sys_x", "The topic[rmq_sys_x] is conflict with system topic."),
+        ("DefaultCluster", "The topic[DefaultCluster] is conflict with system topic."),
+    ],
+)
+def test_a_topic_that_may_not_be_deleted_is_refused(
+    harness: Harness, topic: str, remark: str
+) -> None:
+    response = remove(harness, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert (response.remark or "").startswith(remark)
+
+
+def test_of_a_light_queue_only_the_queue_is_deleted(harness: Harness) -> None:
+    for topic in ("%LMQ%light", "Stray"):
+        harness.store.put_message(MessageDraft(topic, 0, b""), NOW_MS)
+    response = remove(harness, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "%LMQ%light"})
+    assert response.code == ResponseCode.SUCCESS
+    assert set(harness.store.queues()) == {"Stray"}
+
+
+def test_queues_without_a_topic_are_removed(harness: Harness) -> None:
+    harness.send("T")
+    harness.store.put_message(MessageDraft("Stray", 0, b""), NOW_MS)
+    assert remove(harness, RequestCode.CLEAN_UNUSED_TOPIC, {}).code == ResponseCode.SUCCESS
+    assert set(harness.store.queues()) == {"T"}
+    assert remove(harness, RequestCode.CLEAN_UNUSED_TOPIC, {}).code == ResponseCode.SUCCESS
+
+
+def test_queues_without_messages_are_removed(harness: Harness) -> None:
+    for topic in ("T", "U"):
+        harness.send(topic)
+    harness.store.put_message(MessageDraft(SCHEDULE_TOPIC, 0, b""), NOW_MS)
+    for topic in ("T", SCHEDULE_TOPIC):
+        harness.store.queues_by_name[topic, 0].begin = 1
+    assert remove(harness, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, {}).code == ResponseCode.SUCCESS
+    assert set(harness.store.queues()) == {"U", SCHEDULE_TOPIC}
+    assert harness.broker.state.topics.get("T") is not None

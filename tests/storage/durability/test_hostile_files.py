@@ -35,6 +35,7 @@ FILES = (
     "config/topics.json.bak",
     f"wakelog.crc/{SEGMENT}",
     "wakelog.cursor.mine",
+    "wakelog.deleted",
     "wakelog.dispatched",
     "wakelog.leases",
     "wakelog.store",

@@ -117,7 +117,9 @@ class TestAppend:
 
     def test_a_deleted_topic_starts_over(self, log: CommitLog) -> None:
         log.append(draft(), NOW_MS)
-        log.queue_offsets.forget("TopicTest")
+        log.queue_offsets.close(("TopicTest",), {})
+        assert log.append(draft(), NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+        log.queue_offsets.open(("TopicTest",), removed=True)
         assert log.append(draft(), NOW_MS).queue_offset == 0
 
 

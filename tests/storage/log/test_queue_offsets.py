@@ -6,7 +6,7 @@ import pytest
 
 from wakelog.protocol.properties import decode_properties
 from wakelog.storage.errors import IllegalName
-from wakelog.storage.log.queue_offsets import QueueOffsets, multi_dispatch_keys
+from wakelog.storage.log.queue_offsets import QueueOffsets, TopicClosed, multi_dispatch_keys
 
 
 def test_a_queue_starts_at_zero_and_advances() -> None:
@@ -16,8 +16,21 @@ def test_a_queue_starts_at_zero_and_advances() -> None:
     offsets.advance(("T", 1), 3)
     assert offsets.get(("T", 1)) == 3
     assert offsets.get(("U", 0)) == 0
-    offsets.forget("T")
-    assert offsets.get(("T", 0)) == offsets.get(("T", 1)) == 0
+
+
+def test_a_closed_topic_gets_no_queue() -> None:
+    offsets = QueueOffsets({("T", 0): 7, ("T", 1): 3, ("U", 0): 2, ("U", 1): 5}, enable_lmq=False)
+    found = offsets.close(("T", "Never"), {("U", 0): 2, ("U", 1): 4, ("V", 0): 0})
+    assert set(found) == {("T", 0), ("T", 1), ("U", 0)}
+    assert [offsets.is_closed(topic) for topic in "TUV"] == [True, True, False]
+    for key in (("T", 0), ("T", 9), ("U", 0)):
+        with pytest.raises(TopicClosed):
+            offsets.get_or_add(key)
+    assert offsets.get_or_add(("U", 1)) == 5
+    offsets.open(("T",), removed=True)
+    offsets.open(("U",), removed=False)
+    assert offsets.get_or_add(("T", 0)) == 0
+    assert offsets.get_or_add(("U", 0)) == 2
 
 
 @pytest.mark.parametrize("key", [("../etc", 0), ("T", -1), ("", 0)])

@@ -28,7 +28,7 @@ def searched_store(crashed: CrashedStore) -> RecoveringStore:
     queues.cut_unwritten(after_crash=True)
     files = load_segments(crashed.fs, CONFIG)
     return RecoveringStore(
-        crashed.fs, CONFIG, files, queues, CheckpointTimes(), cut_at_damage=False
+        crashed.fs, CONFIG, files, queues, CheckpointTimes(), cut_at_damage=False, deleted={}
     )
 
 

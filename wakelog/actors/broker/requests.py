@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,7 @@ from wakelog.broker.decision import (
     Push,
     ReadAhead,
     RegisterBroker,
+    RemoveQueues,
     RunInPool,
     WriteLine,
 )
@@ -199,13 +200,34 @@ class Requests:
                 began = self.times.clock_seconds()
                 self._pool.run(request, outcome, partial(self._settle, request, reply, began))
             case AskClient():
-                asking = self._loop.create_task(self._ask(outcome, request, reply))
-                self._asking.add(asking)
-                asking.add_done_callback(self._asking.discard)
+                self._begin_task(self._ask(outcome, request, reply))
+            case RemoveQueues():
+                self._begin_task(self._remove(outcome, request, reply))
             case _:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
+
+    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _remove(self, wanted: RemoveQueues, request: RemotingCommand, reply: Reply) -> None:
+        """Save the table that changed, have the queues removed, and make the outcome."""
+        began = self._times.clock_seconds()
+        why_not = ""
+        if wanted.table is not None:
+            saved: asyncio.Future[BaseException | None] = self._loop.create_future()
+            self._tables.save_soon(self._broker, wanted.table, saved.set_result)
+            failure = await saved
+            why_not = "" if failure is None else str(failure)
+        why_not = why_not or await self._reput.remove_queues(wanted.removal)
+        try:
+            outcome = wanted.finish(why_not, wall_ms())
+        except Exception as error:
+            outcome = error_response(request, error)
+        self._settle(request, reply, began, outcome)
 
     async def _ask(self, question: AskClient, request: RemotingCommand, reply: Reply) -> None:
         """Send a request to a client, and make the outcome of its response."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
@@ -28,6 +29,7 @@ from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import Log, logger
 
@@ -97,6 +99,21 @@ class ReputService(Service):
         removed_count = self._dispatch.core.trim(physical_offset)
         self._log.info("derived files removed", before=physical_offset, count=removed_count)
         return removed_count
+
+    def remove_queues(
+        self, topics: Sequence[str], queues: Sequence[tuple[str, int]], physical_offset: int
+    ) -> str:
+        """Remove queues for good, as `QueueRemoval` says; return why not, "" if they are gone."""
+        keys = tuple((topic, queue_id) for topic, queue_id in queues)
+        try:
+            count = self._dispatch.core.remove_queues(
+                QueueRemoval(tuple(topics), keys, physical_offset)
+            )
+        except StoreError as error:
+            self._errors.error("queues not removed", cause=str(error))
+            return str(error)
+        self._log.info("queues removed", topics=topics, count=count, before=physical_offset)
+        return ""
 
     def floor(self) -> int:
         """Return the first physical offset that a dispatcher still needs."""
@@ -199,12 +216,28 @@ class ReputClient(FollowingClient):
     """A step costs Reput as much as 10 messages. A reader of queues waits for what was acknowledged
     before it asked, and has the notification sent."""
 
+    removal_seconds_max: float = 2.0
+    """How long Reput may take to be attached, and then to answer; an mqadmin waits for 5 s."""
+
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         super().__init__(name, calls, broker)
         # `reached` is dispatched, and `wanted` is readable.
         if self.watermarks is not None:
             self.reached = self.watermarks.get(self.watermark)
         self._pace_timer = Timer(self._notify)
+
+    async def remove_queues(self, removal: QueueRemoval) -> str:
+        """Have queues removed for good; return why that failed, "" if they are gone."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.removal_seconds_max):
+                await self.wait_attached()
+        try:
+            why_not = await self.call(
+                "remove", "remove_queues", *removal, seconds_max=self.removal_seconds_max
+            )
+        except ServiceLost as error:
+            return str(error)
+        return str(why_not)
 
     def request_dispatch(self, physical_offset: int) -> None:
         """Have the log dispatched up to here, soon."""

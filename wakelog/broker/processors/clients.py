@@ -1,9 +1,10 @@
-"""Codes 34, 35 and 46: a client joins its groups, leaves them, and asks whether a filter is valid.
+"""Codes 34, 35, 46 and 301: clients join and leave groups, check a filter, or are filter servers.
 
 The heartbeat of a consumer also creates the retry topic of its group, so that clients know its
 route before the first message has to be consumed again.
 
-Source: org.apache.rocketmq.broker.processor.ClientManageProcessor (4.9.3).
+Source: org.apache.rocketmq.broker.processor.ClientManageProcessor,
+AdminBrokerProcessor.registerFilterServer (4.9.3).
 """
 
 import msgspec
@@ -26,7 +27,10 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers.clients import UnregisterClientRequestHeader
+from wakelog.protocol.headers.clients import (
+    RegisterFilterServerRequestHeader,
+    UnregisterClientRequestHeader,
+)
 from wakelog.protocol.subscription import is_tag_type
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB
 
@@ -76,6 +80,16 @@ def unregister_client(
         state.notify_consumers(change, group)
         state.forget_filters(change, now_ms)
     return request.success()
+
+
+def register_filter_server(
+    state: BrokerState, request: Request[RegisterFilterServerRequestHeader]
+) -> Outcome:
+    """Note or renew a filter server (code 301); its address goes with the next registration."""
+    address = request.header.filter_server_addr
+    state.filter_servers.register(request.channel.id, address, request.now_ms)
+    config = state.config
+    return request.success({"brokerName": config.broker_name, "brokerId": str(config.broker_id)})
 
 
 def check_client_config(state: BrokerState, request: Request[None]) -> Outcome:

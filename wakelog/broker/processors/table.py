@@ -60,6 +60,7 @@ _ROWS = {
     Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, _HEARTBEATS),
     Code.UNREGISTER_CLIENT: processor(clients.unregister_client, Lane.CLIENT_MANAGE, _CONSUMES),
     Code.CHECK_CLIENT_CONFIG: processor(clients.check_client_config, Lane.CLIENT_MANAGE),
+    Code.REGISTER_FILTER_SERVER: processor(clients.register_filter_server, Lane.ADMIN),
     Code.GET_CONSUMER_LIST_BY_GROUP: processor(
         groups.get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES
     ),
@@ -72,6 +73,11 @@ _ROWS = {
     Code.CLONE_GROUP_OFFSET: processor(offsets.clone_group_offset, Lane.ADMIN, _ADMINISTERS),
     Code.UPDATE_AND_CREATE_TOPIC: processor(
         topics.update_and_create_topic, Lane.ADMIN, _ADMINISTERS
+    ),
+    Code.DELETE_TOPIC_IN_BROKER: processor(topics.delete_topic, Lane.ADMIN, _ADMINISTERS),
+    Code.CLEAN_UNUSED_TOPIC: processor(topics.clean_unused_topics, Lane.ADMIN, _ADMINISTERS),
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: processor(
+        topics.clean_expired_queues, Lane.ADMIN, _ADMINISTERS
     ),
     Code.GET_ALL_TOPIC_CONFIG: processor(topics.get_all_topic_config, Lane.ADMIN),
     Code.GET_TOPIC_STATS_INFO: processor(

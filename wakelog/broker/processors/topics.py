@@ -1,13 +1,27 @@
-"""Codes 17, 21, 202 and 305: define a topic, list topics, show both ends of a topic's queues.
+"""Codes 17, 21, 202, 215, 305, 306 and 316: define, list, show and delete topics, remove queues.
+
+A topic is deleted in four steps. It leaves the table, and its queues take no more messages. The
+table is saved. Reput notes durably which records have no queue any more, and removes the files.
+Then the name may be used again, and its queues start at 0.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateTopic,
-getAllTopicConfig, getTopicStatsInfo, getSystemTopicListFromBroker (4.9.3).
+getAllTopicConfig, getTopicStatsInfo, getSystemTopicListFromBroker, deleteTopic,
+cleanExpiredConsumeQueue, cleanUnusedTopic,
+org.apache.rocketmq.store.DefaultMessageStore.cleanUnusedTopic, cleanExpiredConsumerQueue (4.9.3).
 """
 
 from functools import partial
+from typing import Any
 
-from wakelog.broker.decision import AwaitRegistration, Outcome, RunInPool
-from wakelog.broker.names import check_topic
+from wakelog.broker.decision import AwaitRegistration, Outcome, RemoveQueues, RunInPool
+from wakelog.broker.names import (
+    SCHEDULE_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+    check_any_topic,
+    check_topic,
+    is_lmq,
+)
 from wakelog.broker.state import BrokerState
 from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.network.request import Request
@@ -24,9 +38,12 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
+from wakelog.storage.durability.deleted_topics import QueueRemoval
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.message_store import MessageStore
 
 _PERM_MAX = 15
+_NEVER_UNUSED = frozenset({SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC})
 
 
 def update_and_create_topic(
@@ -35,9 +52,7 @@ def update_and_create_topic(
     """Define a topic (code 17); ``order`` and ``defaultTopic`` are ignored (fact 27)."""
     header = request.header
     check_topic(header.topic)
-    if state.topics.is_system(header.topic):
-        remark = f"The topic[{header.topic}] is conflict with system topic."
-        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
+    _refuse_system_topic(state, header.topic)
     _check_values(header)
     topic = TopicConfig(
         topic_name=header.topic,
@@ -72,6 +87,77 @@ def get_system_topics(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the names of the system's topics (code 305); tools hide them."""
     body = TopicList(set(state.topics.system_topics()))
     return request.success(body=encode_body(body))
+
+
+def delete_topic(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:
+    """Delete a topic, known or not, and with it all queues without a topic (code 215).
+
+    Committed offsets stay, as in 4.9.3. Of a light queue (%LMQ%...) only the queue goes.
+    """
+    topic = request.header.topic
+    check_any_topic(topic)
+    _refuse_system_topic(state, topic)
+    if is_lmq(topic):
+        return _remove_queues(state, request, state.store.begin_removal([topic]))
+    table = "topics" if state.topics.remove(topic, request.now_ms) else None
+    return RunInPool(state.store.queues, partial(_remove_unused, state, request, topic, table))
+
+
+def clean_unused_topics(state: BrokerState, request: Request[None]) -> Outcome:
+    """Remove all queues without a topic (code 316)."""
+    return RunInPool(state.store.queues, partial(_remove_unused, state, request, None, None))
+
+
+def clean_expired_queues(state: BrokerState, request: Request[None]) -> Outcome:
+    """Remove the queues whose messages have all expired (code 306); later ones start at 0."""
+
+    def finish(expired: dict[QueueKey, int], _now_ms: int) -> Outcome:
+        queues = {key: end for key, end in expired.items() if key[0] != SCHEDULE_TOPIC}
+        return _remove_queues(state, request, state.store.begin_removal([], queues))
+
+    return RunInPool(state.store.expired_queues, finish)
+
+
+def _remove_unused(
+    state: BrokerState,
+    request: Request[Any],
+    topic: str | None,
+    table: str | None,
+    found: dict[str, list[int]],
+    _now_ms: int,
+) -> Outcome:
+    """Remove the queues of `topic`, and those of all topics that are found but do not exist."""
+    names = [*found, topic] if topic is not None and topic not in found else list(found)
+    unused = [
+        name
+        for name in names
+        if name not in _NEVER_UNUSED and not is_lmq(name) and state.topics.get(name) is None
+    ]
+    return _remove_queues(state, request, state.store.begin_removal(unused), table)
+
+
+def _remove_queues(
+    state: BrokerState,
+    request: Request[Any],
+    removal: QueueRemoval | None,
+    table: str | None = None,
+) -> Outcome:
+    if removal is None:
+        return request.success()
+
+    def finish(why_not: str, _now_ms: int) -> Outcome:
+        state.store.end_removal(removal, removed=not why_not)
+        if why_not:
+            return request.refusal(ResponseCode.SYSTEM_ERROR, f"queues not removed: {why_not}")
+        return request.success()
+
+    return RemoveQueues(removal, table, finish)
+
+
+def _refuse_system_topic(state: BrokerState, topic: str) -> None:
+    if state.topics.is_system(topic):
+        remark = f"The topic[{topic}] is conflict with system topic."
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def _topic_stats(store: MessageStore, topic: str, broker_name: str, queue_count: int) -> bytes:

@@ -18,6 +18,12 @@ class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True):
     remove_offset: bool = False
 
 
+class RegisterFilterServerRequestHeader(Header, frozen=True, kw_only=True):
+    """301: a filter server is reached at this address."""
+
+    filter_server_addr: str
+
+
 class UnregisterClientRequestHeader(Header, frozen=True, kw_only=True):
     """35: a client leaves its groups. Its connection identifies the client."""
 

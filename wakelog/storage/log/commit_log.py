@@ -40,10 +40,13 @@ from wakelog.storage.log.append import (
 )
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets
+from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets, TopicClosed
 from wakelog.storage.log.transient_pool import TransientPool
 
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
+_CLOSED = PutResult(
+    PutStatus.SERVICE_NOT_AVAILABLE, cause="the queues of the topic are being removed"
+)
 _PROPERTIES_TOO_LONG = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 # 4.9.3 throws where a batch is too long, and its client sees a system error: so it does here.
 _BATCH_TOO_LONG = PutResult(PutStatus.UNKNOWN_ERROR)
@@ -117,8 +120,8 @@ class CommitLog:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
         try:
             return self._place(draft, now_ms)
-        except (IllegalName, ProtocolError):
-            return _ILLEGAL
+        except (IllegalName, ProtocolError, TopicClosed) as error:
+            return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
 
     def append_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""
@@ -145,8 +148,8 @@ class CommitLog:
                     return self._no_segment()
                 timestamp_ms = now_ms
                 records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
-        except (IllegalName, ProtocolError):
-            return _ILLEGAL
+        except (IllegalName, ProtocolError, TopicClosed) as error:
+            return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
         physical_offsets = []
         for record in records:
             physical_offsets.append(self.end_offset)

@@ -7,12 +7,16 @@ With `enableMultiDispatch` a message may name more queues in its property INNER_
 log writes the next offset of each to INNER_MULTI_QUEUE_OFFSET, in the same order, and encodes the
 properties again: in HashMap order and without WAIT.
 
+While the files of a topic's queues are removed, the topic is closed: it gets no new queue. So no
+message can come to a queue that is half removed.
+
 Source: org.apache.rocketmq.store.MultiDispatch, CommitLog.topicQueueTable, lmqTopicQueueTable
 (4.9.3); one table here, since an LMQ queue has a name no topic can take.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from wakelog.protocol.properties import (
@@ -40,6 +44,10 @@ def multi_dispatch_keys(names: str, queue_id: int, *, enable_lmq: bool) -> list[
     ]
 
 
+class TopicClosed(Exception):
+    """The queues of a topic are being removed: try again."""
+
+
 class QueueOffsets:
     """Next queue offset by (topic, queue id)."""
 
@@ -47,6 +55,7 @@ class QueueOffsets:
         """Own the table that recovery made."""
         self._next = seed
         self._enable_lmq = enable_lmq
+        self._closed: dict[str, dict[QueueKey, int]] = {}
 
     def get(self, key: QueueKey) -> int:
         """Return a queue's next offset, 0 for a queue that has never had one."""
@@ -55,13 +64,15 @@ class QueueOffsets:
     def get_or_add(self, key: QueueKey) -> int:
         """Return a queue's next offset; a new queue joins the table with 0.
 
-        Raises: IllegalName for a new queue whose name must not reach a path.
+        Raises: IllegalName for a new queue whose name must not reach a path; TopicClosed.
         """
         queue_offset = self._next.get(key)
         if queue_offset is None:
             if key[1] < 0:
                 raise IllegalName("queue", f"{key[0]}/{key[1]}")
             check_topic_name(key[0])
+            if key[0] in self._closed:
+                raise TopicClosed(key[0])
             queue_offset = self._next[key] = 0
         return queue_offset
 
@@ -69,16 +80,39 @@ class QueueOffsets:
         """Note that a queue got `count` messages."""
         self._next[key] += count
 
-    def forget(self, topic: str) -> None:
-        """Drop every queue of a deleted topic: should it come back, it starts at 0."""
-        for key in [key for key in self._next if key[0] == topic]:
-            del self._next[key]
+    def close(self, topics: tuple[str, ...], queues: Mapping[QueueKey, int]) -> list[QueueKey]:
+        """Drop queues and close their topics; return what was dropped.
+
+        topics: all of their queues are dropped. queues: with the next offset that each must have,
+        else it stays. Should they come back, they start at 0.
+        """
+        wanted = set(topics)
+        dropped = [key for key in self._next if key[0] in wanted]
+        dropped += [
+            key
+            for key, next_offset in queues.items()
+            if self._next.get(key) == next_offset and key[0] not in wanted
+        ]
+        for key in dropped:
+            self._closed.setdefault(key[0], {})[key] = self._next.pop(key)
+        return dropped
+
+    def is_closed(self, topic: str) -> bool:
+        """Return whether a topic's queues are being removed."""
+        return topic in self._closed
+
+    def open(self, topics: tuple[str, ...], *, removed: bool) -> None:
+        """Let closed topics have queues again; those that were not removed keep their offsets."""
+        for topic in topics:
+            kept = self._closed.pop(topic)
+            if not removed:
+                self._next.update(kept)
 
     def add_further_offsets(self, properties_text: str, queue_id: int) -> tuple[str, set[QueueKey]]:
         """Return a multi-dispatch message's properties with its offsets, and its queues.
 
         The table does not change: `advance` each queue once after the message is placed. A message
-        without the property keeps its properties. Raises: IllegalName.
+        without the property keeps its properties. Raises: IllegalName, TopicClosed.
         """
         properties = decode_properties(properties_text)
         names = properties.get(INNER_MULTI_DISPATCH, "")

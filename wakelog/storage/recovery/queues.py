@@ -10,13 +10,15 @@ truncateDirtyLogicFiles, recoverTopicQueueTable, MultiDispatch (4.9.3).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from posixpath import join
+from posixpath import dirname, join
+from types import MappingProxyType
 
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, decode_properties
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import remove_if_empty, remove_units
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.file_system import FileSystem, names_in
 from wakelog.storage.log.mapped_file import OpenFiles
@@ -26,6 +28,7 @@ from wakelog.storage.log.record_check import Buffer
 from wakelog.storage.paths import StorePaths, parse_queue_id
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 
+NO_TOPICS: Mapping[str, int] = MappingProxyType({})
 _MULTI_DISPATCH_BYTES = INNER_MULTI_DISPATCH.encode()
 
 
@@ -35,6 +38,7 @@ class QueueRepair:
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Find the queues; their files are not read yet."""
         open_files = OpenFiles()
+        self._fs, self._paths = fs, config.paths
         self._queues = {
             key: ConsumeQueueWriter(
                 fs,
@@ -72,6 +76,17 @@ class QueueRepair:
             elif log_begin > 0:
                 self._queues[key].note_expired(log_begin)
 
+    def end_removals(self, deleted: Mapping[str, int]) -> None:
+        """Remove what an interrupted deletion left of topics: see `deleted_topics.py`.
+
+        Queues of the same names with later records were made again, and stay. Raises: StoreFailed.
+        """
+        for key in [key for key in self._queues if key[0] in deleted]:
+            if self._queues[key].max_physical_offset <= deleted[key[0]]:
+                self._queues.pop(key).delete()
+                remove_if_empty(self._fs, dirname(self._paths.consume_queue(*key)))
+                remove_units(self._fs, self._paths.consume_queue_extension(*key))
+
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Remove entries of records at or above the log's end; return the queues that had some."""
         return tuple(key for key, queue in self._queues.items() if queue.truncate_physical(log_end))
@@ -98,10 +113,17 @@ class QueueRepair:
 class QueueEnds:
     """The last queue offset of every queue, from sound records in log order."""
 
-    __slots__ = ("_enable_lmq", "_first", "_multi_dispatch", "_next")
+    __slots__ = ("_deleted", "_enable_lmq", "_first", "_multi_dispatch", "_next")
 
-    def __init__(self, *, enable_multi_dispatch: bool, enable_lmq: bool) -> None:
-        """Start without any queue."""
+    def __init__(
+        self,
+        *,
+        enable_multi_dispatch: bool,
+        enable_lmq: bool,
+        deleted: Mapping[str, int] = NO_TOPICS,
+    ) -> None:
+        """Start without any queue; `deleted` as in `deleted_topics.py`."""
+        self._deleted = {topic.encode(): end for topic, end in deleted.items()}
         self._multi_dispatch = enable_multi_dispatch
         self._enable_lmq = enable_lmq
         self._first: dict[tuple[bytes, int], tuple[int, int]] = {}
@@ -146,6 +168,8 @@ class QueueEnds:
         return self._first.get((topic.encode(), queue_id))
 
     def _count(self, key: tuple[bytes, int], queue_offset: int, physical_offset: int) -> None:
+        if self._deleted and physical_offset < self._deleted.get(key[0], 0):
+            return
         if self._next.get(key) != queue_offset:
             self._first[key] = queue_offset, physical_offset
         self._next[key] = queue_offset + 1

@@ -21,6 +21,7 @@ recoverAbnormally, isMappedFileMatchedRecover (4.9.3).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from wakelog.protocol.record import (
@@ -63,7 +64,11 @@ class CheckPlan(NamedTuple):
 
 
 class RecoveringStore(NamedTuple):
-    """The store to search. cut_at_damage: end the log at durable bytes with damage, as 4.9.3."""
+    """The store to search.
+
+    cut_at_damage: end the log at durable bytes with damage, as 4.9.3.
+    deleted: topics whose records below an offset have no queue, see `deleted_topics.py`.
+    """
 
     fs: FileSystem
     config: StoreConfig
@@ -71,6 +76,7 @@ class RecoveringStore(NamedTuple):
     queues: QueueRepair
     times: CheckpointTimes
     cut_at_damage: bool
+    deleted: Mapping[str, int]
 
 
 class Searched(NamedTuple):
@@ -214,7 +220,9 @@ def _search(
             store.queues.cut_at(plan.dispatch_from)
         reread_from_disk(store.fs, store.files, plan.checked_from)
     ends = QueueEnds(
-        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
+        enable_multi_dispatch=config.enable_multi_dispatch,
+        enable_lmq=config.enable_lmq,
+        deleted=store.deleted,
     )
     search = LogEndSearch(
         store.files,

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes
+from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.dispatched import IndexEnd, lower_dispatched, read_dispatched
 from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
 from wakelog.storage.durability.sum_file import drop_sums_from, drop_sums_of_changed
@@ -134,13 +135,16 @@ def recover(
     with closing(QueueRepair(fs, config)) as queues:
         # 3, 4, 5: the queues' own ends, then the log's
         queues.cut_unwritten(after_crash=not clean_exit, durable=durable.dispatched)
-        store = RecoveringStore(fs, config, files, queues, times, cut_at_damage)
+        deleted = DeletedTopics(fs, config.paths)
+        queues.end_removals(deleted.ends)
+        store = RecoveringStore(fs, config, files, queues, times, cut_at_damage, dict(deleted.ends))
         found = search_log_end(store, durable, clean_exit=clean_exit)
         plan, end = found.plan, found.end
         # 6, 7: cut the log there, durably
         quarantined, removed = _end_log(store, found, durable.watermark, now_ms)
         # 8: cut the queues; first lower what is dispatched, because the log may grow over it
         dispatched = durable.dispatched if found.doubt is None else 0
+        deleted.lower(end.physical_offset)
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = _next_offsets(queues, found, files)
