@@ -272,7 +272,6 @@ DELETIONS = [
     Request(15, COMMITTED | {"commitOffset": 3}),
     Request(314, CLONED),
     Request(314, CLONED | {"topic": "unknown"}),
-    Request(314, without(Request(314, CLONED), "destGroup").fields),
     Request(14, COMMITTED | {"consumerGroup": "clone"}),
     Request(43),
     Request(207, {"groupName": "clone", "removeOffset": "true"}),
@@ -292,7 +291,6 @@ DELETIONS = [
     send(b="batched"),
     Request(316),
     Request(301, {"filterServerAddr": "127.0.0.1:9"}),
-    Request(301),
 ]
 DELETED = [pull(topic="batched"), Request(30, {"topic": "batched", "queueId": 0})]
 ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, QUERIES, AFTER, DELETIONS, DELETED]

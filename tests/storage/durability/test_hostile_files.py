@@ -20,6 +20,7 @@ from wakelog.dispatchers.cursor_file import CursorFile
 from wakelog.protocol.fastjson import loads
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd
 from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.durability.sum_keeper import SumWriter, compare_sums
@@ -119,6 +120,7 @@ def run(config: StoreConfig) -> None:
         put(store, b"x" * 500)
         book = LeaseBook(fs, config.paths, NOW_MS)
         book.grant(f"id{book.statistics().held_count}", "me", begin=0, end=9, now_ms=NOW_MS)
+        DeletedTopics(fs, config.paths).note(("Gone",), 10)
         dispatched = DispatchedFile(fs, config.paths.dispatched)
         dispatched.note(20, IndexEnd())
         dispatched.close()
