@@ -10,6 +10,8 @@ import pytest
 from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.notified_broker import notified_broker
+from wakelog.actors.services.reput import ReputClient
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.message_store import MessageStore
 
@@ -121,5 +123,48 @@ def test_a_pull_from_the_disk_is_timed_until_its_thread_has_read(
             assert statistics["pool"]["run_count"] >= 1
             counts = statistics["durations"]["get_seconds"]["counts"]
             assert sum(counts) == 2  # the try on the loop, and the thread's
+
+    run(main)
+
+
+@pytest.mark.parametrize("transport", list(Transport))
+def test_a_topic_that_is_deleted_and_made_again_begins_at_0(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, transport: Transport
+) -> None:
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch, transport=transport) as running:
+            client = running.client
+            for number in range(3):
+                await client.send("t", b"%d" % number)
+            deleted = await client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+            assert deleted.code == ResponseCode.SUCCESS
+            store = short_path / "store"
+            (topics,) = store.rglob("topics.json")
+            assert '"t"' not in topics.read_text()
+            assert not list(store.rglob("consumequeue/t"))
+            assert (await client.pull("t", 0)).code == ResponseCode.TOPIC_NOT_EXIST
+            sent = await client.send("t", b"new")
+            assert sent.ext_fields["queueOffset"] == "0"
+            assert [one.body for one in records(await client.pull("t", 0))] == [b"new"]
+
+    run(main)
+
+
+def test_a_topic_whose_queues_cannot_be_removed_goes_on(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReputClient, "removal_seconds_max", 0.01)
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client = running.client
+            await client.send("t", b"0")
+            await client.pull("t", 0)
+            running.services["reput"].release()
+            refused = await client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+            assert refused.code == ResponseCode.SYSTEM_ERROR
+            assert (refused.remark or "").startswith("queues not removed: reput")
+            sent = await client.send("t", b"1")
+            assert sent.ext_fields["queueOffset"] == "1"
 
     run(main)
