@@ -1,14 +1,16 @@
 """The same requests to 4.9.3's name server and to ours, one after the other, and the same answers.
 
-Compared are response codes, header fields and bodies. Three things are not compared. Remarks here
-say more. The order of lists and maps in 4.9.3 is that of a HashMap. With the system's topics comes
-the address of any broker. What has no counterpart is left out: to a code that it does not know a
-real name server gives no answer, ours gives code 3.
+Compared are response codes, header fields, remarks and bodies. Some things are not compared. The
+remark of a topic without a route says more here. The order of lists and maps in 4.9.3 is that of a
+HashMap. With the system's topics comes the address of any broker. What has no counterpart is left
+out: to a code that it does not know a real name server gives no answer, ours gives code 3.
 """
 
 import asyncio
 import json
+import struct
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,6 +32,8 @@ LATER = {"timestamp": 1_700_000_000_000, "counter": 2}
 ORDER = "ORDER_TOPIC_CONFIG"
 PLACES = {"configStorePath", "kvConfigPath", "listenPort", "rocketmqHome"}
 """Keys whose values say where a name server stands."""
+
+COMPRESSED_KEYS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 
 
 class Request(NamedTuple):
@@ -84,6 +88,26 @@ def register(
     return Request(103, fields, json.dumps(body).encode(), broker["brokerAddr"])
 
 
+def compressed(broker: dict[str, Any], *topics: dict[str, Any]) -> Request:
+    """Register a broker with a compressed body and its checksum."""
+    plain = json.loads(register(broker, *topics).body)["topicConfigSerializeWrapper"]
+    texts = [
+        " ".join(str(each[key]) for key in COMPRESSED_KEYS)
+        for each in plain["topicConfigTable"].values()
+    ]
+    blocks = [json.dumps(VERSION), len(texts), *texts, "[]"]
+    data = b"".join(
+        struct.pack(">i", block)
+        if isinstance(block, int)
+        else struct.pack(">i", len(block)) + block.encode()
+        for block in blocks
+    )
+    body = zlib.compress(data)
+    fields = {**broker, "haServerAddr": "x", "compressed": "true", "bodyCrc32": zlib.crc32(body)}
+    fields["bodyCrc32"] &= 0x7FFFFFFF
+    return Request(103, fields, body, broker["brokerAddr"])
+
+
 MASTER = identity("broker-a", 1)
 SLAVE = identity("broker-a", 2, broker_id=1)
 OTHER = identity("broker-b", 3, cluster="c2")
@@ -108,6 +132,9 @@ PLAY = [
     *READS,
     register(MASTER, *TOPICS),  # nothing new
     register(OTHER, topic("T", 2)),
+    compressed(identity("broker-c", 4), topic("C", 3, perm=4)),
+    Request(105, {"topic": "C"}),
+    Request(103, {**identity("broker-d", 5), "haServerAddr": "x"}, connection="broker-d"),
     register(MASTER, *TOPICS, bodyCrc32=5),  # and that is not its checksum
     *READS,
     Request(100, {"namespace": ORDER, "key": "T", "value": "broker-a:4"}),
@@ -130,6 +157,14 @@ PLAY = [
     Request(327, {"brokerName": "broker-a"}),
     Request(105, {"topic": "U"}),
     Request(205, {"brokerName": "absent"}),
+    Request(101, {"namespace": ORDER, "key": "T"}),
+    Request(102, {"namespace": ORDER, "key": "absent"}),
+    Request(102, {"namespace": "absent", "key": "T"}),
+    Request(219, {"namespace": ORDER}),
+    Request(100, {"namespace": "n", "key": "", "value": ""}),
+    Request(219, {"namespace": "n"}),
+    Request(327, {"brokerName": "absent"}),
+    Request(216, {"topic": "absent"}),
     Request(216, {"topic": "T"}),
     Request(105, {"topic": "T"}),
     register(MASTER, *TOPICS),  # of a version that is known: the topic does not come back
@@ -170,11 +205,15 @@ def plain(value: Any) -> Any:
     return value
 
 
-def answered(request: Request, frame: Frame) -> tuple[int, Any, Any]:
+def answered(request: Request, frame: Frame) -> tuple[int, str | None, Any, Any]:
+    """Return what is compared."""
+    remark = frame.header.get("remark")
+    if frame.code == 17 and remark is not None:
+        remark = remark.partition(request.fields["topic"] if request.fields else "")[0]
     body = plain(fastjson.loads(frame.body)) if frame.body else None
     if request.code == 304 and body:
         body.pop("brokerAddr", None)
-    return frame.code, frame.fields, body
+    return frame.code, remark, frame.fields, body
 
 
 def shown_config(address: str) -> dict[str, str]:
@@ -182,7 +221,7 @@ def shown_config(address: str) -> dict[str, str]:
         return parse_properties(connection.ask(319).body.decode())
 
 
-def play(address: str) -> list[tuple[int, Any, Any]]:
+def play(address: str) -> list[tuple[int, str | None, Any, Any]]:
     """Send every request in order, end the brokers' connections, and look once more."""
     found = []
     with ExitStack() as stack:
