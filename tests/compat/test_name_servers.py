@@ -88,6 +88,10 @@ def register(
     return Request(103, fields, json.dumps(body).encode(), broker["brokerAddr"])
 
 
+def block(text: str) -> bytes:
+    return struct.pack(">i", len(text)) + text.encode()
+
+
 def compressed(broker: dict[str, Any], *topics: dict[str, Any]) -> Request:
     """Register a broker with a compressed body and its checksum."""
     plain = json.loads(register(broker, *topics).body)["topicConfigSerializeWrapper"]
@@ -95,13 +99,8 @@ def compressed(broker: dict[str, Any], *topics: dict[str, Any]) -> Request:
         " ".join(str(each[key]) for key in COMPRESSED_KEYS)
         for each in plain["topicConfigTable"].values()
     ]
-    blocks = [json.dumps(VERSION), len(texts), *texts, "[]"]
-    data = b"".join(
-        struct.pack(">i", block)
-        if isinstance(block, int)
-        else struct.pack(">i", len(block)) + block.encode()
-        for block in blocks
-    )
+    data = block(json.dumps(VERSION)) + struct.pack(">i", len(texts))
+    data += b"".join(map(block, texts)) + block("[]")
     body = zlib.compress(data)
     fields = {**broker, "haServerAddr": "x", "compressed": "true", "bodyCrc32": zlib.crc32(body)}
     fields["bodyCrc32"] &= 0x7FFFFFFF

@@ -134,9 +134,7 @@ def recover(
         durable = durable._replace(dispatched=mark.physical_offset, has_index=has_index)
     with closing(QueueRepair(fs, config)) as queues:
         # 3, 4, 5: the queues' own ends, then the log's
-        queues.cut_unwritten(after_crash=not clean_exit, durable=durable.dispatched)
-        deleted = DeletedTopics(fs, config.paths)
-        queues.end_removals(deleted.ends)
+        deleted = _cut_queues(fs, config, queues, None if clean_exit else durable.dispatched)
         store = RecoveringStore(fs, config, files, queues, times, cut_at_damage, dict(deleted.ends))
         found = search_log_end(store, durable, clean_exit=clean_exit)
         plan, end = found.plan, found.end
@@ -206,6 +204,19 @@ def _is_aborted(fs: FileSystem, path: str) -> bool:
         abort.create()
         return True
     return False
+
+
+def _cut_queues(
+    fs: FileSystem, config: StoreConfig, queues: QueueRepair, durable: int | None
+) -> DeletedTopics:
+    """Cut each queue after its last entry, and end the removals that were interrupted.
+
+    durable: how far entries were durable before a crash, None after a clean exit.
+    """
+    queues.cut_unwritten(after_crash=durable is not None, durable=durable or 0)
+    deleted = DeletedTopics(fs, config.paths)
+    queues.end_removals(deleted.ends)
+    return deleted
 
 
 def _end_log(
