@@ -1,5 +1,6 @@
 """What tools ask a broker and a name server, and the queue locks, asked for by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,3 +67,56 @@ def test_the_broker_says_its_settings(cluster: Cluster, driver: JavaDriver) -> N
     settings = driver("brokerConfig", address=cluster.broker)
     assert settings["brokerName"] == cluster.broker_name
     assert settings["listenPort"] == cluster.broker.rpartition(":")[2]
+
+
+def test_mqadmin_deletes_a_topic(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
+    def sent() -> list[int]:
+        queue = {"topic": topic, "broker": cluster.broker_name, "queueId": 0}
+        found = driver("send", group="deleting", messages=[{**queue, "body": "m0"}] * 2)
+        return [each["queueOffset"] for each in found]
+
+    def mqadmin(command: str, *words: str) -> str:
+        return str(driver("mqadmin", command=command, words=list(words)))
+
+    assert sent() == [0, 1]
+    printed = mqadmin("topic.DeleteTopicSubCommand", "-c", "DefaultCluster", "-t", topic)
+    assert f"delete topic [{topic}] from cluster [DefaultCluster] success." in printed
+    with pytest.raises(DriverError) as caught:
+        driver("route", topic=topic)
+    assert caught.value.code == 17
+    driver("createTopic", address=cluster.broker, topic=topic, queues=4)
+    assert f'"brokerName":"{cluster.broker_name}"' in mqadmin(
+        "topic.TopicRouteSubCommand", "-t", topic
+    )
+    assert sent() == [0, 1]
+    for command in ("broker.CleanUnusedTopicCommand", "broker.CleanExpiredCQSubCommand"):
+        assert "success" in mqadmin(command, "-b", cluster.broker)
+    assert sent() == [2, 3]
+
+
+def test_mqadmin_changes_groups_permissions_and_values(
+    cluster: Cluster, driver: JavaDriver, tmp_path: Path
+) -> None:
+    def mqadmin(command: str, *words: str) -> str:
+        return str(driver("mqadmin", command=command, words=list(words)))
+
+    driver("createGroup", address=cluster.broker, group="short_lived")
+    deleted = mqadmin(
+        "consumer.DeleteSubscriptionGroupCommand",
+        *("-b", cluster.broker, "-g", "short_lived", "-r", "true"),
+    )
+    assert "delete subscription group [short_lived] from broker" in deleted
+    for verb in ("Wipe", "Add"):
+        changed = mqadmin(f"namesrv.{verb}WritePermSubCommand", "-b", cluster.broker_name)
+        assert f"{verb.lower()} write perm of broker[{cluster.broker_name}]" in changed
+        assert "OK" in changed
+    put = mqadmin("namesrv.UpdateKvConfigCommand", "-s", "n", "-k", "k", "-v", "v")
+    assert "create or update kv config to namespace success." in put
+    order = ("-t", "ordered", "-v", f"{cluster.broker_name}:4")
+    assert "success" in mqadmin("topic.UpdateOrderConfCommand", *order, "-m", "put")
+    found = mqadmin("topic.UpdateOrderConfCommand", "-t", "ordered", "-m", "get")
+    assert f"orderConf=[{cluster.broker_name}:4]" in found
+    assert "success" in mqadmin("topic.UpdateOrderConfCommand", "-t", "ordered", "-m", "delete")
+    words = ("-c", "DefaultCluster", "-f", str(tmp_path))
+    assert "success" in mqadmin("export.ExportConfigsCommand", *words)
+    assert list(tmp_path.glob("*configs.json"))

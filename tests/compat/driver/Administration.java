@@ -1,10 +1,17 @@
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.commons.cli.CommandLine;
+import org.apache.commons.cli.Options;
+import org.apache.commons.cli.PosixParser;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -14,7 +21,9 @@ import org.apache.rocketmq.common.protocol.header.QueryConsumerOffsetRequestHead
 import org.apache.rocketmq.common.protocol.route.TopicRouteData;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.srvutil.ServerUtil;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.SubCommand;
 
 /** What mqadmin and the dashboard do, as far as the tests need it, and queue locks by hand. */
 @SuppressWarnings("deprecation") // the way in to the client's inner state
@@ -38,6 +47,7 @@ final class Administration {
                 admin().getBrokerConfig(in.getString("address"))));
         commands.put("headerForm",
                 in -> RemotingCommand.getSerializeTypeConfigInThisServer().name());
+        commands.put("mqadmin", Administration::mqadmin);
         commands.put("lock", Administration::lock);
         commands.put("unlock", Administration::unlock);
     }
@@ -80,6 +90,29 @@ final class Administration {
 
     private static Object consumers(JSONObject in) throws Exception {
         return JSON.toJSON(admin().examineConsumerConnectionInfo(in.getString("group")));
+    }
+
+    /** Run a command of mqadmin, by the name of its class; return what it prints. */
+    private static Object mqadmin(JSONObject in) throws Exception {
+        SubCommand command = (SubCommand) Class.forName(
+                        "org.apache.rocketmq.tools.command." + in.getString("command"))
+                .getDeclaredConstructor().newInstance();
+        List<String> words = new ArrayList<>(in.getJSONArray("words").toJavaList(String.class));
+        words.add("-n");
+        words.add(Driver.nameServer);
+        Options options = ServerUtil.buildCommandlineOptions(new Options());
+        command.buildCommandlineOptions(options);
+        CommandLine line = new PosixParser().parse(options, words.toArray(new String[0]));
+        System.setProperty("rocketmq.namesrv.addr", Driver.nameServer);
+        PrintStream out = System.out;
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        System.setOut(new PrintStream(printed, true));
+        try {
+            command.execute(line, options, null);
+        } finally {
+            System.setOut(out);
+        }
+        return printed.toString();
     }
 
     private static Object lock(JSONObject in) throws Exception {
