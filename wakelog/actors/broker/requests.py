@@ -215,7 +215,7 @@ class Requests:
 
     async def _remove(self, wanted: RemoveQueues, request: RemotingCommand, reply: Reply) -> None:
         """Save the table that changed, have the queues removed, and make the outcome."""
-        began = self._times.clock_seconds()
+        began = self.times.clock_seconds()
         why_not = ""
         if wanted.table is not None:
             saved: asyncio.Future[BaseException | None] = self._loop.create_future()
