@@ -52,7 +52,6 @@ LANES = [
     *[(code, "admin") for code in range(50, 55)],
     *[(code, "admin") for code in (200, 201, 202, 203, 204, 207, 215, 222, 223)],
     *[(code, "admin") for code in (301, 306, 307, 309, 314, 316, 321)],
-    *[(code, "admin") for code in range(50, 55)],
     *[(code, "reply") for code in (324, 325)],
     *[(code, "admin") for code in (28, 208, 300, 303, 305, 308, 315, 317)],
 ]

@@ -212,3 +212,11 @@ def test_queues_without_messages_are_removed(harness: Harness) -> None:
     assert remove(harness, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, {}).code == ResponseCode.SUCCESS
     assert set(harness.store.queues()) == {"U", SCHEDULE_TOPIC}
     assert harness.broker.state.topics.get("T") is not None
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_the_counters_of_a_deleted_topic_go_if_wanted(*, forgets: bool) -> None:
+    harness = Harness(autoDeleteUnusedStats="true" if forgets else "false")
+    harness.send("T")
+    remove(harness, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+    assert ("T" in harness.broker.state.traffic.statistics()["put_by_topic"]) is not forgets

@@ -149,6 +149,9 @@ def _remove_queues(
         state.store.end_removal(removal, removed=not why_not)
         if why_not:
             return request.refusal(ResponseCode.SYSTEM_ERROR, f"queues not removed: {why_not}")
+        if state.config.auto_delete_unused_stats:
+            for topic in removal.topics:
+                state.traffic.forget_topic(topic)
         return request.success()
 
     return RemoveQueues(removal, table, finish)
