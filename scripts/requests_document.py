@@ -11,12 +11,10 @@ from wakelog.broker.processors.table import PROCESSORS
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode as Code
 
-TRANSACTIONS: Final = "transactions are not there yet"
 TO_CLIENTS: Final = "a broker sends it to a client; no client sends it to a broker"
 NOT_IN_4_9_3: Final = "4.9.3 has no processor for it either, and answers as here"
 
 UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
-    TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     TO_CLIENTS: (
         Code.CHECK_TRANSACTION_STATE,
         Code.NOTIFY_CONSUMER_IDS_CHANGED,

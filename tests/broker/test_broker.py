@@ -39,6 +39,7 @@ LANES = [
     (310, "send"),
     (320, "send"),
     (36, "send"),
+    (37, "endTransaction"),
     (11, "pull"),
     (12, "query"),
     (33, "query"),
@@ -52,6 +53,7 @@ LANES = [
     *[(code, "admin") for code in range(50, 55)],
     *[(code, "admin") for code in (200, 201, 202, 203, 204, 207, 215, 222, 223)],
     *[(code, "admin") for code in (301, 306, 307, 309, 314, 316, 321)],
+    (323, "admin"),
     *[(code, "reply") for code in (324, 325)],
     *[(code, "admin") for code in (28, 208, 300, 303, 305, 308, 315, 317)],
 ]
@@ -61,7 +63,7 @@ def test_each_request_waits_in_its_executors_lane() -> None:
     assert {code: processor.lane for code, processor in PROCESSORS.items()} == dict(LANES)
 
 
-@pytest.mark.parametrize("code", [37, 13, 302, 9999, -5])
+@pytest.mark.parametrize("code", [13, 302, 9999, -5])
 def test_an_unknown_code_is_answered_with_code_3(harness: Harness, code: int) -> None:
     """Section 1.4."""
     response = harness.ask(code)

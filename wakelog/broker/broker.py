@@ -62,7 +62,10 @@ UNKNOWN_CODE = -1
 
 _REGISTER_ONEWAY = RegisterBroker(oneway=True)
 
-_COUNTED = ["topics", "groups", "offsets", "consumers", "producers", "locks", "delayed", "traffic"]
+_COUNTED = (
+    *("topics", "groups", "offsets", "consumers", "producers"),
+    *("locks", "delayed", "traffic", "transactions"),
+)
 """The tables of BrokerState that have statistics."""
 
 

@@ -23,6 +23,7 @@ from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
+from wakelog.broker.transactions import TransactionCounts
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.peer import OPAQUE_MASK
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
@@ -69,6 +70,7 @@ class BrokerState:
         )
         self.store_stats = StoreStats(now_ms)
         self.measure: Callable[[], RuntimeMeasures] = RuntimeMeasures
+        self.transactions = TransactionCounts()
         self.config_version = DataVersion(now_ms, 0)
         self.store_host = (self.config.broker_ip1, self.config.listen_port)
         role, flush = self.store_config.broker_role, self.store_config.flush_disk_type

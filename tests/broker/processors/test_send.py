@@ -199,16 +199,47 @@ def test_a_retry_of_an_unknown_group_is_refused(make_harness: MakeHarness) -> No
     assert response.ext_fields == TRACE
 
 
-# Transactions are refused as with rejectTransactionMessage.
-@pytest.mark.parametrize(
-    "changes", [{"i": "TRAN_MSG\x01true"}, {"i": "TRAN_MSG\x01TRUE"}, {"f": "4"}, {"f": "8"}]
-)
-def test_a_transaction_is_refused(harness: Harness, changes: dict[str, str]) -> None:
-    response = harness.send("T", **changes)
+def test_a_half_message_may_be_forbidden(make_harness: MakeHarness) -> None:
+    harness = make_harness(rejectTransactionMessage="true")
+    response = harness.send("T", i="TRAN_MSG\x01TRUE", f="4")
     assert response.code == ResponseCode.NO_PERMISSION
     assert response.remark == "the broker[127.0.0.1] sending transaction message is forbidden"
     assert response.ext_fields == TRACE
-    assert harness.store.messages("T") == []
+    assert harness.store.log == {}
+
+
+@pytest.mark.parametrize("sys_flag", ["4", "12"])
+def test_a_message_that_would_be_in_no_queue_is_refused(harness: Harness, sys_flag: str) -> None:
+    assert harness.send("T", f=sys_flag).code == ResponseCode.MESSAGE_ILLEGAL
+    assert harness.store.log == {}
+
+
+def test_a_half_message_is_stored_where_no_consumer_finds_it(harness: Harness) -> None:
+    properties = "TRAN_MSG\x01true\x02PGROUP\x01pg\x02WAIT\x01true\x02DELAY\x013\x02TAGS\x01a"
+    response = harness.send("T", b"half", i=properties, f="5", e="2")
+    assert response.code == ResponseCode.SUCCESS
+    place = (response.ext_fields["queueId"], response.ext_fields["queueOffset"])
+    assert place == ("2", "0")  # of the queue that was asked for, and of the half queue (fact 24)
+    (half,) = harness.store.messages("RMQ_SYS_TRANS_HALF_TOPIC", 0)
+    assert (half.body, half.sys_flag, half.flag) == (b"half", 1, 7)
+    assert decode_properties(half.properties_text) == {
+        "TRAN_MSG": "true",
+        "PGROUP": "pg",
+        "WAIT": "true",
+        "TAGS": "a",
+        "CLUSTER": "DefaultCluster",
+        "REAL_TOPIC": "T",
+        "REAL_QID": "2",
+    }
+    assert len(harness.store.log) == 1
+    assert harness.broker.statistics()["transactions"]["prepared_count"] == 1
+    assert "RMQ_SYS_TRANS_HALF_TOPIC" in harness.broker.statistics()["traffic"]["put_by_topic"]
+
+
+def test_a_message_that_says_it_is_committed_is_stored(harness: Harness) -> None:
+    assert harness.send("T", f="8").code == ResponseCode.SUCCESS
+    (stored,) = harness.store.messages("T")
+    assert stored.sys_flag == 8
 
 
 # Waiting for the disk (facts 18 and 23).

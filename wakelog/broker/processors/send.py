@@ -2,7 +2,7 @@
 
 The header field ``m`` or ``batch`` decides whether a request is a batch; its code does not. A
 delayed message is stored in the schedule topic. The response then has the queue offset there, and
-the queue id that was asked for. Transactions are refused as with rejectTransactionMessage.
+the queue id that was asked for. So it is with a half message, which is stored in the half topic.
 
 Every response to a send carries MSG_REGION and TRACE_ON, because the Java client reads them without
 checking that they exist. Codes 10, 11 and 12 are successes: the message is stored, and the response
@@ -14,7 +14,7 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delayed_delivery import delay_level, park
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC
 from wakelog.broker.processors.send_check import (
     ILLEGAL_MESSAGE,
     check_send,
@@ -22,6 +22,7 @@ from wakelog.broker.processors.send_check import (
     retry_count_max,
 )
 from wakelog.broker.state import BrokerState
+from wakelog.broker.transactions import HALF_QUEUE_ID, prepare
 from wakelog.network.request import Request
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import FILTER_MULTI_TAG, TopicConfig
@@ -43,10 +44,12 @@ from wakelog.protocol.properties import (
     read_send_properties,
 )
 from wakelog.protocol.sys_flag import (
+    CONSUMED_TYPES,
     MESSAGE_BORN_HOST_V6,
     MESSAGE_MULTI_TAGS,
     MESSAGE_STORE_HOST_V6,
     TRANSACTION_MASK,
+    transaction_type,
 )
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
 
@@ -103,13 +106,16 @@ def _send_single(
         topic_config = state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
     properties, text = read_send_properties(header.properties, state.config.broker_cluster_name)
     sys_flag = _sys_flag(header, topic_config)
-    if sys_flag & TRANSACTION_MASK or parse_boolean(properties.get(TRANSACTION_PREPARED)):
-        values = {"topic": topic, "producer_group": header.producer_group}
-        state.instructions.append(WriteLine(Appender.TRANSACTION, "half message refused", values))
-        remark = f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden"
-        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
     parked = None
-    if DELAY in properties:
+    prepares = parse_boolean(properties.get(TRANSACTION_PREPARED))
+    if prepares:
+        _check_prepares(state, header)
+        text = prepare(properties, topic, queue_id)
+        topic, queue_id = TRANS_HALF_TOPIC, HALF_QUEUE_ID
+        sys_flag &= ~TRANSACTION_MASK
+    elif sys_flag & TRANSACTION_MASK and transaction_type(sys_flag) not in CONSUMED_TYPES:
+        return _put_refusal(state, request.command, PutStatus.MESSAGE_ILLEGAL)
+    elif DELAY in properties:
         parked = park(state.delay_level_max, properties, topic, queue_id)
     if parked is not None:
         topic, queue_id, text = parked
@@ -132,9 +138,20 @@ def _send_single(
     if parked is not None:
         state.delayed.parked_count += 1
         state.traffic.count_parked(queue_id, result.size_bytes)
+    elif prepares:
+        state.transactions.prepared += 1
     message_id = create_message_id(*state.store_host, result.physical_offset)
     wait = properties.get(WAIT)
     return _stored(state, request, result, message_id, answered_queue_id, wait=wait)
+
+
+def _check_prepares(state: BrokerState, header: SendHeader) -> None:
+    """Refuse a half message if this broker takes none. Raises: RemoteProtocolError."""
+    if state.config.reject_transaction_message:
+        values = {"topic": header.topic, "producer_group": header.producer_group}
+        state.instructions.append(WriteLine(Appender.TRANSACTION, "half message refused", values))
+        remark = f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden"
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
 
 
 def _send_batch(

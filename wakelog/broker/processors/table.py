@@ -24,6 +24,7 @@ from wakelog.broker.processors import (
     send_back,
     statistics,
     topics,
+    transactions,
 )
 from wakelog.broker.processors.prices import PRICES
 from wakelog.network.request import ADMINISTRATION, Access, Permission, Resource, processor
@@ -52,6 +53,7 @@ _ROWS = {
     Code.CONSUMER_SEND_MSG_BACK: processor(
         send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES
     ),
+    Code.END_TRANSACTION: processor(transactions.end_transaction, Lane.END_TRANSACTION),
     Code.PULL_MESSAGE: processor(
         pull.pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True
     ),
@@ -136,6 +138,7 @@ _ROWS = {
         statistics.get_broker_runtime_info, Lane.ADMIN, reads_queues=True
     ),
     Code.VIEW_BROKER_STATS_DATA: processor(statistics.view_broker_stats_data, Lane.ADMIN),
+    Code.RESUME_CHECK_HALF_MESSAGE: processor(transactions.resume_check, Lane.ADMIN),
     Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN),
     Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
 }
