@@ -59,7 +59,6 @@ TASK: Final = "BrokerControllerScheduledThread: "
 STORE_TASK: Final = "StoreScheduledThread: "
 
 NO_REPLICATION: Final = "replication is not there yet"
-NO_TRANSACTIONS: Final = "transactions are not there yet"
 
 # Two lines a row: what it is in 4.9.3, then what it is here.
 # fmt: off
@@ -158,10 +157,11 @@ TASKS: Final[tuple[Row, ...]] = (
            "Broker", "broker.housekeeping", "rocketmq_consumer_groups"),
     AbsentThread("FilterServerManagerScheduledThread", "starts filter servers", "30 s",
                  "off by default (filterServerNums); they run Java classes that consumers send"),
-    AbsentThread("TransactionalMessageCheckService", "asks producers about half messages",
-                 "transactionCheckInterval, 60 s", NO_TRANSACTIONS),
-    AbsentThread("Transaction-msg-check-thread", "sends those questions", "2 to 5 threads",
-                 NO_TRANSACTIONS),
+    Thread("TransactionalMessageCheckService", "says which half messages to ask about",
+           "transactionCheckInterval, 60 s",
+           "TransactionCheck", "broker.transaction_check", "rocketmq_transactions_discarded_total"),
+    Thread("Transaction-msg-check-thread", "asks producers about half messages", "2 to 5 threads",
+           "Broker", "broker.half_checks", "rocketmq_transactions_checked_total"),
     Thread("BrokerStatsThread", "samples and prints traffic by topic and by group", "10 s to 1 day",
            "Broker", "broker.broker_stats", "rocketmq_topic_put_messages_total"),
     AbsentThread("CommercialStatsThread", "samples what a cloud provider bills", "10 s to 1 day",

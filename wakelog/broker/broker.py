@@ -7,6 +7,7 @@ After a turn that put messages it calls ``store.write_pending`` before a respons
     at start      load each of ``tables``; the first tick comes when the queues reach the log's end
     PullHold      gets every HoldPull, and held.notes() after its restart; returns ids for wake(ids)
     Schedule      starts at delayed.offsets(); read_due (any thread), then deliver_due
+    the check     begin_check, then read_due (any thread), then carry_out_check
     at the end    write a snapshot of each of ``tables``; registration.unregistration(...)
 
 The shell may also read what ``state`` has: tables, counts and the instructions.
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from wakelog.broker import half_checks
 from wakelog.broker.access.control import ACCESS_OFF, AccessControl, AccessRefused
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
@@ -46,6 +48,7 @@ from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
+from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
 from wakelog.network.handler import Channel
 from wakelog.network.request import BodyTooLarge, Request
 from wakelog.protocol.codes import ResponseCode
@@ -175,12 +178,14 @@ class Broker:
     def tick(self, now_ms: int) -> None:
         """Do what is due by time; see ``housekeeping``.
 
-        The first tick has to come when readers see all of the log, before the first client: it
-        corrects delay offsets beyond queues that a truncation has shortened.
+        The first tick has to come when readers see all of the log, before the first client. It
+        corrects offsets beyond queues that a truncation has shortened: those of the delay levels
+        and of the check of half messages.
         """
         if not self._has_ticked:
             self._has_ticked = True
             self.state.delayed.correct(partial(self.state.store.max_queue_offset, SCHEDULE_TOPIC))
+            half_checks.correct(self.state)
         self._housekeeping.tick(now_ms)
 
     def next_tick_ms(self) -> int:
@@ -192,8 +197,11 @@ class Broker:
         for hold_id in hold_ids:
             self._wake_one(hold_id, now_ms)
 
-    def read_due(self, due: Sequence[DueMessage]) -> list[MessageRecord | None]:
-        """Read due messages from the log; may block, and may run on any thread."""
+    def read_due(self, due: Sequence[DueMessage | Decision]) -> list[MessageRecord | None]:
+        """Read due messages, or those of decisions, from the log.
+
+        May block, and may run on any thread.
+        """
         read = self.state.store.message_at
         return [read(message.physical_offset, message.size_bytes) for message in due]
 
@@ -211,6 +219,16 @@ class Broker:
             return result.status
 
         return self.state.delayed.deliver(due, records, put)
+
+    def begin_check(self, started_ms: int, now_ms: int) -> CheckRequest:
+        """Return where the check of half messages goes on in the round that began then."""
+        return half_checks.begin_batch(self.state, started_ms, now_ms)
+
+    def carry_out_check(
+        self, batch: CheckBatch, records: Sequence[MessageRecord | None], now_ms: int
+    ) -> bool:
+        """Put half messages back and ask producers; return whether the round goes on."""
+        return half_checks.carry_out(self.state, batch, records, now_ms)
 
     def load(self, name: str, text: str) -> None:
         """Read the contents of a config file.

@@ -61,6 +61,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     start_accept_send_request_time_stamp: int = 0
     store_reply_message_enable: bool = True
 
+    # The check of half messages.
+    transaction_check_interval: int = 60_000
+    transaction_time_out: int = 6_000
+    transaction_check_max: int = 15
+
     # Pulling.
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1_000
@@ -190,9 +195,6 @@ _WITHOUT_EFFECT = {
     """,
     "no group is switched off for its lag, which the metrics show": """
         consumerFallbehindThreshold=17179869184 disableConsumeIfConsumerReadSlowly=false
-    """,
-    "transactions are not there yet": """
-        transactionCheckInterval=60000 transactionCheckMax=15 transactionTimeOut=6000
     """,
     "no shell command is ever run, and 4.9.3 has no filter server to start": "filterServerNums=0",
     "logs are by the broker's name when there are several": "isolateLogEnable=false",

@@ -121,6 +121,19 @@ MEMBERS = (
     counter("rocketmq_delayed_messages_undeliverable",
             "Delayed messages that could not be put into their topic.",
             f"{BROKER}/broker/delayed/undeliverable_count"),
+    counter("rocketmq_transactions_prepared", "Half messages stored.",
+            f"{BROKER}/broker/transactions/prepared_count"),
+    counter("rocketmq_transactions_committed", "Half messages that were committed.",
+            f"{BROKER}/broker/transactions/committed_count"),
+    counter("rocketmq_transactions_rolled_back", "Half messages that were rolled back.",
+            f"{BROKER}/broker/transactions/rolled_back_count"),
+    counter("rocketmq_transactions_checked", "Questions to producers about half messages.",
+            f"{BROKER}/broker/transactions/checked_count"),
+    counter("rocketmq_transactions_unanswerable",
+            "Checks of half messages for which no producer was connected.",
+            f"{BROKER}/broker/transactions/unanswerable_count"),
+    counter("rocketmq_transactions_discarded", "Half messages that were given up.",
+            f"{BROKER}/broker/transactions/discarded_count"),
 )
 
 NAME_SERVERS = (

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient
+from wakelog.actors.services.client import BrokerContext, DecideChecks, ServiceClient
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import (
@@ -24,6 +24,7 @@ from wakelog.actors.transport.shared_watermarks import (
 from wakelog.broker.config_file import read_broker_conf
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.schedule import DueMessage
+from wakelog.broker.transaction_check import CheckBatch, CheckRequest
 
 EPOCH = 7
 STORE_ID = "12345678-1234-4678-9234-567812345678"
@@ -173,6 +174,7 @@ class Events:
         self.failure: str | None = None
         self.woken_ids: list[int] = []
         self.delivered: list[DueMessage] = []
+        self.checked: list[CheckBatch] = []
         self.retained_at: tuple[int, bool] | None = None
         self.held: list[HoldPull] = []
         self.known = attach_request()
@@ -182,6 +184,19 @@ class Events:
 
     def is_awaited(self) -> bool:
         return bool(self.held)
+
+    async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:
+        request = CheckRequest(
+            half_offset=0,
+            op_offset=0,
+            started_ms=started_ms,
+            now_ms=started_ms,
+            timeout_ms=6_000,
+            count_max=15,
+            reserved_ms=3_600_000,
+        )
+        self.checked.append(await decide(request, 40))
+        return self.checked[-1].has_more
 
     def held_notes(self) -> list[HoldPull]:
         return list(self.held)

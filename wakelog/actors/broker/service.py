@@ -36,6 +36,7 @@ from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.certificates import Certificates
 from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.client import DecideChecks
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
@@ -338,6 +339,19 @@ class BrokerService:
         positions = self.broker.deliver_due(due, records, wall_ms())
         self._requests.end_of_turn()
         return positions
+
+    async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:
+        """Have half messages decided about, and do it; return whether the round goes on.
+
+        Everything is dispatched first: a transaction that was ended a moment ago is not asked for.
+        """
+        await self._wait_dispatched()
+        request = self.broker.begin_check(started_ms, wall_ms())
+        batch = await decide(request, self.store.dispatched)
+        records = await self._pool.submit(partial(self.broker.read_due, batch.decisions))
+        has_more = self.broker.carry_out_check(batch, records, wall_ms())
+        self._requests.end_of_turn()
+        return has_more
 
     def retained(self, *, begin_offset: int, disk_full: bool) -> None:
         """Forget what Retention has removed, and accept messages or refuse them."""

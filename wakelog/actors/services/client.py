@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
 
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from wakelog.actors.services.allocate_mapped_file import SegmentSource
     from wakelog.broker.decision import HoldPull
     from wakelog.broker.schedule import DueMessage
+    from wakelog.broker.transaction_check import CheckBatch, CheckRequest
     from wakelog.storage.message_store import MessageStore
+
+DecideChecks: TypeAlias = "Callable[[CheckRequest, int], Awaitable[CheckBatch]]"
+"""Returns decisions about half messages, from what is dispatched up to an offset."""
 
 _FIRST = asyncio.FIRST_COMPLETED
 
@@ -71,6 +75,9 @@ class BrokerEvents(Protocol):
 
     async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
         """Put delayed messages that are due; return the next queue offset of each level."""
+
+    async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:
+        """Do the next batch of a round of the check; return whether there are more."""
 
 
 @dataclass(eq=False)

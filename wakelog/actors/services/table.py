@@ -33,6 +33,7 @@ SERVICES: Final = {
     "allocate_mapped_file": _row("allocate_mapped_file:AllocateMappedFile", lock_byte=2),
     "commit": _row("commit:Commit", lock_byte=3, needed_when="transient_pool_in_use"),
     "schedule": _row("schedule:Schedule"),
+    "transaction_check": _row("transaction_check:TransactionCheck", needed_when="appends"),
     "retention": _row("retention:Retention", lock_byte=4),
 }
 """By name. In this order a Broker attaches them, and in reverse order they release the store."""

@@ -23,6 +23,7 @@ from wakelog.storage.settings_text import (
 
 _LIVE_KEYS = """
     brokerPermission defaultTopicQueueNums autoCreateTopicEnable autoCreateSubscriptionGroup
+    transactionTimeOut transactionCheckMax
     traceOn rejectTransactionMessage startAcceptSendRequestTimeStamp longPollingEnable
     shortPollingTimeMills slaveReadEnable notifyConsumerIdsChangedEnable flushConsumerOffsetInterval
     registerNameServerPeriod

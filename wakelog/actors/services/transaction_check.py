@@ -1,0 +1,127 @@
+"""TransactionCheck: reads the queues of half and op messages, and says which to ask about.
+
+The service reads them up to the Broker's `dispatched`, one round every transactionCheckInterval.
+It keeps nothing between two calls: the Broker has the offsets, and carries the decisions out.
+
+Source: org.apache.rocketmq.broker.transaction.TransactionalMessageCheckService (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.transport.calls import ServiceCalls
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.broker.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from wakelog.broker.transaction_check import (
+    CheckBatch,
+    CheckRequest,
+    Page,
+    check_half_messages,
+    half_message,
+    op_message,
+)
+from wakelog.broker.transactions import HALF_QUEUE_ID
+from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.record import MessageRecord, decode_record
+from wakelog.storage.errors import StoreError
+from wakelog.storage.read.reader import GetRequest, GetStatus, LogView
+from wakelog.storage.read.store_readers import ReaderSet
+from wakelog.telemetry.logs import Log, logger
+
+PAGE_COUNT = 32
+
+Message = TypeVar("Message")
+
+
+class TransactionCheckService(Service):
+    """The service of `broker.transaction_check`."""
+
+    def begin(self, request: AttachRequest) -> dict[str, Any]:
+        """Read nothing yet."""
+        readers = ReaderSet(self.fs, self.store, 0, memory_bytes=LONG_MAX, damaged=())
+        self._readers = self.closing(readers)
+        self._batch_count = self._decision_count = 0
+        return {}
+
+    def check(self, request: dict[str, Any], log_begin: int, dispatched: int) -> CheckBatch:
+        """Return the next decisions of a round."""
+        view = LogView(log_begin, dispatched, dispatched)
+        batch = check_half_messages(
+            msgspec.convert(request, CheckRequest),
+            partial(self._page, half_message, TRANS_HALF_TOPIC, view),
+            partial(self._page, op_message, TRANS_OP_HALF_TOPIC, view),
+        )
+        self._batch_count += 1
+        self._decision_count += len(batch.decisions)
+        return batch
+
+    def counters(self) -> dict[str, Any]:
+        """Return how often it was asked, and what it decided."""
+        return {"batch_count": self._batch_count, "decision_count": self._decision_count}
+
+    def _page(
+        self, read: Callable[[MessageRecord], Message], topic: str, view: LogView, offset: int
+    ) -> Page[Message]:
+        request = GetRequest(topic, HALF_QUEUE_ID, offset, PAGE_COUNT)
+        result = self._readers.reader.get(request, view)
+        assert result is not None  # it may wait for the disk
+        is_end = result.status in (GetStatus.NO_MESSAGE_IN_QUEUE, GetStatus.OFFSET_OVERFLOW_ONE)
+        next_offset = offset if is_end else result.next_begin_offset
+        return Page([read(record) for record in _records(result.frames)], next_offset)
+
+
+def _records(frames: tuple[bytes, ...]) -> Iterator[MessageRecord]:
+    for frame in frames:
+        position = 0
+        while position < len(frame):
+            record = decode_record(frame, position)
+            position += record.size_bytes
+            yield record
+
+
+class TransactionCheckClient(ServiceClient):
+    """Has the check done every transactionCheckInterval, batch after batch."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Ask nothing until attached."""
+        super().__init__(name, calls, broker)
+        self._interval_seconds = broker.plan.settings.broker.transaction_check_interval / 1000
+        self._round_count = 0
+        self._errors = logger(Log.STORE_ERROR)
+
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """Begin a round after the interval."""
+        if not self.timer.is_running:
+            self.timer.start(self._interval_seconds)
+
+    async def work(self) -> bool:
+        """Do one round."""
+        self._round_count += 1
+        started_ms = wall_ms()
+        try:
+            while await self.broker.events.check_transactions(started_ms, self._decide):
+                pass
+        except ServiceLost:
+            pass  # the next round begins at the committed offsets
+        except StoreError as error:
+            self._errors.error("half messages not checked", cause=str(error))
+        self.timer.start(self._interval_seconds)
+        return False
+
+    def statistics(self) -> dict[str, Any]:
+        """Return how many rounds there were."""
+        return {"round_count": self._round_count}
+
+    async def _decide(self, request: CheckRequest, dispatched: int) -> CheckBatch:
+        log_begin = self.broker.store.min_physical_offset
+        known = msgspec.to_builtins(request)
+        answer = await self.call("transactions", "check", known, log_begin, dispatched)
+        return msgspec.convert(answer, CheckBatch)
