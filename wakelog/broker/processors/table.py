@@ -138,7 +138,7 @@ _ROWS = {
         statistics.get_broker_runtime_info, Lane.ADMIN, reads_queues=True
     ),
     Code.VIEW_BROKER_STATS_DATA: processor(statistics.view_broker_stats_data, Lane.ADMIN),
-    Code.RESUME_CHECK_HALF_MESSAGE: processor(transactions.resume_check, Lane.ADMIN),
+    Code.RESUME_CHECK_HALF_MESSAGE: processor(transactions.resume_check, Lane.ADMIN, _ADMINISTERS),
     Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN),
     Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
 }
