@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
-from tests.compat.driver import wait_until
+from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.frames import RawConnection
 from tests.compat.test_broker_answers import (
     LETTERS,
@@ -206,3 +206,32 @@ def test_both_brokers_ask_about_open_transactions_alike(both: Mapping[str, Clust
     assert ours == theirs
     assert len(ours["asked"]) == len(ours["committed"]) == 1
     assert len(ours["given up"]) == 2
+
+
+def play_java(cluster: Cluster) -> list[tuple[str, bytes, int]]:
+    """Have the Java client end three transactions; return what consumers get."""
+    ends = [("COMMIT_MESSAGE", ""), ("ROLLBACK_MESSAGE", ""), ("UNKNOW", "COMMIT_MESSAGE")]
+    ends += [("UNKNOW", "ROLLBACK_MESSAGE")]
+    with JavaDriver(cluster.name_server) as driver:
+        driver("createTopic", address=cluster.broker, topic="J", queues=1)
+        messages = [
+            message(
+                "J", f"{local} {checked}".encode(), properties={"local": local, "checked": checked}
+            )
+            for local, checked in ends
+        ]
+        sent = driver("sendInTransaction", group="java_group", messages=messages)
+        place: dict[str, Any] = {"broker": cluster.broker_name, "queueId": 0, "topic": "J"}
+        wait_until(lambda: driver("maxOffset", **place) == 2, what="committed")
+        pulled = driver("pull", offset=0, countMax=32, **place)["messages"]
+        ids = [result["msgId"] for result in sent]
+        return [
+            (sent[ids.index(one["msgId"])]["status"], body, one["sysFlag"])
+            for one, body in zip(pulled, bodies(pulled), strict=True)
+        ]
+
+
+def test_the_java_client_ends_transactions_at_both(both: Mapping[str, Cluster]) -> None:
+    theirs, ours = at_once(*(partial(play_java, both[kind]) for kind in ("real", "wakelog")))
+    assert ours == theirs
+    assert [body for _, body, _ in ours] == [b"COMMIT_MESSAGE ", b"UNKNOW COMMIT_MESSAGE"]

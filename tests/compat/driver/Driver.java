@@ -41,6 +41,7 @@ public final class Driver {
         System.setOut(System.err);
         Map<String, Command> commands = new TreeMap<>();
         Sending.register(commands);
+        Transactions.register(commands);
         Reading.register(commands);
         Consuming.register(commands);
         Administration.register(commands);
