@@ -12,6 +12,11 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
             "topicSysFlag order"
         ),
         "TopicRequestHeader": "topic!",
+        "GetConsumeStatsRequestHeader": "consumerGroup! topic",
+        "GetConsumeStatsInBrokerHeader": "isOrder!",
+        "QueryConsumeTimeSpanRequestHeader": "topic! group!",
+        "QueryCorrectionOffsetHeader": "topic! compareGroup! filterGroups",
+        "ViewBrokerStatsDataRequestHeader": "statsName! statsKey!",
         "QueryConsumeQueueRequestHeader": "topic queueId index count consumerGroup",
     }
     check_headers(admin, fields)
