@@ -78,7 +78,8 @@ async def cause_every_line(client: Client, plan: Plan) -> None:
 
 
 def test_every_appender_has_lines(tmp_path: Path, log_format: LogFormat) -> None:
-    plan = small_plan(tmp_path / "store", "sendThreadPoolQueueCapacity=2")
+    settings = ("sendThreadPoolQueueCapacity=2", "rejectTransactionMessage=true")
+    plan = small_plan(tmp_path / "store", *settings)
 
     async def main() -> None:
         await leave_bytes_behind_the_end(plan)

@@ -56,7 +56,7 @@ async def _brokers(admin: Admin) -> Output:
     rows = []
     for cluster, name, broker_id, address, values in await _every_broker(admin):
         loads = [
-            f"{float(values.get(rate, '0').split(' ')[0]):9.2f}"
+            f"{float(values.get(rate, '').split(' ')[0] or 0):9.2f}"
             f"({values.get(f'{pool}ThreadPoolQueueSize', '')},"
             f"{values.get(f'{pool}ThreadPoolQueueHeadWaitTimeMills', '')}ms)"
             for rate, pool in (("putTps", "send"), ("getTransferedTps", "pull"))
