@@ -6,8 +6,6 @@
 The unique keys tell the written messages from older ones.
 """
 
-from __future__ import annotations
-
 import sys
 import uuid
 

@@ -11,8 +11,6 @@ store.DefaultMessageStore, store.CommitLog, remoting.netty.NettyRemotingServer (
 they start.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 

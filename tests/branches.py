@@ -7,8 +7,6 @@ what comes of it.
 A branch is left out by a pragma only if `EXCLUDED` has its line and the reason.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

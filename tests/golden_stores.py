@@ -4,8 +4,6 @@ Each fixture is a folder with `manifest.json.gz`, which says what a 4.9.3 client
 more archives: `store.tar.gz`, `store_recovered.tar.gz`, `rebuilt.tar.gz`.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

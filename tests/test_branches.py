@@ -1,7 +1,5 @@
 """The tests of storage and dispatchers take nearly every branch there, compiled ones included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Signals come first, imports after: a stop that is asked for while Python still l
 remembered, not answered with a stack trace.
 """
 
-from __future__ import annotations
-
 # The public `signal` takes 2 ms to import, in which Ctrl-C would print a traceback.
 import _signal  # type: ignore[import-not-found]
 import sys

@@ -1,7 +1,5 @@
 """A small client over real sockets, for tests of a whole broker: send, pull, and the like."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wakelog.network.client import RemotingClient

@@ -1,7 +1,5 @@
 """Deployments for tests: small stores, free ports, and waiting for a condition."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Fake handles of actors: `handle.method.remote(...)` runs a function on the loop."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from typing import Any

@@ -1,7 +1,5 @@
 """Load for tests of crashes: senders that go on whatever happens, and the proof afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import time

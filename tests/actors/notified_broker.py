@@ -4,8 +4,6 @@ Each service runs on the loop as its actor would. What differs from a deployment
 one process, so that nobody can die alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable

@@ -1,7 +1,5 @@
 """Plans of single services, for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

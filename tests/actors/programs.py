@@ -3,8 +3,6 @@
 What the program says of itself is read where everybody reads it: from /metrics.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

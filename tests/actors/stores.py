@@ -1,7 +1,5 @@
 """A small store on disk for tests of single services: a Broker's log without a Broker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar

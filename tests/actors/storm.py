@@ -9,8 +9,6 @@ No stall is measured: `strikes.py` does. A process that is not back within `BACK
 broker that is not whole within `WHOLE_SECONDS_MAX` after the last kill, fails.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -4,8 +4,6 @@
 when its role is filled again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The deployments of actors that tests of a session share: one for each transport."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """Filters reach dispatch while the broker runs: no message is without the bits of a filter that was
 there before it."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Logs with all that queues and index have to cope with, and what a rebuild makes of them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Bodies whose CRC differs are named, in either form of a batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

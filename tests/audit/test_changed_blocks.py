@@ -1,7 +1,5 @@
 """Changed blocks: adjacent ones are one, and a range has those that begin in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from zlib import crc32
 

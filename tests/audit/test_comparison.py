@@ -1,7 +1,5 @@
 """Queues and index against rebuilt ones: what is missing, and what a disk does not give."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Two folders of index files: which keys differ, and whether a query would find them."""
 
-from __future__ import annotations
-
 from posixpath import join
 
 import pytest

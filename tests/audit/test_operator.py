@@ -1,7 +1,5 @@
 """The operator that shows nothing, and the error for a mistake of the real one."""
 
-from __future__ import annotations
-
 from wakelog.audit.operator import SILENT, AuditRefused, Move
 
 

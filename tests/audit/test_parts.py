@@ -1,7 +1,5 @@
 """Stretches that tasks scanned give the same rebuild as the log read in order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two folders of one queue: which places differ, and in what."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import write_file

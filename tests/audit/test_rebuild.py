@@ -1,7 +1,5 @@
 """A rebuild reads the store and writes into its own folder; what it says of the log."""
 
-from __future__ import annotations
-
 import gc
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """Which records a selection finds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Work on a store: a verify of a sound one writes nothing, a refused repair leaves all in place."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Folders change places in renames that can be done the other way round."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from posixpath import dirname

@@ -1,7 +1,5 @@
 """Equal bytes, one that differs wherever it stands, and files that end too soon."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

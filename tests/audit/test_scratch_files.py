@@ -1,7 +1,5 @@
 """A scratch file reads as it was written, whatever of it its twin stands for."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Names, kinds and lengths; the table over all files is in test_hostile_stores.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

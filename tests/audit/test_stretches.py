@@ -1,7 +1,5 @@
 """Stretches equal a read in turn, for any timing of workers and any bytes like a record."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What verification says of stores that the real 4.9.3 broker left, sound and after crashes."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

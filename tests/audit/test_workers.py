@@ -1,7 +1,5 @@
 """Work in the caller's own thread: when, how often, and what it raises."""
 
-from __future__ import annotations
-
 import pytest
 
 from wakelog.audit.workers import AT_ONCE, threads

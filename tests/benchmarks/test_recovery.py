@@ -1,7 +1,5 @@
 """Recovery is measured over a store that a killed owner left, and report by size and page cache."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What campaigns on the simulated disk came to: kept by first seed, drawn, nothing found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from benchmarks.simulation import JSON_NAME, RESULTS, TABLE_NAME, Campaign, note, read, table

@@ -1,7 +1,5 @@
 """`wakelog log` as a user types it, over stores that the real 4.9.3 broker left."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The person at `wakelog log`: moves are printed at once, or only collected."""
 
-from __future__ import annotations
-
 import pytest
 
 from wakelog.audit.operator import Move

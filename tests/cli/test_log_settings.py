@@ -1,7 +1,5 @@
 """A store's files say how long they are; broker.conf and flags beat them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

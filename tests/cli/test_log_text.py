@@ -1,7 +1,5 @@
 """The output of findings and records."""
 
-from __future__ import annotations
-
 import json
 
 from tests.fakes.records import record

@@ -3,8 +3,6 @@
 What the commands do is tested with the jobs, in a session that those tests share.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The program that spark-submit starts: the same commands, with the master that it was given."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A table's rows as text and as JSON."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

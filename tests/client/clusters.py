@@ -3,8 +3,6 @@
 Messages are records as a log has them; a queue begins where the first that is left does.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Typed calls to brokers: values, retries, and errors."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

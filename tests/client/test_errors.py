@@ -1,7 +1,5 @@
 """The text and the remedy of the client's errors."""
 
-from __future__ import annotations
-
 import ssl
 
 import pytest

@@ -1,7 +1,5 @@
 """A producer and a cluster without sockets: the queue of each request, and retries."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Routes from name servers, asked in turn, and the error if none of them helps."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

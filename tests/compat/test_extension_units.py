@@ -1,7 +1,5 @@
 """Extension units with bitmaps: what the real broker writes, ours reads and goes by, and back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -6,8 +6,6 @@ twice, and everything that was served before; its queues are those of a rebuild.
 believed of a wakelog that ended, whichever way, and never after a real broker.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import shutil

@@ -1,7 +1,5 @@
 """What tests of this folder share: a small store in memory and batches of its log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.fakes.logs import read_file, small_config

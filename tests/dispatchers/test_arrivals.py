@@ -1,7 +1,5 @@
 """The arrivals and the put statistics of a batch."""
 
-from __future__ import annotations
-
 from tests.dispatchers.stores import batch_of
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts

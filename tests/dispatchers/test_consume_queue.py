@@ -1,7 +1,5 @@
 """Which records get an entry in which queue; restarts, cuts, removal."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.dispatchers.stores import batch_of, dispatch_config, queue_entries

@@ -1,7 +1,5 @@
 """A plug-in's position on disk."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

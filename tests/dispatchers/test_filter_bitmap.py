@@ -1,7 +1,5 @@
 """Bitmaps are of the filters that the Broker's file holds when a batch is dispatched."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.broker.harness import sql_subscription

@@ -4,8 +4,6 @@ The fixtures `copied_log_*` hold what that broker built when it was started on a
 others, what it built while it took the messages.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

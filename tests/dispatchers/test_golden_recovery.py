@@ -4,8 +4,6 @@ What the real broker made of the same directory is `store_recovered`. It leaves 
 queue's end, and puts the keys of one message into the index twice; both are left out here.
 """
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

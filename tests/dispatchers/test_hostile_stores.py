@@ -4,8 +4,6 @@ Each case spoils one file of a sound store. Nothing may end in anything but a re
 of the store, nothing outside it may change, and no more memory be taken than some segments have.
 """
 
-from __future__ import annotations
-
 import enum
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The index dispatcher: keys come when a batch has come, and are written in time."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.dispatchers.stores import batch_of, dispatch_config

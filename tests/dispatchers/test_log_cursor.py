@@ -1,7 +1,5 @@
 """The cursor's table: what stands in the log, and where it goes on."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

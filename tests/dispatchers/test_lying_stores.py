@@ -6,8 +6,6 @@ of the store. It must serve no bytes that are not a record of the real broker's,
 memory than some segments.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tracemalloc
 from pathlib import Path

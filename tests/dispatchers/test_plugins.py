@@ -1,7 +1,5 @@
 """Dispatchers of others: found, run apart, tried again, given up; the example is one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """Which queues a batch has entries in: one for each visible message, more for a message of many."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.dispatchers.stores import batch_of, dispatch_config

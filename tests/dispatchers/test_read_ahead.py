@@ -1,7 +1,5 @@
 """Stretches read ahead hold what reading in turn gives, and nothing of what was given up."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.dispatchers.workers import LaterWorker

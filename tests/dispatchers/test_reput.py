@@ -1,7 +1,5 @@
 """Reput's rules, one test a row; the log's own table is in test_log_cursor.py."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Workers for tests of what reads and scans ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Columns of a log in memory, as a compiled scan fills them."""
 
-from __future__ import annotations
-
 from tests.fakes.records import LogBytes
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels

@@ -1,7 +1,5 @@
 """Small stores for tests: a configuration with tiny files, a log over it, drafts to append."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wakelog.storage.config import StoreConfig

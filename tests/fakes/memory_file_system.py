@@ -5,8 +5,6 @@ be made to fail; `other_process` gives the same disk as another process sees it,
 its own.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Commit logs made of bytes alone, for what reads them: records, blanks, segments, damage."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.fakes.logs import write_file

@@ -1,7 +1,5 @@
 """Whole small stores for tests: open one, fill it, dispatch it as Reput would, in plain steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

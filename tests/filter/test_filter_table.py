@@ -1,7 +1,5 @@
 """A table of filters as it travels, and as a file of the real broker has it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

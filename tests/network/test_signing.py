@@ -1,7 +1,5 @@
 """Requests as a broker with access control checks them: it signs them again and compares."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

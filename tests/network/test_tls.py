@@ -4,8 +4,6 @@ The certificates are for 127.0.0.1, of one signer, for a hundred years; the key 
 password `hush`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -11,8 +11,6 @@ The result of a run goes to benchmarks/results/simulation.json and .md, unless `
 given. Each violation is printed with the line that replays it, and the run goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -10,8 +10,6 @@ A violation ends its seed, not the campaign. Where the seed alone does not show 
 seeds before had checked is not checked twice, the line that replays it begins with their first.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter, deque

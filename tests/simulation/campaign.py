@@ -6,8 +6,6 @@ seed until it has seen so many images, and stops at the first violation; `blocks
 take hours.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from functools import cache

@@ -4,8 +4,6 @@ A put is `Sent` before its bytes reach the disk, so that every record a recovery
 Promises are made afterwards: `Acknowledged`, `Shown` to a consumer, `Committed`.
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from typing import NamedTuple
 

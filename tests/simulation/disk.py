@@ -10,8 +10,6 @@ that was open when write-back failed hears of it at its next sync, exactly once;
 later gets it only if none did before.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -3,8 +3,6 @@
 Each experiment raises Violation if a promise is broken.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ goes down: what was acknowledged, before and after, must be there.
 Source: the I/O error tests of SQLite count the failing call up in the same way.
 """
 
-from __future__ import annotations
-
 import errno
 from random import Random
 from typing import NamedTuple

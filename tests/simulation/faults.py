@@ -5,8 +5,6 @@ al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). In each,
 clean afterwards: a second sync of them succeeds and proves nothing.
 """
 
-from __future__ import annotations
-
 import enum
 import errno
 from collections import Counter

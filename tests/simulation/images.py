@@ -15,8 +15,6 @@ Source: abstract persistence models as in Pillai et al., "All File Systems Are N
 (OSDI 2014); ordered mode as the ext4 documentation has it.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterator
 from copy import copy

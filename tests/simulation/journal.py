@@ -5,8 +5,6 @@ sync is noted after it. Marks stand between them where a client learned somethin
 prefix of a journal says what was asked of the disk and what was promised by then.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 

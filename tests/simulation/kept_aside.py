@@ -4,8 +4,6 @@ That has to hold at every crash of the recovery too: the copy is durable before 
 What was cut is taken from the image that the recovery began with; its own report is not trusted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ Source: wakelog.actors.broker.service, wakelog.actors.services.flush,
 wakelog.actors.services.dispatch.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -5,8 +5,6 @@ nothing of it. `test_mutants.py` says how each is found. A simulation that stops
 has become blind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple

@@ -16,8 +16,6 @@ The log is parsed here by the eight bytes of each record that say how long it is
 the bytes the client sent: nothing of production's parsing is trusted.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import Final

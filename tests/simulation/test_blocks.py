@@ -1,7 +1,5 @@
 """Blocks: the same from each process, merged without doubles, kept, and gone on from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

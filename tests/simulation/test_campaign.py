@@ -1,7 +1,5 @@
 """`./dev simulate` counts images, keeps its result, and replays from the line it prints."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The gate: ten thousand distinct crash images, each recovered, dispatched and checked."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

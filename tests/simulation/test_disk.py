@@ -1,7 +1,5 @@
 """What the simulated disk does beyond the contract that `test_file_system.py` checks."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

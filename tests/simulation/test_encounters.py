@@ -1,7 +1,5 @@
 """Second brokers are refused with nothing written; changed bits take no other message away."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.simulation.encounters import (

@@ -1,7 +1,5 @@
 """The nth call of a kind fails, for every n: nothing acknowledged is lost, nothing else breaks."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -1,7 +1,5 @@
 """What the two persistence models let a crash leave."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Each mutant is caught by the experiment this table names; without it nothing is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Long lives drawn by hypothesis: steps, kills and power losses in any order, shrunk when wrong."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -6,8 +6,6 @@ same length as before were put and acknowledged. That is the second generation, 
 names that were never synced show.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

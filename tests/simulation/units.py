@@ -4,8 +4,6 @@ Nothing of production's parsing is trusted: an entry's address is followed here,
 are so short, and bitmaps so long, that three units fill one.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from typing import Final

@@ -5,8 +5,6 @@ runs afterwards. Bodies are numbered, so that no two records are alike, but of e
 that a left-over record fits exactly after a new one.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Fixtures of this folder: a Spark session, clusters, compiled code over small buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Schemas, stores on the disk, and reads of them without Spark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Slow and obvious: every record is decoded by `protocol.record`, and after damage
 place is tried.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterator

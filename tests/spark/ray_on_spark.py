@@ -4,8 +4,6 @@ First Spark reads what a broker's actors outside hand over; then the session hos
 the example's broker runs. Printed is what each has read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

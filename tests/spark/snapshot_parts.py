@@ -1,7 +1,5 @@
 """Snapshots of stores on the disk, as a broker would hand them over."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bounds of queues, and the topics of users and of the system."""
 
-from __future__ import annotations
-
 import pickle
 
 from wakelog.spark.bounds import EVERYTHING, Bounds, Selection, Topics, is_system_topic

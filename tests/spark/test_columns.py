@@ -1,7 +1,5 @@
 """The names of the columns, and the error for an unknown one."""
 
-from __future__ import annotations
-
 import pytest
 
 from wakelog.spark.columns import (

@@ -3,8 +3,6 @@
 `/data` stands for a folder with stores, `127.0.0.1:9876` for a name server of a cluster.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors are one tree, and the error of lost data says how to continue."""
 
-from __future__ import annotations
-
 from wakelog.spark.errors import DataLost, OptionError, SourceError, StoreUnreadable
 
 

@@ -1,7 +1,5 @@
 """The examples about Spark, run as they are, in the session that tests share."""
 
-from __future__ import annotations
-
 import runpy
 import tempfile
 from pathlib import Path

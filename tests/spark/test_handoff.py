@@ -1,7 +1,5 @@
 """Snapshots from a fake broker: renewals, failures, texts."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of a log that is stopped, grows, is torn, or lies far after the known place."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts of options by kind; `test_options.py` has the errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

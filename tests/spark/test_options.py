@@ -1,7 +1,5 @@
 """Options: values, aliases, options that exclude each other, and errors."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from pathlib import Path
 from typing import Any

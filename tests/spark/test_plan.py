@@ -1,7 +1,5 @@
 """Plans cover bounds once, cut at records only, and fill tasks in order."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Texts of positions, their precedence, and the queues that they name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Queries without Spark: however a log is divided into tasks, each message is a row once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

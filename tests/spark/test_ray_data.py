@@ -3,8 +3,6 @@
 With Ray it runs in `test_ray_on_spark.py`.
 """
 
-from __future__ import annotations
-
 import pickle
 import sys
 from datetime import UTC, datetime

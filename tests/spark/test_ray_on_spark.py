@@ -1,7 +1,5 @@
 """Spark beside Ray, both ways: in a process of its own, which starts and ends all of it."""
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A task over files that change meanwhile: an error or the rows left, and never wrong rows."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Opening a session, and the errors without Java or PySpark."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Snapshots are read to the byte, without Spark; the error of a lost file says why."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table as Spark shows it: found without registration, schemas, filters, errors, damage."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from hashlib import sha256
 from pathlib import Path

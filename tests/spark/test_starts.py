@@ -1,7 +1,5 @@
 """Offsets, times and groups become bounds, and the errors of messages that are gone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Answers about a store from its queues, or from its log if there are no queues."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stores that a text names, and paths without a store."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Streams: offsets of micro-batches without Spark, and exactness through Spark's checkpoints."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from itertools import chain

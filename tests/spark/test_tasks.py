@@ -1,7 +1,5 @@
 """A task's part of a plan: its rows, its damage, and the lines that it logs."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Limits of micro-batches that both kinds of stream share."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,

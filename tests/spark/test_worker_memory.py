@@ -1,7 +1,5 @@
 """Objects that garbage collections skip after a task."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 

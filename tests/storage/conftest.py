@@ -1,7 +1,5 @@
 """What the tests of the store share: a disk, where they need no other, and the kernels."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem

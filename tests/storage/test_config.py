@@ -1,7 +1,5 @@
 """RocketMQ's keys and defaults, and the errors for unusable values."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import fields
 

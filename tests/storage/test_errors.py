@@ -1,7 +1,5 @@
 """Errors carry what went wrong and tell a full disk from a broken one."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

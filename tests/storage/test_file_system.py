@@ -1,7 +1,5 @@
 """One contract, three file systems: the real one, a plain one in memory, the simulated disk's."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

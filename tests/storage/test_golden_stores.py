@@ -5,8 +5,6 @@ admin requests saw; the crash stores come twice, as a kill or damage left them a
 broker recovered them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from base64 import b64decode
 from collections.abc import Iterator

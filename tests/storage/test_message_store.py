@@ -1,7 +1,5 @@
 """MessageStore: when it can be written, how far readers see, and several starts."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import draft

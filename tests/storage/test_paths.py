@@ -1,7 +1,5 @@
 """Names both ways, and no name from outside that leaves the root."""
 
-from __future__ import annotations
-
 from posixpath import normpath
 
 import pytest

@@ -1,7 +1,5 @@
 """The order in which a store is opened and closed, and what a failure in between leaves."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
 
 import pytest

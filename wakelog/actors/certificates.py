@@ -7,8 +7,6 @@ server without files of its own (TLS is off, or it signs its certificate itself)
 Source: org.apache.rocketmq.srvutil.FileWatchService, NettyRemotingServer.loadSslContext (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import ssl

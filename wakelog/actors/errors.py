@@ -9,8 +9,6 @@ The command line prints one line of each, cause and remedy. Errors of the folder
 (StoreLocked, PortUnavailable, ...) go through as they are.
 """
 
-from __future__ import annotations
-
 
 class DeploymentError(Exception):
     """Any of the errors here; raise a leaf.

@@ -15,8 +15,6 @@ Invariants:
 Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from functools import partial

@@ -6,8 +6,6 @@ An outcome is builtins: an exception with arguments of its own does not survive 
 {"failure": {"cause", "remedy"}}    it does not, and what to do
 """
 
-from __future__ import annotations
-
 import os
 from posixpath import dirname
 from typing import Any

@@ -4,8 +4,6 @@ At most one save of a table is under way, in a thread. Saves requested meanwhile
 the table as it is then.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@
 Columns check a body while they hold its bytes, so that no byte is read twice.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FilelessDispatcher

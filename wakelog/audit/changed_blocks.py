@@ -3,8 +3,6 @@
 Source: none upstream; the format is `docs/formats/sums.md`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from posixpath import basename, dirname, join
 from zlib import crc32

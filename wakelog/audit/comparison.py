@@ -5,8 +5,6 @@ Queues, the index and the sums are compared by the same workers, several at a ti
 Invariants: findings come in the order of the queues' names, then those of the index.
 """
 
-from __future__ import annotations
-
 import errno
 from collections import deque
 from dataclasses import dataclass

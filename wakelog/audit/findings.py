@@ -4,8 +4,6 @@ Invariants: the list is bounded and the counts are not, so a heavily damaged sto
 memory.
 """
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple

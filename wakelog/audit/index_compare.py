@@ -6,8 +6,6 @@ a crash, counts once. In each file the chains and slots have to agree with the e
 query would miss the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from posixpath import join
 from typing import Any

@@ -3,8 +3,6 @@
 `AuditRefused` is the error for a mistake of that person.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple

@@ -11,8 +11,6 @@ Invariants: a file appears whole; a task that runs twice writes the same bytes.
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import uuid

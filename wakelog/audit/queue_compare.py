@@ -13,8 +13,6 @@ existed when it was made and that are unknown now. The rebuilt unit has exactly 
 Invariants: one file of each side is in memory at a time.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from enum import Enum

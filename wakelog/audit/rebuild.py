@@ -14,8 +14,6 @@ Invariants:
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService (4.9.3).
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

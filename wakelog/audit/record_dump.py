@@ -3,8 +3,6 @@
 The log is read from its begin to its end, because queues and index may be damaged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import msgspec

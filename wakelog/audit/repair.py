@@ -9,8 +9,6 @@
 If recovery refuses the store, step 2 is undone.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from wakelog.audit.operator import SILENT, Move, Operator

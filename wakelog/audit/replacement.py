@@ -13,8 +13,6 @@ of a broker makes it from the log. No start makes extension units alone, so a mo
 undoes the moves before it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

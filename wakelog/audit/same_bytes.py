@@ -3,8 +3,6 @@
 A rebuild of a sound store gives the same bytes. Only files that differ are compared by entries.
 """
 
-from __future__ import annotations
-
 from wakelog.audit.scratch_files import ScratchFileSystem, UsePiece, is_same_span
 from wakelog.storage.file_system import FileSystem, reading, size_of
 

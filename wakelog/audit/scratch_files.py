@@ -16,8 +16,6 @@ Invariants:
 - Files are never synced or allocated, so they take no more of the disk than was written.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -16,8 +16,6 @@ Source: org.apache.rocketmq.store.MappedFileQueue#load (4.9.3), which refuses a 
 does not notice a gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -22,8 +22,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -11,8 +11,6 @@ While a broker runs, the log grows and Reput follows it. Missing entries at the 
 then no damage (`is_live`).
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from posixpath import abspath, expanduser, relpath

@@ -4,8 +4,6 @@ threads()  a pool of threads that read and scan
 AT_ONCE    runs the work now, in the caller's thread: for a caller that would only wait
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ typer parses and prints the help. A mistake in a command line is reported by `fa
 other error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

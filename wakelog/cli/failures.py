@@ -4,8 +4,6 @@ The user gets one line on standard error, never a stack trace. An error that `ex
 not name is a mistake in wakelog: its line says where it was raised, and the trace goes to the log.
 """
 
-from __future__ import annotations
-
 import errno
 import traceback
 

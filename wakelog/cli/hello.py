@@ -11,8 +11,6 @@ It works with any RocketMQ 4.x. With TLS it trusts servers as RocketMQ's tools d
 tls.properties says otherwise.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """The person at `wakelog log`: a progress bar, moved folders printed at once, signals held back."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

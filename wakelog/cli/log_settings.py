@@ -4,8 +4,6 @@ A store does not state the length of its files or the kinds of its queues. Both 
 the files that are there.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter

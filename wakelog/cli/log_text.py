@@ -4,8 +4,6 @@ damage  queue  consumequeue/T/0   queue offset 50, 33 places   at 1045685   no e
 damaged: 1 place; 808 records in 1793257 bytes, 12 queues with 808 entries, 1796 keys
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Options that several commands have, and how an option is declared."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 

@@ -9,8 +9,6 @@ instead, because that is the one to stop.
     /proc/<pid>/stat      the parent's id, second after the name in parentheses
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ on for the moment of the check. No other port is: a client must not find a broke
 the route.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import secrets

@@ -5,8 +5,6 @@ the loop that prints, and the loop also handles signals, so it must not wait. Ou
 bounded queue. What does not fit is dropped; a reader that is gone is no error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import threading

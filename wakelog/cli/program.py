@@ -1,7 +1,5 @@
 """What this program is called and which version it is."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from importlib import metadata

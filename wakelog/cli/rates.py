@@ -5,8 +5,6 @@ that was restarted counts from 0 again, so its first measurement has no rates. A
 not answer has a row too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import getitem

@@ -4,8 +4,6 @@ On a terminal the step and the rates are redrawn in place. In a pipe or a file e
 and the rates are a line each 10 s, if a value has changed.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

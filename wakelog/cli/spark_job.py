@@ -5,8 +5,6 @@
 Master and memory are those of spark-submit.
 """
 
-from __future__ import annotations
-
 import sys
 
 

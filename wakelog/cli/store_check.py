@@ -9,8 +9,6 @@ In the order in which a remedy helps:
 Opening checks again under the lock. These checks report an error before a Ray is started.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterable

@@ -7,8 +7,6 @@
 Exit code 0 after a stop that was asked for and left every store in order, else 1.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -12,8 +12,6 @@ Source: org.apache.rocketmq.tools.admin.DefaultMQAdminExtImpl, org.apache.rocket
 MQClientAPIImpl (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar

@@ -9,8 +9,6 @@ Source: org.apache.rocketmq.client.impl.MQAdminImpl, org.apache.rocketmq.client.
 PullAPIWrapper#pullKernelImpl, org.apache.rocketmq.common.sysflag.PullSysFlag (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

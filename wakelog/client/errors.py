@@ -4,8 +4,6 @@ ClientError           a name server or a broker did not answer, or refused
 +-- NotAcknowledged   messages were not stored, or the client cannot know
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Final

@@ -8,8 +8,6 @@ Invariants: a request has one topic and goes to one queue; messages of one list 
 Source: org.apache.rocketmq.common.message.MessageBatch, MessageDecoder#encodeMessages (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 

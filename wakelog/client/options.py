@@ -3,8 +3,6 @@
 Source: org.apache.rocketmq.client.ClientConfig (4.9.3).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 

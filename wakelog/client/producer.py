@@ -12,8 +12,6 @@ Source: org.apache.rocketmq.client.impl.producer.DefaultMQProducerImpl#sendDefau
 org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence

@@ -8,8 +8,6 @@ Source: org.apache.rocketmq.client.impl.factory.MQClientInstance#updateTopicRout
 #topicRouteData2TopicPublishInfo, org.apache.rocketmq.client.impl.MQClientAPIImpl (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple, Protocol
 
 from wakelog.client.errors import ClientError, describe, reason_of, tls_remedy

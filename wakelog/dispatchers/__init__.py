@@ -18,8 +18,6 @@ Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `filter_b
 `cursor_file`.
 """
 
-from __future__ import annotations
-
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterBitmap, FilterSource

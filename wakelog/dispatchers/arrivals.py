@@ -8,8 +8,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doRepu
 #notifyMessageArrive4MultiQueue (4.9.3), which also notifies of messages without a queue entry.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from wakelog.dispatchers.dispatcher import DispatchBatch

@@ -14,8 +14,6 @@ Invariants:
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from posixpath import dirname, join
 from typing import Final

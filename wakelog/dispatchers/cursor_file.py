@@ -11,8 +11,6 @@ other one. All numbers are big endian.
     28        4    zero
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from posixpath import join

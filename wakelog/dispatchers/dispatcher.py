@@ -12,8 +12,6 @@ batch. The contract is the same for the built-in dispatchers and for plug-ins:
 Source: org.apache.rocketmq.store.CommitLogDispatcher (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 

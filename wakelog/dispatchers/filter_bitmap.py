@@ -14,8 +14,6 @@ Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3),
 memory of the broker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from struct import Struct
 from typing import Final, TypeAlias

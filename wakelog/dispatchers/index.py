@@ -6,8 +6,6 @@ written when it has caught up, or after so many keys that a kill would cost much
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildIndex (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

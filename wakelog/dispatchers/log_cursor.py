@@ -22,8 +22,6 @@ Invariants:
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol

@@ -16,8 +16,6 @@ Invariants:
   slow must not fill the disk. It goes on with what is left of the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points

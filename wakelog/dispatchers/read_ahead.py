@@ -11,8 +11,6 @@ Invariants:
 - Between `fill` and the next `fill` or `cancel` only the worker uses the log's reader.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 

@@ -24,8 +24,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore#start,
 DefaultMessageStore.ReputMessageService (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

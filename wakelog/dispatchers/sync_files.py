@@ -4,8 +4,6 @@ A sync covers the whole file, whichever descriptor wrote it. So a thread can syn
 dispatcher opens and closes its own descriptors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from posixpath import dirname, join
 

@@ -9,8 +9,6 @@ Source: org.apache.rocketmq.filter.expression.{Expression, ConstantExpression, P
 (4.9.3).
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Mapping

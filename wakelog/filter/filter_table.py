@@ -9,8 +9,6 @@ a test of its properties: so a table may be newer than the message, and never ol
 Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

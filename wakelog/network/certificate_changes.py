@@ -12,8 +12,6 @@ Source: org.apache.rocketmq.srvutil.FileWatchService, the listeners of BrokerCon
 NamesrvController (4.9.3), which forget a change once they have tried.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from wakelog.network.tls import ServerTls

@@ -5,8 +5,6 @@ It lets clients encrypt that trust any certificate. It proves nothing about the 
 Source: io.netty.handler.ssl.util.SelfSignedCertificate, as TlsHelper uses it (4.9.3).
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from cryptography import x509

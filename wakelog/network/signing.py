@@ -9,8 +9,6 @@ Source: org.apache.rocketmq.acl.common.{AclClientRPCHook, AclSigner, SessionCred
 AclUtils#combineRequestContent (4.9.3).
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 from typing import Final, NamedTuple

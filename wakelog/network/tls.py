@@ -13,8 +13,6 @@ is never shown and never requested at the terminal.
 Source: org.apache.rocketmq.remoting.netty.TlsSystemConfig, TlsHelper, common.TlsMode (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from enum import StrEnum

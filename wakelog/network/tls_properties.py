@@ -13,8 +13,6 @@ tls.client.authServer is true. No client checks the server's name.
 Source: org.apache.rocketmq.remoting.netty.TlsHelper, TlsSystemConfig (4.9.3).
 """
 
-from __future__ import annotations
-
 import os
 from collections import ChainMap
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ Invariants: values that can be pickled; both bounds of a queue apply to each of 
 Source: org.apache.rocketmq.common.topic.TopicValidator, MixAll (4.9.3) for the system's topics.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple

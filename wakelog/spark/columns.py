@@ -11,8 +11,6 @@ Source: the schema of rocketmq-externals/rocketmq-spark, whose names and types a
 `properties`; Spark's Structured Streaming + Kafka guide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final

@@ -10,8 +10,6 @@ Spark shows the text within a traceback, so each text says what to do. Calls ove
 `client.errors.ClientError`.
 """
 
-from __future__ import annotations
-
 
 class SourceError(Exception):
     """Any of the errors above."""

@@ -17,8 +17,6 @@ log only grows.
 Source: org.apache.rocketmq.store.CommitLog#recoverAbnormally (4.9.3), which checks the same four.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing

@@ -3,8 +3,6 @@
 Invariants: a reader of one value raises ValueError, and the error says what the option takes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

@@ -7,8 +7,6 @@ Source: the options of rocketmq-externals/rocketmq-spark and of Spark's Kafka so
 values are the same where the meaning is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from glob import glob
 from typing import Any, Final, NamedTuple

@@ -13,8 +13,6 @@ Invariants:
 - The same stores, bounds and limits give the same plan.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple

@@ -12,8 +12,6 @@ named begins at its earliest message and ends at its latest.
 Source: Spark's Structured Streaming + Kafka guide; rocketmq-externals/rocketmq-spark for -1 and -2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 

@@ -5,8 +5,6 @@
 Invariants: a plan uses the files as they are at that moment, and its tasks keep it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ false it is skipped.
 Invariants: one segment is open at a time; a task that runs again gives the same rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Final, NamedTuple

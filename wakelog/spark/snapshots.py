@@ -9,8 +9,6 @@ Invariants: no row lies outside of the snapshot's range; a segment that is gone,
 or belongs to another store is an error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 

@@ -13,8 +13,6 @@ the query reads the messages that are left.
 Invariants: the same stores and options give the same bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 

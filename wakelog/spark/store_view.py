@@ -10,8 +10,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore#getMinOffsetInQueue, #getM
 org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing

@@ -18,8 +18,6 @@ Invariants: nothing is written, locked or mapped; files whose names are no offse
 Source: org.apache.rocketmq.store.MappedFileQueue#load (4.9.3).
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -7,8 +7,6 @@
 Source: Spark's Kafka source for the meaning of the options.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -6,8 +6,6 @@ numba and the compiled loops imported, a collection takes some 90 ms: as long as
 Invariants: done once in a process, and only in a worker that Spark uses again.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterator

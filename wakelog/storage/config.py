@@ -11,8 +11,6 @@ ignores it. Without `storePathCommitLog` the log lies in the store root, as in 5
 Source: org.apache.rocketmq.store.config.MessageStoreConfig (4.9.3).
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from functools import lru_cache

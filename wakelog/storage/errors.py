@@ -15,8 +15,6 @@ Outcomes that a correct caller must expect (a message too long, an offset too sm
 values, not exceptions. Our own mistakes are assertions and are never caught.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -16,8 +16,6 @@ Source: java.nio.channels.FileChannel and java.io.File as org.apache.rocketmq.st
 MappedFileQueue (4.9.3) use them, with `posix_fallocate` in the place of sparse mapped files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

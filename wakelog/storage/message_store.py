@@ -21,8 +21,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), without its threa
 replication. 4.9.3 takes the lock after recovery has changed the store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType

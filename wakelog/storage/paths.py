@@ -10,8 +10,6 @@ Source: org.apache.rocketmq.store.config.StorePathConfigHelper, org.apache.rocke
 .offset2FileName (4.9.3). 4.9.3 checks names only where a topic is created; we check here as well.
 """
 
-from __future__ import annotations
-
 import re
 from posixpath import basename, dirname, join, normpath
 

@@ -12,8 +12,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.load, start, shutdown (4.9
 first and takes the lock after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Final, NamedTuple

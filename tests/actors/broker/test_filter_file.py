@@ -1,7 +1,5 @@
 """The filters that dispatch gets: all of them at once, or none."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

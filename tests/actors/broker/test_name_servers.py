@@ -1,7 +1,5 @@
 """What waits for a registration, against a name server that answers and one that hangs."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

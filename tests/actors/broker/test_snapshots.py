@@ -1,7 +1,5 @@
 """Snapshots at the Broker: what is durable is handed over, and what goes wrong is said in parts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 That it runs, with a broker in it, is `tests/spark/test_ray_on_spark.py`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fakes for clients: calls without a process, a Broker's context, and events that remember."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Plug-ins run at their own pace: one that raises or hangs holds nobody, and is left behind."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

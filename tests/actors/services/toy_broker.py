@@ -3,8 +3,6 @@
 python -m tests.actors.services.toy_broker DIRECTORY    print what the service and its client say
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

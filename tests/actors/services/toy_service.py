@@ -1,7 +1,5 @@
 """A service as somebody would add it: a core, a service, a client, and a row."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

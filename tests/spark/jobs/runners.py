@@ -1,7 +1,5 @@
 """Runs the tasks of a job in this process: in the worst order, and some of them twice."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """An audit finds each kind of damage where it was put, and nothing in what a real broker wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

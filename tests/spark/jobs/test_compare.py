@@ -1,7 +1,5 @@
 """Two logs that differ in each way, and two that only lie elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

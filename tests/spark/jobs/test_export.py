@@ -1,7 +1,5 @@
 """An export goes on where the last one ended, and a kill at any of its steps costs no row."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rebuild as a job: equal to a real broker's files, and to Reput's on a log of some size."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """The page of a log that is known, by function and command."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dead letters sent again to a broker, and what consumers find there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

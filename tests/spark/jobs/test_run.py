@@ -1,7 +1,5 @@
 """Work as tasks: a result for each item in order, and what is said when a task fails."""
 
-from __future__ import annotations
-
 import gc
 import logging
 

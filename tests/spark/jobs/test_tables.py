@@ -1,7 +1,5 @@
 """Where the log lies for the source."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import small_config

@@ -1,7 +1,5 @@
 """Lag, latency, hot keys and dead letters of known logs."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from pathlib import Path

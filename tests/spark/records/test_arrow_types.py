@@ -1,7 +1,5 @@
 """Every column that a table can have is one to Arrow, of the type that Spark gives it."""
 
-from __future__ import annotations
-
 from tests.spark.logs import KAFKA, MESSAGES
 from wakelog.spark.columns import DAMAGE_COLUMNS, KAFKA_COLUMNS, MESSAGE_COLUMNS
 from wakelog.spark.records.arrow_types import arrow_schema_of

@@ -1,7 +1,5 @@
 """What is kept of records without their bodies; its steps are looked at with those of any walk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A walk over a range of a segment: what the buffer cuts, what is damaged, what a file lacks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The compiled loops by themselves, where `test_rows.py` cannot see into them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from wakelog.spark.records import row_kernel

@@ -1,7 +1,5 @@
 """The compiled way and the plain one give the same rows and damage, of any bytes whatever."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 from typing import Any

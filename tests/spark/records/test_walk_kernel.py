@@ -1,7 +1,5 @@
 """A walk finds the records and queues that Reput's scan finds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The records that a selection wants, over many fillings of the columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.fakes.records import LogBytes

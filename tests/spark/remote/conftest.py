@@ -1,7 +1,5 @@
 """The clusters that the tests of this folder share, with one topic that is known."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Jobs against live brokers, wakelog's and the real one: what they find there and send there."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

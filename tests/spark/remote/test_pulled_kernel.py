@@ -1,7 +1,5 @@
 """Records of one queue from anywhere, checked one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pulled records as columns, and their rows."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

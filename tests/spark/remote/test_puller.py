@@ -1,7 +1,5 @@
 """One range of a queue, pull after pull, of brokers that behave and that do not."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Any

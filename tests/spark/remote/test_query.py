@@ -1,7 +1,5 @@
 """The plan of a batch query: ranges and tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.client.clusters import FakeCluster, messages

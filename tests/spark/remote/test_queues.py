@@ -1,7 +1,5 @@
 """The queues of a query, the position of a time in a queue, and the bounds of each queue."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

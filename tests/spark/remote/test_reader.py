@@ -1,7 +1,5 @@
 """Rows over the wire, from a wakelog broker and from the real one: those of the brokers' files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

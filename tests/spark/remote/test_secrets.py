@@ -1,7 +1,5 @@
 """The plans that Spark shows contain no secrets of a read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 GIVEN = {

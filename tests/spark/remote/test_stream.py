@@ -1,7 +1,5 @@
 """Offsets of a stream over the wire: its begin, its micro-batches, and lost messages."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Figures as a small log would give them, for what draws them."""
 
-from __future__ import annotations
-
 from wakelog.spark.report.figures import (
     OTHERS,
     SIZE_BITS,

@@ -1,7 +1,5 @@
 """Sentences about what needs attention: each limit, from both sides."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.spark.report.figures import BEGIN_MS, some_figures

@@ -1,7 +1,5 @@
 """Charts: one colour a topic, pauses cut out, an axis for each topic's latency."""
 
-from __future__ import annotations
-
 from tests.spark.report.figures import BEGIN_MS, some_figures
 from wakelog.spark.report.charts import GREY, colours, lags, latencies, sizes, traffic
 from wakelog.spark.report.figures import OTHERS, Interval, Waiting

@@ -1,7 +1,5 @@
 """Numbers of a log that is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page: all figures are on it, and nothing has to be fetched."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """Lengths of intervals, and short texts."""
 
-from __future__ import annotations
-
 from wakelog.spark.report.scales import DAY_MS, SECOND_MS, compact, duration, moment, size, step_ms
 
 MIDNIGHT_MS = 1_767_225_600_000  # 2026-01-01

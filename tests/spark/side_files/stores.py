@@ -1,7 +1,5 @@
 """A store with a log, and its Parquet files read without Spark."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

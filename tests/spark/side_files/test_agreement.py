@@ -1,7 +1,5 @@
 """The place up to which files and log agree."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every message of the log is in one file, whenever files are due and whatever fails or is cut."""
 
-from __future__ import annotations
-
 import errno
 from collections import Counter
 from random import Random

@@ -1,7 +1,5 @@
 """Files are complete or absent, and are removed with their range."""
 
-from __future__ import annotations
-
 import errno
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Ranges of a log as tables by topic: the rows of the source, within the limits."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from pathlib import Path

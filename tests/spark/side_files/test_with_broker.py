@@ -2,8 +2,6 @@
 takes the store over.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows become messages as 4.9.3's producer makes them, and errors of rows that cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

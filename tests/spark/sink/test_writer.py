@@ -3,8 +3,6 @@
 What arrived is read from the broker's files, by the source.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

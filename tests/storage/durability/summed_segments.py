@@ -1,7 +1,5 @@
 """A log of segments with known bytes, for tests of its sums."""
 
-from __future__ import annotations
-
 from tests.fakes.logs import SEGMENT_BYTES, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.durability.sum_file import blocks_of

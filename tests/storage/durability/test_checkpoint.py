@@ -1,7 +1,5 @@
 """Three times in eight bytes each, byte for byte as the real broker writes them."""
 
-from __future__ import annotations
-
 import errno
 import struct
 from pathlib import Path

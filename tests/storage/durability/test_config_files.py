@@ -1,7 +1,5 @@
 """Texts under config/: old or new, never half, never silently none."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How far queues and index are durable; `test_slot_file` has the slots."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import read_file

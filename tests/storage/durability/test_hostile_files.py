@@ -5,8 +5,6 @@ result or an error of the store; a pipe is not waited for, and no text's nesting
 process.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The marks of a running broker and of a failed sync: durable where they must be, and heeded."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

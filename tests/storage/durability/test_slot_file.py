@@ -1,7 +1,5 @@
 """Two slots written in turn: a valid one counts, and the newer of two."""
 
-from __future__ import annotations
-
 import errno
 import struct
 from typing import NamedTuple

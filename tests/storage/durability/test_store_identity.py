@@ -1,7 +1,5 @@
 """A broker finds its own store, or says why it does not."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -1,7 +1,5 @@
 """Links that lead out of a store are refused before anything of it is read or written."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One broker to a store, of ours or of 4.9.3, and bytes of their own for helpers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A sector counts as a whole or not at all; sums above a cut are removed first."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sums follow the watermark, a changed byte is found in its block, and a place is reported once."""
 
-from __future__ import annotations
-
 import errno
 from zlib import crc32
 

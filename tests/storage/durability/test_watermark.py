@@ -1,7 +1,5 @@
 """How far the log is durable, and the seal of a clean stop; `test_slot_file` has the slots."""
 
-from __future__ import annotations
-
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.durability.watermark import (
     SLOTS,

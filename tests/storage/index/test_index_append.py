@@ -1,7 +1,5 @@
 """Putting keys into one file: the bytes, when they are written, and the bulk form."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

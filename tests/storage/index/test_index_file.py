@@ -1,7 +1,5 @@
 """The index file's format, its hash, and the search along a chain."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

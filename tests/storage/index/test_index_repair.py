@@ -1,7 +1,5 @@
 """An index file cut back after a kill or a crash, with and without what is known to be durable."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

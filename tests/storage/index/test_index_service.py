@@ -1,7 +1,5 @@
 """Asking the index: which files, in which order, and what the real broker answered."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reput's side of the index: which keys, into which file, once only; plain and bulk alike."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The compiled scan and the plain one agree on any bytes, damaged ones included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """CRCs of compiled code: those of zlib, on any bytes, wherever they begin."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What is written in the processor's words: the factors, and what stands in for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Integers and equal bytes at any place of a buffer, up to its end."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Texts of any length at any place, up to the very end of a buffer."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Columns filled window by window hold what columns of the same bytes at once hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Segments are asked for ahead of need, and appear whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 from posixpath import dirname
 

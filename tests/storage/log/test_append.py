@@ -1,7 +1,5 @@
 """Where a record fits, how a batch is split, and which bytes a draft becomes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import draft

@@ -1,7 +1,5 @@
 """Appending: offsets, limits, rolls, batches, failures, the bytes of the real broker."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

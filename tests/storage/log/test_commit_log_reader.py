@@ -1,7 +1,5 @@
 """Reading by physical offset while another process appends and removes."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 

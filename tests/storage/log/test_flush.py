@@ -1,7 +1,5 @@
 """When the log is synced, up to where, and what a failed sync means ever after."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

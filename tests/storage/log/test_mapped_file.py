@@ -1,7 +1,5 @@
 """One file of fixed length: positions, descriptors, refusals of the system."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Files in sequence: what loads, what is damage, both ends cut durably."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

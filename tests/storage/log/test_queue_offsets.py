@@ -1,7 +1,5 @@
 """The next offset of each queue, and of the queues that multi dispatch names."""
 
-from __future__ import annotations
-
 import pytest
 
 from wakelog.protocol.properties import decode_properties

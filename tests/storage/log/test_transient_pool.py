@@ -1,7 +1,5 @@
 """Buffers in shared memory: what they hold outlives every process."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 

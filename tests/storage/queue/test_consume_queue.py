@@ -1,7 +1,5 @@
 """Reading a queue that another process writes: ends, entries of one file, search by time."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import write_file

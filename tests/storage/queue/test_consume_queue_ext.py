@@ -1,7 +1,5 @@
 """Extension units of the real 4.9.3 broker are read; ours follow each other after a cut."""
 
-from __future__ import annotations
-
 import base64
 import struct
 from pathlib import Path

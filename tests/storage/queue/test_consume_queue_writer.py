@@ -1,7 +1,5 @@
 """Writing a queue: where an entry goes, what a restart finds, what a truncation leaves."""
 
-from __future__ import annotations
-
 import errno
 
 import numpy as np

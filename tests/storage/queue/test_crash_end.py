@@ -1,7 +1,5 @@
 """The end of a queue after a crash: what is torn ends it, what was durable before does not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import write_file

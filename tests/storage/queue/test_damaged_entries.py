@@ -1,7 +1,5 @@
 """Entries that the disk has damaged: the writer of their queue cuts or removes no other."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import read_file, write_file

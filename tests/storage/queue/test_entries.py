@@ -3,8 +3,6 @@
 The reference looks at every entry.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Chosen records come out joined and in order, whatever lies between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

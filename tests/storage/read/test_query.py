@@ -1,7 +1,5 @@
 """Messages found by place, by key and by time."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem

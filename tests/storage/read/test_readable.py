@@ -1,7 +1,5 @@
 """How far a queue may be read, by the files and one watermark alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem

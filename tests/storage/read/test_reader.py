@@ -1,7 +1,5 @@
 """Pulls: every status with its next offset, and how much one answer holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

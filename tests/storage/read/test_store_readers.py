@@ -1,7 +1,5 @@
 """No two callers share a set of readers."""
 
-from __future__ import annotations
-
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import dispatch, open_store, put, store_config
 from wakelog.storage.read.reader import GetRequest, LogView

@@ -1,7 +1,5 @@
 """Where the log ends: a torn tail ends it, damage to what was durable does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ The store has 40 messages of one queue, eight to a segment, so that segments 0 t
 nearly.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import draft, read_file, write_file

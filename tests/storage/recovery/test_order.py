@@ -1,7 +1,5 @@
 """The order in which recovery makes things durable: a crash in between must show what is left."""
 
-from __future__ import annotations
-
 import errno
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """What is cut from the log is kept, as long as it is not zero."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterable
 

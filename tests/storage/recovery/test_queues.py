@@ -1,7 +1,5 @@
 """Queues that are being recovered: cut at both ends, and numbered on as the log says."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import draft, open_log, read_file, write_file

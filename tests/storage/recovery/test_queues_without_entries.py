@@ -1,7 +1,5 @@
 """Queues with files and no entry: what they lost is found, however often the machine goes down."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

@@ -1,7 +1,5 @@
 """The look at what stands just below a position: whole records, the last of which ends there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

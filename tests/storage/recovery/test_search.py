@@ -1,7 +1,5 @@
 """Where recovery begins: by positions, by times, and when the log is not what they say."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

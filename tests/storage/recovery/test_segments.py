@@ -1,7 +1,5 @@
 """Loading segments: a short last one is completed, a gap in front of written ones is bridged."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakes.logs import draft, open_log, read_file, write_file

@@ -1,7 +1,5 @@
 """Recovery from end to end: after a clean stop, a kill, and a crash that tore the log."""
 
-from __future__ import annotations
-
 import errno
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """The watermark is trusted after our own stops and crashes, not after another broker's."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

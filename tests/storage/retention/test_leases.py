@@ -1,7 +1,5 @@
 """Leases: which reader holds what and for how long, and the file that keeps them."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

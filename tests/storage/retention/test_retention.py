@@ -1,7 +1,5 @@
 """What is deleted when: the rules as tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Looking at a store for Retention, and removing what it chose."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

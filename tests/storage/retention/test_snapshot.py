@@ -1,7 +1,5 @@
 """A snapshot's parts: what is one, and everything that is none."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -13,8 +13,6 @@ Source: org.apache.rocketmq.srvutil.AclFileWatchService,
 acl.plain.PlainPermissionManager.getAllAclFiles (4.9.3).
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

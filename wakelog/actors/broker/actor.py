@@ -4,8 +4,6 @@ Public methods take and return builtins. The reason why a start failed is a valu
 ours does not survive the way through Ray in one piece.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ The file is not made durable: the next Broker writes its own before it has anyth
 the file cannot be written it is removed, and Reput calculates no bitmaps.
 """
 
-from __future__ import annotations
-
 from wakelog.dispatchers.filter_bitmap import VERSION
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.filter_table import encode_filters

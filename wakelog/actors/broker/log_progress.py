@@ -17,8 +17,6 @@ Invariants:
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

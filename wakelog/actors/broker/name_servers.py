@@ -8,8 +8,6 @@ Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregis
 (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Callable

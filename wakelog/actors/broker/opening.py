@@ -13,8 +13,6 @@ hold one.
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, start (4.9.3).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

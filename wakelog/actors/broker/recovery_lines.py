@@ -4,8 +4,6 @@ Source: the lines of org.apache.rocketmq.store.CommitLog.recoverNormally, recove
 store.DefaultMessageStore.load (4.9.3), which go to its log only.
 """
 
-from __future__ import annotations
-
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.telemetry.logs import Log, logger
 

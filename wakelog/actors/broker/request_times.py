@@ -11,8 +11,6 @@ Source: org.apache.rocketmq.store.StoreStatsService.setPutMessageEntireTimeMax a
 setGetMessageEntireTimeMax (4.9.3), which count calls.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from collections.abc import Callable

@@ -15,8 +15,6 @@ Invariants:
 Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence

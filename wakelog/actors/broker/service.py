@@ -9,8 +9,6 @@ It decides nothing; requests go through `requests.py`.
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

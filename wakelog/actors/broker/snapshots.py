@@ -12,8 +12,6 @@ Invariant: a snapshot ends at what is durable and visible, so no crash changes w
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress

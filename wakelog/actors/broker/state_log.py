@@ -12,8 +12,6 @@ Source: org.apache.rocketmq.broker.BrokerController.printWaterMark, protectBroke
 tasks that print) (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

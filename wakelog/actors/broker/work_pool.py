@@ -9,8 +9,6 @@ Source: org.apache.rocketmq.broker.BrokerController.queryMessageExecutor and the
 cold reads (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

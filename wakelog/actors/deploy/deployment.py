@@ -9,8 +9,6 @@ Source: the parts of org.apache.rocketmq.broker.BrokerStartup and
 org.apache.rocketmq.namesrv.NamesrvStartup (4.9.3) behind the command line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

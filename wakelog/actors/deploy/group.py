@@ -7,8 +7,6 @@ Ray starts a few processes at a time, in the order in which it gets the actors. 
 broker are made in the order in which they are needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

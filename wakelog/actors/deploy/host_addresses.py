@@ -4,8 +4,6 @@ Source: org.apache.rocketmq.remoting.common.RemotingUtil.getLocalAddress (4.9.3)
 the network interfaces; here the routing table names the one that leads out.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 

@@ -7,8 +7,6 @@ the working directory, as they do for a 4.9.3 broker.
 Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController (4.9.3): file, then flags.
 """
 
-from __future__ import annotations
-
 import os
 from collections import ChainMap
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@
 loop. The broker calls each service through a `LocalCalls`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from wakelog.actors.broker.service import BrokerService

@@ -1,7 +1,5 @@
 """`GET /metrics` of a deployment: in the Supervisor, or in the process that runs everything."""
 
-from __future__ import annotations
-
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.exposition import MetricsServer, ReadStatistics
 from wakelog.telemetry.metrics import METRICS

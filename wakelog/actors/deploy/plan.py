@@ -9,8 +9,6 @@ Invariants:
     - every path is absolute, every host an address.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -28,8 +28,6 @@ Which name server a broker registers with:
 Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController (4.9.3).
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

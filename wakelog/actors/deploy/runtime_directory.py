@@ -7,8 +7,6 @@ nothing where several containers share the temporary directory.
 Source: no counterpart in 4.9.3, whose threads share a process.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -5,8 +5,6 @@ a cluster, and a test several in one Ray. `RayDeployment`, for `wakelog up`, add
 ends with this process. `hosted_brokers` is a deployment in a Ray that a Spark session hosts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -7,8 +7,6 @@ hangs. A process id of another node means nothing here. There the actor is pinge
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -14,8 +14,6 @@ one finds the actors by name. Starting an actor that already runs changes nothin
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -22,8 +22,6 @@ Ray keeps two files of its own in /tmp, `ray_on_spark_*`, which every such clust
 Source: ray.util.spark.cluster_init (2.60).
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

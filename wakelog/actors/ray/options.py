@@ -3,8 +3,6 @@
 Source: none upstream; the shape is Ray Serve's controller_actor_class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 

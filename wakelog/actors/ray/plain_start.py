@@ -6,8 +6,6 @@ and Ray's dashboard, log monitor and agents run beside the broker.
 Source: ray.init (2.60).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

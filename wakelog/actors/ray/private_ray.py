@@ -7,8 +7,6 @@ starts them the fast way (`fast_start`) or by `ray.init` (`plain_start`).
 Another process that joins this Ray, such as a second job, needs the variables in `environment`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

@@ -10,8 +10,6 @@ Invariant: what a core raises stays here. It is counted and shown in the statist
 not called again until the next `attach`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

@@ -3,8 +3,6 @@
 Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

@@ -10,8 +10,6 @@
 Without a service its work waits or is done in the Broker (`SegmentSource`, `FlushClient`).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ the Broker copies here when Commit is away. Without a transient pool there is no
 Source: org.apache.rocketmq.store.CommitLog.CommitRealTimeService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), the parts that Re
 and FlushConsumeQueueService work on.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -8,8 +8,6 @@ notification: the core says when the next step is due.
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, FlushRealTimeService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

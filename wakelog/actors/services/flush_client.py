@@ -16,8 +16,6 @@ Invariants:
 - after one failed sync there is no other, and `flushed` stays where it is.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -6,8 +6,6 @@ step. So the next thread of the same plug-in and store begins only after that, b
 write the same files.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

@@ -6,8 +6,6 @@ Broker. The core decides; the service has the timer of the next deadline.
 Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from enum import IntEnum

@@ -8,8 +8,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService,
 FlushConsumeQueueService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ segments also grants the leases, so no segment is removed between a grant and th
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

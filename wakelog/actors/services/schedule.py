@@ -6,8 +6,6 @@ and delivers.
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping

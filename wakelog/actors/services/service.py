@@ -12,8 +12,6 @@ Invariants:
 - the byte is released last, after everything that was registered.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, closing

@@ -1,7 +1,5 @@
 """What the Broker and a service say when they meet: a request to attach, a refusal, the logs."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@ A new service takes a core, a file with its service and its client, and a row. R
 instead of importing them: a process that runs one service imports the code of that one only.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any, Final

@@ -6,8 +6,6 @@ It keeps nothing between two calls: the Broker has the offsets, and carries the 
 Source: org.apache.rocketmq.broker.transaction.TransactionalMessageCheckService (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar

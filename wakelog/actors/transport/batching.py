@@ -4,8 +4,6 @@ What gathers during a run goes into the next one. There is no queue and no delay
 says that there is work, and the run finds out what it is.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -3,8 +3,6 @@
 Both kinds keep the order of calls and count them by purpose.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Generator

@@ -8,8 +8,6 @@ A datagram can be lost: Flush was started again, or its socket was full. Flush s
 how far its descriptors reach, so the Broker sends them again.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

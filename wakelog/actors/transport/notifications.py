@@ -12,8 +12,6 @@ The sockets lie in a directory that only the broker's user may enter. No other p
 a notification from another program only makes a process read a watermark.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

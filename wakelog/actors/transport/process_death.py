@@ -3,8 +3,6 @@
 Ray answers a call to a killed actor only some tenths of a second after the death.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable

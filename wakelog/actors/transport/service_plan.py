@@ -5,8 +5,6 @@ the broker's whole life: settings, directories, the transport. What changes (epo
 with each `attach`.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from enum import StrEnum

@@ -27,8 +27,6 @@ Invariants:
   clear the bytes first, and a reader can see that.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A timer with at most one outstanding call."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Commands about brokers, name servers and their settings."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -3,8 +3,6 @@
 Text is in mqadmin's columns. JSON is one object a line: a row of a table, or the value of a text.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

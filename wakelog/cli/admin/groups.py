@@ -1,7 +1,5 @@
 """Commands about consumer groups, their clients and their progress."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Final
 

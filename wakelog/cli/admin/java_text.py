@@ -4,8 +4,6 @@ Source: org.apache.rocketmq.common.{UtilAll, MQVersion, TopicConfig}, common.mes
 MessageExt}, common.subscription.SubscriptionGroupConfig (4.9.3).
 """
 
-from __future__ import annotations
-
 import time
 import zlib
 from collections.abc import Mapping

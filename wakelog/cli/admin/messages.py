@@ -1,7 +1,5 @@
 """Commands that send, find and print messages."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Commands that move the offsets of a group."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Final
 

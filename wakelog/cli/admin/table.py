@@ -1,7 +1,5 @@
 """The table of all commands, and `run_admin`, which runs one command line."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Commands about topics and their routes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Final
 

@@ -4,8 +4,6 @@ Ray Data's blocks and the Parquet files of `side_files/` have this schema. Spark
 one from its own types (`tasks.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -13,8 +13,6 @@ Invariants:
 - There is always room for one record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

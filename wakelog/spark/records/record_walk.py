@@ -17,8 +17,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doRepu
 bad record 4.9.3 gives up the rest of the segment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Protocol
 

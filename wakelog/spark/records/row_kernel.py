@@ -11,8 +11,6 @@ Invariants:
 Source: org.apache.rocketmq.common.message.MessageDecoder#decode, #string2messageProperties (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -15,8 +15,6 @@ org.apache.rocketmq.client.impl.consumer.PullAPIWrapper (4.9.3) for `msgId` and 
 java.net.Inet6Address#getHostAddress (Java 17) for hosts.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

@@ -10,8 +10,6 @@ Invariants:
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize (4.9.3).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wakelog.protocol.java import LONG_MAX

@@ -3,8 +3,6 @@
 Invariants: no Python for a single record; each queue is decoded once in a task.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wakelog.spark.bounds import Bounds, Selection

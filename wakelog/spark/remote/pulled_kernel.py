@@ -8,8 +8,6 @@ This module imports numba.
 Source: org.apache.rocketmq.common.message.MessageDecoder#decodes (4.9.3).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wakelog.protocol.record import PHYSICAL_OFFSET_OFFSET

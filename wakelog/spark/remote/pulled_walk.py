@@ -5,8 +5,6 @@ Responses of one queue are collected until they fill a batch, and scanned togeth
 Invariants: all scanned records are sound; a scan that stops early has met a damaged record.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wakelog.spark.records.record_walk import Scanned

@@ -19,8 +19,6 @@ Source: org.apache.rocketmq.broker.processor.PullMessageProcessor#processRequest
 org.apache.rocketmq.store.DefaultMessageStore#getMessage (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable

@@ -7,8 +7,6 @@ Invariants: the ranges of a plan cover each queue's bounds once, and nothing els
 the brokers say at that moment, and its tasks keep it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager

@@ -7,8 +7,6 @@ time or later.
 Source: org.apache.rocketmq.client.impl.MQAdminImpl#fetchSubscribeMessageQueues (4.9.3).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -5,8 +5,6 @@ The event loop runs only while the reader waits for messages.
 Invariants: a connection ends with its task, also after an error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ clocks         the median latency of a topic is negative
 hot key        half of a topic's messages, of at least 100
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -6,8 +6,6 @@ Invariants: the page loads nothing, which its content security policy enforces; 
 inside the page. Text of the log is escaped wherever it is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby

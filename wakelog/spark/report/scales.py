@@ -3,8 +3,6 @@
 Times are milliseconds since 1970 and are written in UTC.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Final
 

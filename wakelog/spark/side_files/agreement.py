@@ -8,8 +8,6 @@ Invariants: nothing is changed; an unreadable file, or one without a message, do
 of which the log has no message any more counts as agreed.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter

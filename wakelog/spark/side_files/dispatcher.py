@@ -17,8 +17,6 @@ of the plug-in keeps that place, and retention keeps the log after it.
 Invariants: a message of the log below `begin` is in one file, any other message is in none.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

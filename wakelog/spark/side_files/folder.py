@@ -12,8 +12,6 @@ Invariants:
 - No name leads out of the folder: each topic passes the check for paths.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

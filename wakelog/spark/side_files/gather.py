@@ -7,8 +7,6 @@ Invariants: memory is bounded by the limits plus one batch, even if bodies decom
 The range that was read ends between two records.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

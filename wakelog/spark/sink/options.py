@@ -3,8 +3,6 @@
 Source: org.apache.rocketmq.client.producer.DefaultMQProducer (4.9.3) for names and defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

@@ -14,8 +14,6 @@ as 32 hexadecimal digits, as many as in the keys of 4.9.3's clients.
 Source: org.apache.rocketmq.common.message.MessageClientIDSetter (4.9.3) for property and length.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Final, NamedTuple
 

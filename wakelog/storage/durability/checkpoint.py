@@ -10,8 +10,6 @@ Invariant: a field is written after the data it describes was synced; it may lag
 Source: org.apache.rocketmq.store.StoreCheckpoint (4.9.3).
 """
 
-from __future__ import annotations
-
 import struct
 from posixpath import dirname
 

@@ -13,8 +13,6 @@ Source: org.apache.rocketmq.common.ConfigManager, MixAll.string2File, file2Strin
 deletes the file before it renames the new one, and syncs nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from posixpath import dirname
 from typing import TypeVar

@@ -18,8 +18,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

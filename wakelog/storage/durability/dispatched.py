@@ -13,8 +13,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import struct
 from contextlib import closing
 from typing import Final, NamedTuple

@@ -12,8 +12,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.createTempFile, shutdown (
 neither the file nor the directory, and takes a failed force() for a done one.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from posixpath import dirname
 from typing import Final

@@ -12,8 +12,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass

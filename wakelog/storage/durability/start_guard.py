@@ -19,8 +19,6 @@ Source: org.apache.rocketmq.broker.BrokerController.initialize, org.apache.rocke
 .{ConfigManager, MixAll} (4.9.3).
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Final
 

@@ -7,8 +7,6 @@ store. 4.9.3 ignores the file; its stores get one when wakelog first opens them.
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 from posixpath import dirname
 
 import msgspec

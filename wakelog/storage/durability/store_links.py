@@ -17,8 +17,6 @@ directory that is configured elsewhere may be a link.
 Source: none upstream; 4.9.3 follows links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from posixpath import dirname, isabs, join, normpath

@@ -17,8 +17,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.start (4.9.3), which takes
 `load` has written to the store.
 """
 
-from __future__ import annotations
-
 from posixpath import dirname
 from typing import Final, NamedTuple
 

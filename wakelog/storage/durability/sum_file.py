@@ -16,8 +16,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from posixpath import basename, join

@@ -17,8 +17,6 @@ page cache.
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from posixpath import basename, join

@@ -11,8 +11,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import struct
 from hashlib import blake2b
 from typing import Final, NamedTuple

@@ -13,8 +13,6 @@ Invariants:
 Source: org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any, Final
 

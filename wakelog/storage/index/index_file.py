@@ -18,8 +18,6 @@ Invariants:
 Source: org.apache.rocketmq.store.index.IndexFile, IndexHeader (4.9.3).
 """
 
-from __future__ import annotations
-
 import struct
 from functools import lru_cache
 from typing import Final, NamedTuple

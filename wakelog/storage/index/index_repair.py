@@ -20,8 +20,6 @@ Source: none upstream. 4.9.3 deletes an index file that is newer than its checkp
 again only what it happens to replay.
 """
 
-from __future__ import annotations
-
 import struct
 from bisect import bisect_left
 from collections.abc import Callable

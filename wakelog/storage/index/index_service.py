@@ -10,8 +10,6 @@ Invariants:
 Source: org.apache.rocketmq.store.index.IndexService, IndexFile (4.9.3).
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import closing
 from posixpath import join

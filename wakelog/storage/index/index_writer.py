@@ -13,8 +13,6 @@ Invariants:
 Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from posixpath import join

@@ -14,8 +14,6 @@ Invariants:
   out are in `refined`, and get their index entries from the plain way.
 """
 
-from __future__ import annotations
-
 import math
 import mmap
 from collections.abc import Iterator

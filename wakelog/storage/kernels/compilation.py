@@ -11,8 +11,6 @@ pass.
 Only the kernels import this module, and with it numba.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 

@@ -9,8 +9,6 @@ Invariants: no byte outside of [begin, end) is read.
 Source: java.util.zip.CRC32; for folding see `instructions.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -6,8 +6,6 @@ Source: org.apache.rocketmq.store.ConsumeQueue#putMessagePositionInfo,
 org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

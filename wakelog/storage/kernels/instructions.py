@@ -22,8 +22,6 @@ Source: none upstream. Gopal et al., "Fast CRC Computation for Generic Polynomia
 Instruction", 2009.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

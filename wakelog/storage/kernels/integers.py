@@ -3,8 +3,6 @@
 Invariants: the caller knows that all bytes lie in the buffer, because numba checks no index.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The compiled functions, as a type for their callers that imports neither numba nor NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

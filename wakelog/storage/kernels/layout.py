@@ -4,8 +4,6 @@ numba decides by the time of a kernel's own file whether its cached code is stil
 notice a change of this file, so that `loader.py` tries the kernels on a record first.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 # Fields of a row of `numbers` (int64), one row for a record, so that one touches two cache lines.

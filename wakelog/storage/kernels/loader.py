@@ -4,8 +4,6 @@ To import numba takes about a second, and to compile about five, once for each v
 the result beside the source.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wakelog.storage.kernels.columns import Columns

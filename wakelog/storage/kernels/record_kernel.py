@@ -10,8 +10,6 @@ Invariants:
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -13,8 +13,6 @@ Source: java.lang.String#hashCode,
 org.apache.rocketmq.store.index.IndexFile#indexKeyHashMethod (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from wakelog.protocol.record import TOPIC_BYTES_MAX

@@ -4,8 +4,6 @@ Source: java.lang.String#hashCode,
 org.apache.rocketmq.common.message.MessageDecoder#string2messageProperties (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

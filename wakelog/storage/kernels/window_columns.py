@@ -10,8 +10,6 @@ Invariants:
 - `request` knows the records in `refined` and those with a damaged body, no others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, NamedTuple
 

@@ -10,8 +10,6 @@ Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3), which creat
 its own name and lets it grow sparse.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 from collections import deque

@@ -13,8 +13,6 @@ Source: org.apache.rocketmq.store.CommitLog.DefaultAppendMessageCallback, Messag
 DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple

@@ -17,8 +17,6 @@ the blank is written only after the next segment was obtained. So a full disk le
 was, and appends succeed again as soon as space is freed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from posixpath import basename, dirname
 from typing import Protocol

@@ -12,8 +12,6 @@ Invariants: what is returned lies in one segment; a record never crosses one.
 Source: org.apache.rocketmq.store.CommitLog.getMessage, getData (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, TypeVar
 

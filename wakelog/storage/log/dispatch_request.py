@@ -5,8 +5,6 @@ The body is left out: no derived file needs it, and a plug-in can read it from t
 Source: org.apache.rocketmq.store.DispatchRequest (4.9.3).
 """
 
-from __future__ import annotations
-
 import msgspec
 
 

@@ -17,8 +17,6 @@ GroupCommitService, MappedFile.isAbleToFlush, isAbleToCommit (4.9.3). 4.9.3 move
 position after a failed force(), and acknowledges.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from wakelog.storage.config import PAGE_BYTES, StoreConfig

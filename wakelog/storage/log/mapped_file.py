@@ -11,8 +11,6 @@ Source: org.apache.rocketmq.store.MappedFile (4.9.3), without its positions. The
 that owns the file, because a file cannot know how far another process wrote it.
 """
 
-from __future__ import annotations
-
 import errno
 from collections import OrderedDict
 from collections.abc import Sequence

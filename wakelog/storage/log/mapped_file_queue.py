@@ -16,8 +16,6 @@ Source: org.apache.rocketmq.store.MappedFileQueue, MultiPathMappedFileQueue (4.9
 any file of another length, does not look for gaps, and truncates by moving positions in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from posixpath import join
 from typing import Final

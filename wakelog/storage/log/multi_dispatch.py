@@ -9,8 +9,6 @@ DefaultMessageStore#checkMultiDispatchQueue, ReputMessageService#notifyMessageAr
 (4.9.3). There a queue offset that is no number stops the dispatch of all messages for good.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -14,8 +14,6 @@ Source: org.apache.rocketmq.store.MultiDispatch, CommitLog.topicQueueTable, lmqT
 (4.9.3); one table here, since an LMQ queue has a name no topic can take.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

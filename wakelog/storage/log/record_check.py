@@ -22,8 +22,6 @@ Invariants: nothing outside buffer[position:end] is read, and only the CRC copie
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize, #calMsgLength (4.9.3).
 """
 
-from __future__ import annotations
-
 import enum
 from typing import Final, NamedTuple
 

@@ -11,8 +11,6 @@ Invariants:
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

@@ -14,8 +14,6 @@ org.apache.rocketmq.store.schedule.ScheduleMessageService#parseDelayLevel,
 bad. Here such a record keeps the tags code of its tags.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from wakelog.protocol.java import LONG_MAX, parse_integer

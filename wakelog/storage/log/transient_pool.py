@@ -30,8 +30,6 @@ Source: org.apache.rocketmq.store.TransientStorePool, MappedFile.commit0 (4.9.3)
 with the process.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -12,8 +12,6 @@ Invariants:
 Source: org.apache.rocketmq.store.ConsumeQueue, MappedFileQueue#getMappedFileByTime (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

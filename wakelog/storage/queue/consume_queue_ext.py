@@ -24,8 +24,6 @@ Source: org.apache.rocketmq.store.ConsumeQueueExt (4.9.3). There a record that i
 gets a second unit, and lost units are handed out again.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple

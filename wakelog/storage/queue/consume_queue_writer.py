@@ -31,8 +31,6 @@ positions in memory. A queue of nothing but padding gets a maximum of 2 GiB. A q
 file was made but not written starts at the wrong place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -10,8 +10,6 @@ dispatch does not begin below it. Damage among those came later and does not end
 Source: org.apache.rocketmq.store.ConsumeQueue.recover (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -22,8 +22,6 @@ Invariants:
 Source: none upstream; 4.9.3 keeps these positions in memory.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol

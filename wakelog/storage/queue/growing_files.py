@@ -7,8 +7,6 @@ Source: org.apache.rocketmq.store.MappedFileQueue (4.9.3), as ConsumeQueue and C
 it to append.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from wakelog.storage.errors import store_errors

@@ -14,8 +14,6 @@ Invariant: joined, the pieces are the requested records in order, all of them so
 Source: org.apache.rocketmq.store.GetMessageResult, CommitLog.getMessage (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple

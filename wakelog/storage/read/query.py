@@ -8,8 +8,6 @@ queryMessage, getOffsetInQueueByTime, getEarliestMessageTime, and
 CommitLog.pickupStoreTimestamp (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from wakelog.protocol.record import MessageRecord, decode_record

@@ -16,8 +16,6 @@ Source: org.apache.rocketmq.store.ConsumeQueue.getMaxOffsetInQueue, getMinOffset
 which read positions in memory that the writer moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from wakelog.storage.queue.consume_queue import ColdEntry, ConsumeQueue

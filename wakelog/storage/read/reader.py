@@ -17,8 +17,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull
 checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple

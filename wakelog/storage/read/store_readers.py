@@ -8,8 +8,6 @@ thread keeps the same one, with what it remembers of queues.
 Invariant: a set has at most one borrower.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

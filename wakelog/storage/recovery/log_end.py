@@ -23,8 +23,6 @@ Invariants:
 Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 from zlib import crc32
 

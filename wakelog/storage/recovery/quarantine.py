@@ -11,8 +11,6 @@ delete the folder.
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from posixpath import join
 from typing import Final, NamedTuple

@@ -8,8 +8,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.loadConsumeQueue, recoverC
 truncateDirtyLogicFiles, recoverTopicQueueTable, MultiDispatch (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from posixpath import dirname, join

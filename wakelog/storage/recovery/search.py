@@ -19,8 +19,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.recover, CommitLog.recover
 recoverAbnormally, isMappedFileMatchedRecover (4.9.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

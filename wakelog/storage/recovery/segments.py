@@ -14,8 +14,6 @@ Source: org.apache.rocketmq.store.MappedFileQueue.load (4.9.3). It refuses any f
 length, even one that its own kill left, and does not look for gaps.
 """
 
-from __future__ import annotations
-
 from posixpath import dirname
 from typing import Final
 

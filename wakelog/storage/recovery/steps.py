@@ -15,8 +15,6 @@ CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover,
 index.IndexService.load (4.9.3).
 """
 
-from __future__ import annotations
-
 import sys
 from contextlib import closing
 from posixpath import join

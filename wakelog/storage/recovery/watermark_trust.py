@@ -11,8 +11,6 @@ Invariant: a trusted watermark lies in a segment that exists, or at the end of t
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import NamedTuple
 

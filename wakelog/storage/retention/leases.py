@@ -26,8 +26,6 @@ Invariants:
 Source: none upstream: 4.9.3 removes what a consumer reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from posixpath import dirname
 from typing import Final

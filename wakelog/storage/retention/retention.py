@@ -32,8 +32,6 @@ org.apache.rocketmq.common.UtilAll.getDiskPartitionSpaceUsedPercent, isItTimeToD
 segment above the slowest dispatcher can be deleted, and ages go by the wall clock alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from typing import Final, NamedTuple

@@ -7,8 +7,6 @@ The process that writes queue files and index files removes those
 Source: org.apache.rocketmq.store.MappedFileQueue.deleteExpiredFile (4.9.3).
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Final
 

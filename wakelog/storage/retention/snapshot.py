@@ -17,8 +17,6 @@ Invariants:
 Source: none upstream.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from posixpath import basename, isabs

@@ -13,8 +13,6 @@ Run as a script, with the agent's own command line as arguments; it imports noth
 Source: ray/dashboard/agent.py, ray/_private/runtime_env/agent/main.py (2.60).
 """
 
-from __future__ import annotations
-
 import os
 import select
 import socket

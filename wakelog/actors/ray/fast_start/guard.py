@@ -5,8 +5,6 @@
 `docs/ray.md` has the times of both ways and the versions that were tried.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from functools import reduce

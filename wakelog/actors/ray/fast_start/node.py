@@ -12,8 +12,6 @@ of all starts took that second. So registration is awaited before Ray checks.
 Source: ray._private.node.Node, ray._private.services (2.60).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

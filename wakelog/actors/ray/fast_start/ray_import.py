@@ -9,8 +9,6 @@ A driver that joins changes a few more names of Ray.
 Source: ray/_common/pydantic_compat.py, ray._private.worker, ray._private.ray_constants (2.60).
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

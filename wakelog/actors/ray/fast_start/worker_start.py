@@ -4,8 +4,6 @@ Run as a script, with the arguments of Ray's own script; it imports nothing of w
 else. If the template forks, this process ends: a worker reports its process id to the raylet.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -23,8 +23,6 @@ Invariants:
 Source: ray/_private/workers/default_worker.py, ray/core_worker/core_worker.cc (2.60).
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib
