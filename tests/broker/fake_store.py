@@ -6,6 +6,7 @@ Messages are readable as soon as they are put, unless `lagging` is set: then the
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.durability.deleted_topics import QueueRemoval
@@ -34,6 +35,12 @@ class Stored:
     tags_code: int
 
 
+class FakeRecovery(NamedTuple):
+    """What a broker asks of the report."""
+
+    last_record: int = -1
+
+
 @dataclass
 class Queue:
     """One queue: what was put, what of it is readable, what of it is gone."""
@@ -53,6 +60,7 @@ class FakeStore:
         self.dispatched = 0
         self.refusal: PutStatus | None = None
         self.cause: str | None = None
+        self.recovery = FakeRecovery()
         self.error: StoreError | None = None
         self.lagging = False
         self.cold = False
@@ -189,6 +197,10 @@ class FakeStore:
     ) -> QueryResult:
         self.queries.append((topic, key, count_max, begin_ms, end_ms))
         return self.query_result
+
+    @property
+    def light_queue_count(self) -> int:
+        return sum(topic.startswith("%LMQ%") for topic, _ in self.queues_by_name)
 
     def max_queue_offset(self, topic: str, queue_id: int) -> int:
         check_topic_name(topic)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import count
 from random import Random
+from types import GeneratorType
 from typing import cast
 
 import msgspec
@@ -20,7 +21,6 @@ from wakelog.broker.decision import (
     Push,
     RunInPool,
 )
-from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.bodies import (
     ConsumerData,
@@ -32,7 +32,9 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import TAGS, decode_properties
+from wakelog.protocol.steps import finish
 from wakelog.protocol.subscription import build_subscription
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.message_store import MessageStore
@@ -45,7 +47,7 @@ class FakeChannel:
     """A connection that is only a number and an address."""
 
     id: int
-    remote_host: str = "10.0.0.9"
+    remote_host: str = "127.0.0.9"
     remote_port: int = 40_001
 
 
@@ -102,10 +104,14 @@ class Harness:
         return self.settle(self.broker.process(request, channel or self.channel, self.now_ms))
 
     def settle(self, outcome: Outcome) -> Outcome:
-        """Do what a pool would."""
-        while isinstance(outcome, RunInPool):
-            outcome = outcome.finish(outcome.work(), self.now_ms)
-        return outcome
+        """Do what a pool would, and all steps at once."""
+        while True:
+            if isinstance(outcome, RunInPool):
+                outcome = outcome.finish(outcome.work(), self.now_ms)
+            elif isinstance(outcome, GeneratorType):
+                outcome = finish(outcome)
+            else:
+                return outcome
 
     def ask(
         self,

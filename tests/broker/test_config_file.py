@@ -56,6 +56,7 @@ UNKNOWN = [
     ("autocreatetopicenable", "; did you mean autoCreateTopicEnable?"),
     ("mappedFileSizeCommitlog", "; did you mean mappedFileSizeCommitLog?"),
     ("zzz", ""),
+    ("storePathIndexes", ""),  # storePathRootDir is as long, and begins as it does
 ]
 
 
@@ -65,6 +66,11 @@ def test_an_unknown_key_is_kept_and_warned_about(key: str, hint: str) -> None:
     assert settings.unknown == {key: "1"}
     (warning,) = settings.warnings
     assert warning == f"{key} is not a key of RocketMQ 4.9.3 and is ignored{hint}"
+
+
+def test_a_place_that_4_9_3_does_not_read_is_named() -> None:
+    (warning,) = read("storePathIndex=/data/index").warnings
+    assert warning.endswith("it always is index in storePathRootDir")
 
 
 def test_a_key_without_effect_is_no_typing_mistake() -> None:

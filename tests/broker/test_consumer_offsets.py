@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.broker import consumer_offsets
 from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
 from wakelog.broker.error_response import LimitReached
+from wakelog.broker.table_limits import TableLimits
 
 
 @pytest.fixture
@@ -85,11 +85,17 @@ def test_quoted_queue_ids_are_read_too(offsets: ConsumerOffsets) -> None:
     assert offsets.query("g", "T", 0) == 6
 
 
-def test_a_snapshot_is_not_changed_by_later_commits(offsets: ConsumerOffsets) -> None:
+def test_a_snapshot_has_the_offsets_of_then(
+    offsets: ConsumerOffsets,
+) -> None:
+    """A later one may count messages that are not durable yet."""
     offsets.commit("g", "T", 0, 6)
     encode = offsets.snapshot()
     offsets.commit("g", "T", 0, 7)
-    assert ":{0:6" in encode()
+    offsets.commit("other", "T", 0, 1)
+    text = encode()
+    assert ":{0:6" in text and "other" not in text
+    assert offsets.dirty, "the next file has it all"
 
 
 def test_an_empty_table_is_a_file_too(offsets: ConsumerOffsets) -> None:
@@ -98,10 +104,8 @@ def test_an_empty_table_is_a_file_too(offsets: ConsumerOffsets) -> None:
     assert offsets.statistics()["queue_count"] == 0
 
 
-def test_a_queue_above_the_limit_is_refused(
-    offsets: ConsumerOffsets, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 1)
+def test_a_queue_above_the_limit_is_refused() -> None:
+    offsets = ConsumerOffsets(limits=TableLimits(committed_offsets=1))
     offsets.commit("g", "T", 0, 1)
     with pytest.raises(LimitReached, match="at most 1 queues"):
         offsets.commit("g", "T", 1, 1)

@@ -8,9 +8,9 @@ from tests.broker.fake_store import FakeStore
 from tests.broker.harness import NOW_MS
 from tests.golden_stores import read_manifest
 from wakelog.broker.delayed_delivery import DelayedDelivery, delay_level, park, unpark
-from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import decode_properties, encode_properties
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
@@ -190,7 +190,7 @@ def test_a_level_that_is_no_number_is_the_clients_fault() -> None:
 
 def record(**properties: str) -> MessageRecord:
     numbers = (200, 0, 2, 7, 5, 1_000, 1)
-    born, stored = (1_600_000_000_000, ("10.0.0.9", 40_001)), (NOW_MS, ("127.0.0.1", 10_911))
+    born, stored = (1_600_000_000_000, ("127.0.0.9", 40_001)), (NOW_MS, ("127.0.0.1", 10_911))
     text = encode_properties(properties)
     return MessageRecord(*numbers, *born, *stored, 2, 0, b"body", SCHEDULE_TOPIC, text)
 
@@ -200,7 +200,7 @@ def test_a_due_message_goes_where_it_wanted_to_go_and_keeps_the_rest() -> None:
     draft = unpark(record(**properties))
     assert draft is not None
     assert (draft.topic, draft.queue_id, draft.body, draft.flag) == ("T", 2, b"body", 7)
-    assert draft.born_host == ("10.0.0.9", 40_001)
+    assert draft.born_host == ("127.0.0.9", 40_001)
     assert draft.store_host == ("127.0.0.1", 10_911)
     assert draft.born_timestamp_ms == 1_600_000_000_000
     assert draft.reconsume_times == 2

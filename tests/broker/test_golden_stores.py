@@ -7,7 +7,7 @@ tested apart.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,6 +28,7 @@ from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.record import decode_record
+from wakelog.protocol.steps import Steps, finish
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
@@ -149,7 +150,7 @@ def test_each_group_gets_what_its_expression_wants(tmp_path: Path) -> None:
             ],
         )
         request = make_request(RequestCode.HEART_BEAT, {}, encode_body(beat), opaque=1)
-        served.broker.process(request, FakeChannel(1), NOW_MS)
+        finish(cast(Steps[object], served.broker.process(request, FakeChannel(1), NOW_MS)))
         assert served.broker.state.filters.get(topic, group) is kept
         found = []
         for queue_id in range(4):

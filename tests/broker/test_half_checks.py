@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.broker.fake_store import FakeRecovery
 from tests.broker.harness import FakeChannel, Harness
 from tests.broker.processors.test_transactions import GIVEN_UP, HALF, OP, PROPERTIES
 from wakelog.broker.decision import Push, WriteLine
@@ -164,3 +165,54 @@ def test_offsets_within_the_queues_stay(harness: Harness) -> None:
     harness.broker.state.offsets.commit(GROUP, HALF, 0, 1)
     harness.broker.tick(harness.now_ms)
     assert offsets(harness) == (1, -1)
+
+
+@pytest.mark.parametrize("action", Action)
+def test_what_is_ended_while_it_is_decided_about_is_left_alone(
+    harness: Harness, action: Action
+) -> None:
+    harness.beat_producer("pg")
+    sent = harness.send("T", b"half", i=PROPERTIES, e="2")
+    (half,) = harness.store.queues_by_name[HALF, 0].messages
+    decision = Decision(action, 0, half.physical_offset, len(half.record), 1)
+    harness.broker.begin_check(harness.now_ms, harness.now_ms)
+    _, commit_log_offset = decode_message_id(sent.ext_fields["msgId"])
+    fields = {
+        "producerGroup": "pg",
+        "tranStateTableOffset": "0",
+        "commitLogOffset": str(commit_log_offset),
+        "commitOrRollback": "8",
+        "msgId": "K",
+    }
+    assert harness.ask(RequestCode.END_TRANSACTION, fields).code == ResponseCode.SUCCESS
+    batch = CheckBatch((decision,), 1, 0, has_more=False)
+    records = harness.broker.read_due(batch.decisions)
+    harness.broker.carry_out_check(batch, records, harness.now_ms)
+    assert offsets(harness) == (1, -1)
+    assert len(harness.store.messages(HALF)) == 1
+    assert harness.pushed(RequestCode.CHECK_TRANSACTION_STATE) == []
+
+
+def test_a_round_knows_where_the_half_queue_ended_at_the_start(harness: Harness) -> None:
+    for _ in range(2):
+        harness.send("T", i=PROPERTIES)
+    harness.broker.tick(harness.now_ms)
+    harness.send("T", i=PROPERTIES)
+    assert harness.broker.begin_check(7, harness.now_ms).copies_end == 2
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_the_op_message_that_a_crash_has_cut_off_is_put_again(
+    harness: Harness, is_cut: bool
+) -> None:
+    harness.beat_producer("pg")
+    carry_out(harness, Action.CHECK)
+    fields = harness.push().command.ext_fields | {"producerGroup": "pg", "commitOrRollback": "8"}
+    harness.ask(RequestCode.END_TRANSACTION, fields)
+    *_, committed, op = harness.store.log.values()
+    last = committed if is_cut else op
+    if is_cut:
+        harness.store.queues_by_name[OP, 0].messages.pop()
+    harness.store.recovery = FakeRecovery(last.physical_offset)
+    harness.broker.tick(harness.now_ms)
+    assert [message.body for message in harness.store.messages(OP)] == [b"1"]

@@ -102,16 +102,16 @@ def test_light_offsets_have_their_own_file() -> None:
 )
 def test_a_broker_registers_again_within_10_to_60_s(period_ms: str, registers_at_ms: int) -> None:
     harness = Harness(registerNameServerPeriod=period_ms)
-    assert RegisterBroker(oneway=False) not in tick(harness, registers_at_ms - 1)
-    assert RegisterBroker(oneway=False) in tick(harness, registers_at_ms)
+    assert RegisterBroker() not in tick(harness, registers_at_ms - 1)
+    assert RegisterBroker() in tick(harness, registers_at_ms)
 
 
 def test_a_period_can_be_changed_while_the_broker_runs(harness: Harness) -> None:
     body = b"registerNameServerPeriod=10000"
     assert harness.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body).code == ResponseCode.SUCCESS
     tick(harness, 30_000)
-    assert tick(harness, 39_999).count(RegisterBroker(oneway=False)) == 0
-    assert tick(harness, 40_000).count(RegisterBroker(oneway=False)) == 1
+    assert tick(harness, 39_999).count(RegisterBroker()) == 0
+    assert tick(harness, 40_000).count(RegisterBroker()) == 1
 
 
 def test_silent_clients_are_closed(harness: Harness) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from wakelog.broker.error_response import LimitReached
-from wakelog.broker.lock_table import LOCK_LIVE_MS_MAX, QUEUES_MAX, LockTable
+from wakelog.broker.lock_table import LOCK_LIVE_MS_MAX, LockTable
+from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.body_codec import MessageQueue
 
 Q0, Q1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
@@ -74,14 +75,31 @@ def test_expired_locks_are_swept_away(locks: LockTable) -> None:
     assert locks.statistics()["group_count"] == 0
 
 
-def test_locks_above_the_limit_are_refused(locks: LockTable) -> None:
-    many = [MessageQueue("T", "b", queue_id) for queue_id in range(QUEUES_MAX + 1)]
+def test_locks_above_a_limit_are_refused() -> None:
+    locks = LockTable(TableLimits(locks=5, locks_per_group=3))
+    many = [MessageQueue("T", "b", queue_id) for queue_id in range(4)]
     with pytest.raises(LimitReached):
         locks.lock("g", "c1", set(many), 0)
-    assert len(locks.lock("g", "c1", set(many[:-1]), 0)) == QUEUES_MAX
+    assert len(locks.lock("g", "c1", set(many[:-1]), 0)) == 3
+    with pytest.raises(LimitReached):
+        locks.lock("h", "c1", set(many[:3]), 0)
+    assert len(locks.lock("h", "c1", set(many[:2]), 0)) == 2
+    assert locks.unlock("h", "c1", set(many[:1])) == set(many[:1])
+    assert len(locks.lock("i", "c1", set(many[:1]), 0)) == 1
     assert locks.lock("g", "c1", set(many[:2]), 1) == set(many[:2])  # a renewal needs no room
     with pytest.raises(LimitReached):
         locks.lock("g", "c2", set(many[-1:]), 1)
+    locks.validate()
+    locks.expire(LOCK_LIVE_MS_MAX + 2)
+    locks.validate()
+    assert locks.statistics() == {"group_count": 0, "lock_count": 0}
+
+
+def test_a_client_without_an_id_releases_what_it_has(locks: LockTable) -> None:
+    queue = MessageQueue("T", "b", 0)
+    assert locks.unlock("g", "", {queue}) == set()
+    locks.lock("g", "", {queue}, 0)
+    assert locks.unlock("g", "", {queue, MessageQueue("T", "b", 1)}) == {queue}
 
 
 def test_locking_nothing_leaves_nothing(locks: LockTable) -> None:

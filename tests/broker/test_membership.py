@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker.harness import FakeChannel, subscription
-from wakelog.broker import membership
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import (
     CLIENT_EXPIRED_MS,
@@ -14,6 +13,7 @@ from wakelog.broker.membership import (
     GroupChange,
     GroupClients,
 )
+from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.bodies import MODEL_BROADCASTING, ConsumerData, SubscriptionData
 
 
@@ -40,8 +40,8 @@ def data(group: str = "g", *subscriptions: SubscriptionData) -> ConsumerData:
 
 
 def test_a_new_connection_notifies_all(consumers: Consumers) -> None:
-    assert consumers.register(client(1), data()) == GroupChange("g", (1,))
-    assert consumers.register(client(2), data()) == GroupChange("g", (1, 2))
+    assert consumers.register(client(1), data()) == GroupChange("g", 1)
+    assert consumers.register(client(2), data()) == GroupChange("g", 2)
     assert [client.client_id for client in consumers.clients("g")] == ["c1", "c2"]
 
 
@@ -94,15 +94,15 @@ def test_the_last_heartbeat_says_how_a_group_consumes(consumers: Consumers) -> N
 def test_a_client_that_unregisters_leaves_and_the_others_are_notified(consumers: Consumers) -> None:
     consumers.register(client(1), data())
     consumers.register(client(2), data())
-    assert consumers.unregister("g", 1) == GroupChange("g", (2,))
-    assert consumers.unregister("g", 2) == GroupChange("g", ())
+    assert consumers.unregister("g", 1) == GroupChange("g", 1)
+    assert consumers.unregister("g", 2) == GroupChange("g", 0)
     assert consumers.get("g") is None
     assert consumers.unregister("g", 2) is None
 
 
 def test_an_unknown_client_that_unregisters_changes_no_group(consumers: Consumers) -> None:
     consumers.register(client(1), data())
-    assert consumers.unregister("g", 9) == GroupChange("g", (1,))
+    assert consumers.unregister("g", 9) == GroupChange("g", 1)
     assert consumers.get("g") is not None
 
 
@@ -110,7 +110,7 @@ def test_a_closed_connection_leaves_all_its_groups(consumers: Consumers) -> None
     consumers.register(client(1), data("g"))
     consumers.register(client(1), data("h"))
     consumers.register(client(2), data("g"))
-    assert consumers.channel_closed(1) == [GroupChange("g", (2,)), GroupChange("h", ())]
+    assert consumers.channel_closed(1) == [GroupChange("g", 1), GroupChange("h", 0)]
     assert consumers.channel_closed(1) == []
     assert consumers.statistics() == {"group_count": 1, "channel_count": 1}
 
@@ -123,10 +123,9 @@ def test_a_client_without_heartbeat_for_120_s_is_to_be_closed(consumers: Consume
     assert consumers.statistics() == {"group_count": 1, "channel_count": 2}
 
 
-def test_groups_of_a_connection_above_the_limit_are_refused(
-    monkeypatch: pytest.MonkeyPatch, consumers: Consumers, producers: GroupClients
-) -> None:
-    monkeypatch.setattr(membership, "GROUPS_PER_CHANNEL_MAX", 1)
+def test_groups_of_a_connection_above_the_limit_are_refused() -> None:
+    limits = TableLimits(memberships_per_connection=1)
+    consumers, producers = Consumers(limits), GroupClients(limits)
     assert consumers.register(client(1), data("g")) is not None
     with pytest.raises(LimitReached):
         consumers.register(client(1), data("h"))
@@ -134,6 +133,24 @@ def test_groups_of_a_connection_above_the_limit_are_refused(
     with pytest.raises(LimitReached):
         producers.add(client(1), "ph")
     assert (consumers.get("h"), producers.clients("ph")) == (None, [])
+
+
+def test_subscriptions_take_room_until_their_group_is_gone() -> None:
+    consumers = Consumers(TableLimits(subscription_bytes=2_000))
+    topics = [subscription(topic) for topic in "TUVWX"]
+    assert consumers.register(client(1), data("g", *topics[:3])) is not None
+    with pytest.raises(LimitReached, match="at most 2000 bytes of subscriptions"):
+        consumers.register(client(1), data("g", *topics))
+    with pytest.raises(LimitReached):
+        consumers.register(client(2), data("h", subscription("T", "a" * 500)))
+    consumers.validate()
+    assert consumers.groups_of(2) == []
+    assert consumers.register(client(1), data("g", *topics[:1])) is not None
+    assert consumers.register(client(2), data("h", subscription("T", "a" * 200))) is not None
+    consumers.validate()
+    consumers.channel_closed(1)
+    consumers.channel_closed(2)
+    consumers.validate()
 
 
 def test_producers_come_and_go_by_group(producers: GroupClients) -> None:

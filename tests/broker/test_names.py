@@ -7,6 +7,7 @@ import pytest
 from wakelog.broker import names
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.names import is_legal_group, is_legal_topic, is_topic, reply_topic
 
 ILLEGAL = "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
 LONG = "The specified topic is longer than topic max length."
@@ -33,7 +34,7 @@ TOPICS = [
 
 @pytest.mark.parametrize(("topic", "remark"), TOPICS)
 def test_a_topic_is_legal_or_refused_in_upstreams_words(topic: str, remark: str | None) -> None:
-    assert names.is_legal_topic(topic) is (remark is None)
+    assert is_legal_topic(topic) is (remark is None)
     if remark is None:
         names.check_topic(topic)
         return
@@ -58,7 +59,7 @@ def test_a_topic_is_legal_or_refused_in_upstreams_words(topic: str, remark: str 
     ],
 )
 def test_a_group_may_be_longer_than_a_topic_and_hold_more(group: str, legal: bool) -> None:
-    assert names.is_legal_group(group) is legal
+    assert is_legal_group(group) is legal
     if legal:
         names.check_group(group)
     else:
@@ -81,7 +82,7 @@ def test_a_group_may_be_longer_than_a_topic_and_hold_more(group: str, legal: boo
     ],
 )
 def test_the_topics_of_a_group_may_hold_what_its_name_does(topic: str, legal: bool) -> None:
-    assert names.is_topic(topic) is legal
+    assert is_topic(topic) is legal
     if legal:
         names.check_any_topic(topic)
     else:
@@ -93,7 +94,7 @@ def test_the_topics_of_a_group_may_hold_what_its_name_does(topic: str, legal: bo
     ("derive", "name", "derived"),
     [
         (names.retry_topic, "g", "%RETRY%g"),
-        (names.reply_topic, "DefaultCluster", "DefaultCluster_REPLY_TOPIC"),
+        (reply_topic, "DefaultCluster", "DefaultCluster_REPLY_TOPIC"),
     ],
 )
 def test_names_derive_from_groups_and_clusters(

@@ -12,7 +12,7 @@ from wakelog.broker.topics import Topics
 from wakelog.protocol.bodies import DataVersion, TopicConfig
 from wakelog.protocol.errors import RemoteProtocolError
 
-CREATED = [Persist("topics"), RegisterBroker(oneway=True)]
+CREATED = [Persist("topics"), RegisterBroker(("T",))]
 
 
 class Table:
@@ -116,7 +116,7 @@ def test_auto_creation_can_be_switched_on_later() -> None:
 def test_a_retry_topic_is_readable_and_writeable(table: Table) -> None:
     made = table.topics.create("%RETRY%g", 1, NOW_MS, topic_sys_flag=2)
     assert made == TopicConfig("%RETRY%g", 1, 1, 6, topic_sys_flag=2)
-    assert table.instructions == CREATED
+    assert table.instructions == [Persist("topics"), RegisterBroker(("%RETRY%g",))]
 
 
 def test_a_name_that_is_no_path_never_enters_the_table(table: Table) -> None:
@@ -131,7 +131,7 @@ def test_many_new_topics_in_one_turn_are_written_once(table: Table) -> None:
     table.topics.create("a", 1, NOW_MS)
     table.topics.create("b", 1, NOW_MS)
     # A registration each: the answer to whoever made a topic waits for it.
-    assert table.instructions == [*CREATED, RegisterBroker(oneway=True)]
+    assert table.instructions == [Persist("topics"), RegisterBroker(("a",)), RegisterBroker(("b",))]
 
 
 def test_exactly_the_name_servers_order_topics_are_ordered(table: Table) -> None:
@@ -149,7 +149,7 @@ def test_exactly_the_name_servers_order_topics_are_ordered(table: Table) -> None
 def test_a_new_version_alone_registers_again(table: Table) -> None:
     table.topics.next_version(NOW_MS + 1)
     assert table.topics.data_version == DataVersion(NOW_MS + 1, 1)
-    assert table.instructions == [RegisterBroker(oneway=True)]
+    assert table.instructions == [RegisterBroker()]
 
 
 def test_topics_of_light_queues_are_not_listed() -> None:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from wakelog.broker import transaction_check
 from wakelog.broker.transaction_check import (
     DECISIONS_MAX,
     PASSED_MAX,
@@ -17,6 +18,7 @@ from wakelog.broker.transaction_check import (
     OpMessage,
     Page,
     check_half_messages,
+    find_copies,
     half_message,
     op_message,
 )
@@ -68,7 +70,9 @@ def check(
         reserved_ms=72 * 3_600_000,
     )
     request = CheckRequest(**(values | changes))
-    return check_half_messages(request, Queue(halves).read, Queue(ops).read)
+    read = Queue(halves).read
+    copies = find_copies(request, read)
+    return check_half_messages(request, read, Queue(ops).read, copies)
 
 
 def actions(batch: CheckBatch) -> list[tuple[Action, int, int | None]]:
@@ -248,3 +252,56 @@ def test_what_is_read_of_a_half_message() -> None:
 def test_what_is_read_of_an_op_message(body: bytes, tags: bytes, half_offset: int | None) -> None:
     one = record(body, b"TAGS\x01" + tags)
     assert op_message(one) == OpMessage(7, half_offset, 5)
+
+
+def copy(offset: int, key: str, times: str | None = "1", born_ms: int = OLD_MS) -> HalfMessage:
+    return half(offset, born_ms, unique_key=key, check_times=times)
+
+
+def test_what_was_put_back_before_the_start_is_not_checked_twice() -> None:
+    """The offsets are those from before the check that put them back."""
+    halves = [copy(0, "A", None), copy(1, "B", None), copy(2, "A"), copy(3, "A", "2")]
+    batch = check(halves, copies_end=4)
+    assert actions(batch) == [(Action.CHECK, 1, 1), (Action.CHECK, 3, 3)]
+    assert batch.half_offset == 4
+
+
+def test_a_copy_that_was_ended_ends_the_message_before_it() -> None:
+    batch = check([copy(0, "A", None), copy(1, "A")], [op(0, 1)], copies_end=2)
+    assert batch == CheckBatch((), 2, 1, False)
+
+
+def test_only_what_was_there_at_the_start_may_be_a_copy() -> None:
+    batch = check([copy(0, "A", None), copy(1, "A")], copies_end=1)
+    assert [one.queue_offset for one in batch.decisions] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "other", [copy(1, "A", None), copy(1, "A", born_ms=OLD_MS + 1), copy(1, "B"), copy(1, "")]
+)
+def test_another_message_is_no_copy(other: HalfMessage) -> None:
+    first = copy(0, "A" if other.unique_key else "", None)
+    assert len(check([first, other], copies_end=2).decisions) == 2
+
+
+def test_copies_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_check, "COPIES_READ_MAX", 40)
+    halves = [copy(0, "A", None), *(half(n) for n in range(1, 40)), copy(40, "A")]
+    queue = Queue(halves)
+    request = CheckRequest(
+        half_offset=0,
+        op_offset=0,
+        started_ms=START_MS,
+        now_ms=START_MS,
+        timeout_ms=6_000,
+        count_max=15,
+        reserved_ms=1,
+        copies_end=41,
+    )
+    assert find_copies(request, queue.read) == {}
+    monkeypatch.undo()
+    assert find_copies(request, queue.read) == {("A", OLD_MS): 40}
+
+
+def test_copies_of_a_queue_that_ends_early_are_what_is_there() -> None:
+    assert check([copy(0, "A", None), copy(1, "A")], copies_end=1_000).half_offset == 2

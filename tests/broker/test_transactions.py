@@ -3,7 +3,6 @@
 import pytest
 
 from tests.golden_stores import open_golden
-from wakelog.broker.names import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.broker.transactions import (
     TransactionCounts,
     committed_draft,
@@ -13,6 +12,7 @@ from wakelog.broker.transactions import (
     renewed_draft,
     resumed_draft,
 )
+from wakelog.protocol.names import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.properties import (
     REAL_QUEUE_ID,
     REAL_TOPIC,

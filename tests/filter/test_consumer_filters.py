@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.golden_stores import open_golden
-from wakelog.filter import consumer_filters
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilter, ConsumerFilters
 from wakelog.protocol.bodies import SubscriptionData
@@ -135,9 +134,9 @@ def test_the_dead_are_forgotten_after_a_day() -> None:
     table.validate()
 
 
-def test_a_filter_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_filters, "FILTERS_MAX", 1)
-    table = registered(wanted(topic="T"), wanted(topic="U"))
+def test_a_filter_above_the_limit_is_refused() -> None:
+    table = ConsumerFilters(DEFAULT, NOW_MS, dead_ms_max=DAY_MS, filters_max=1)
+    assert not table.register("g", [wanted(topic="T"), wanted(topic="U")], NOW_MS)
     assert len(table) == 1 and table.get("U", "g") is None
     assert not table.register("g", [wanted(topic="U")], NOW_MS)
     assert table.register("g", [wanted("a > 2", 6)], NOW_MS)

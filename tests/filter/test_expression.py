@@ -4,7 +4,6 @@ import pytest
 
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.expression import (
-    DEPTH_MAX,
     Expression,
     constant,
     decimal,
@@ -12,6 +11,7 @@ from wakelog.filter.expression import (
     property_of,
     refused,
 )
+from wakelog.filter.limits import LEVELS_MAX
 from wakelog.filter.values import Long, Value
 
 
@@ -41,9 +41,9 @@ def test_a_property_is_what_the_message_has() -> None:
 
 def test_an_expression_knows_its_depth_and_has_a_greatest() -> None:
     expression = constant(True)
-    for _ in range(DEPTH_MAX - 1):
+    for _ in range(LEVELS_MAX - 1):
         expression = Expression(expression.evaluate, expression.text, (expression,))
-    assert expression.depth == DEPTH_MAX
+    assert expression.depth == LEVELS_MAX
     with pytest.raises(IllegalExpression, match="nested deeper"):
         Expression(expression.evaluate, expression.text, (expression,))
 

@@ -3,8 +3,8 @@
 import pytest
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
-from wakelog.filter.expression import DEPTH_MAX
 from wakelog.filter.grammar import parse
+from wakelog.filter.limits import LEVELS_MAX
 
 GIVEN = {"a": "5", "b": "x", "empty": "", "yes": "true", "long": "3000000000"}
 
@@ -82,7 +82,7 @@ def test_what_makes_no_sense_is_refused_in_upstreams_words(text: str, reason: st
 
 def test_chains_are_one_level_and_nesting_has_a_limit() -> None:
     assert parse(" AND ".join(["a"] * 2_000) + " AND no = 1").evaluate(GIVEN) is False
-    deepest = "NOT " * (DEPTH_MAX - 2)
+    deepest = "NOT " * (LEVELS_MAX - 2)
     assert parse(f"{deepest}b").evaluate(GIVEN) is False
     with pytest.raises(IllegalExpression, match="nested deeper"):
         parse(f"{deepest} NOT b")

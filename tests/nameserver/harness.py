@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.broker.access.administrators import Administrators
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import Instruction
 from wakelog.nameserver.name_server import NameServer
@@ -28,7 +29,7 @@ class FakeChannel:
     """A connection that is only a number."""
 
     id: int
-    remote_host: str = "10.0.0.9"
+    remote_host: str = "127.0.0.9"
     remote_port: int = 40_001
 
 
@@ -80,12 +81,19 @@ def make_config(**keys: object) -> NameServerConfig:
 class Harness:
     """Asks a name server as a server would, with `now_ms` as the clock."""
 
+    host = "127.0.0.9"
+    """Where requests come from."""
+
     def __init__(self, **keys: str) -> None:
         self.now_ms = NOW_MS
-        self.core = NameServer(make_config(**keys), self.now_ms)
+        self.administrators = Administrators()
+        self.core = NameServer(make_config(**keys), self.now_ms, self.check)
+
+    def check(self, command: RemotingCommand, host: str) -> None:
+        self.administrators.check(command, host)
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
-        return self.core.process(request, FakeChannel(channel), self.now_ms)
+        return self.core.process(request, FakeChannel(channel, self.host), self.now_ms)
 
     def answered(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand:
         response = self.send(request, channel)

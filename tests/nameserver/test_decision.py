@@ -12,6 +12,7 @@ from wakelog.nameserver.decision import (
     CloseChannel,
     Instruction,
     Persist,
+    Refused,
 )
 
 EXAMPLES = [
@@ -19,6 +20,7 @@ EXAMPLES = [
     CloseChannel(7),
     BrokerJoined("broker-a", 0, "10.0.0.1:10911", topic_count=3),
     BrokerLeft("broker-a", 0, "10.0.0.1:10911", Cause.EXPIRED),
+    Refused(103, "10.0.0.9", "no administrator"),
 ]
 
 

@@ -6,8 +6,21 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from tests.broker.access.requests import (
+    ADMIN,
+    LOW,
+    UNKNOWN,
+    UNSIGNED,
+    WRONG,
+    access_control,
+    signed,
+)
 from tests.nameserver.harness import NOW_MS, VERSION, Announced, Harness, topic
+from wakelog.broker.access.addresses import AddressPatterns
+from wakelog.broker.access.administrators import Administrators
+from wakelog.nameserver.decision import Refused
 from wakelog.nameserver.processors import BROKER_CODES, CLIENT_CODES, PROCESSORS
+from wakelog.network.signing import Credentials
 from wakelog.protocol.bodies import DataVersion, TopicConfigSerializeWrapper, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
 from wakelog.storage.settings_text import BODY_BYTES_MAX
@@ -380,3 +393,86 @@ def test_another_code(harness: Harness, code: int, registered: bool, remark: str
     response = harness.ask(code)
     assert response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert response.remark == remark
+
+
+# What each change is sent as; all of them are for administrators.
+PUT = {"namespace": "n", "key": "k2", "value": "v"}
+CHANGES: dict[int, tuple[dict[str, str], bytes]] = {
+    RequestCode.PUT_KV_CONFIG: (PUT, b""),
+    RequestCode.DELETE_KV_CONFIG: ({"namespace": "n", "key": "k"}, b""),
+    RequestCode.REGISTER_BROKER: (OTHER.request().ext_fields, OTHER.request().body),
+    RequestCode.UNREGISTER_BROKER: (MASTER.identity(), b""),
+    RequestCode.QUERY_DATA_VERSION: (MASTER.identity(), encode_body(VERSION)),
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: ({"brokerName": "broker-a"}, b""),
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: ({"brokerName": "broker-a"}, b""),
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: ({"topic": "T"}, b""),
+    RequestCode.UPDATE_NAMESRV_CONFIG: ({}, b"orderMessageEnable=true"),
+}
+
+
+def exposed(make_harness: Callable[..., Harness]) -> Harness:
+    """Return a name server with something to lose."""
+    harness = make_harness()
+    writable = topic("T", perm=2)
+    harness.register(msgspec.structs.replace(MASTER, topics=(writable,)))
+    harness.ask(RequestCode.PUT_KV_CONFIG, namespace="n", key="k", value="v")
+    harness.administrators = Administrators(AddressPatterns(["10.3.0.*"]), access_control())
+    harness.core.take_instructions()
+    harness.now_ms += 1
+    return harness
+
+
+def contents(harness: Harness) -> object:
+    """Return everything that a request could change."""
+    state = harness.core._state
+    return (
+        encode_body(state.routes.cluster_info()),
+        state.routes.encoded_route("T"),
+        sorted(state.routes.topics),
+        [live.seen_ms for live in state.routes._live.values()],
+        state.kv_config.snapshot()(),
+        msgspec.to_builtins(state.config),
+    )
+
+
+def test_every_code_is_for_anyone_or_for_administrators() -> None:
+    administer = {code for code, row in PROCESSORS.items() if row.is_administration}
+    assert administer == CHANGES.keys()
+    assert all(row.access for row in PROCESSORS.values())
+
+
+@pytest.mark.parametrize("code", CHANGES)
+@pytest.mark.parametrize(
+    ("host", "by", "is_let_in"),
+    [
+        ("10.0.0.9", UNSIGNED, False),
+        ("10.0.0.9", UNKNOWN, False),
+        ("10.0.0.9", WRONG, False),
+        ("10.0.0.9", LOW, False),
+        ("10.0.0.9", ADMIN, True),
+        ("127.0.0.1", UNSIGNED, True),
+        ("10.3.0.1", UNSIGNED, True),
+    ],
+)
+def test_only_administrators_change_anything(
+    make_harness: Callable[..., Harness], code: int, host: str, by: Credentials, is_let_in: bool
+) -> None:
+    harness = exposed(make_harness)
+    before = contents(harness)
+    harness.host = host
+    response = harness.answered(signed(code, by, *CHANGES[code]))
+    assert (response.code == ResponseCode.SUCCESS) is is_let_in
+    assert (contents(harness) != before) is is_let_in
+    if not is_let_in:
+        assert response.code == ResponseCode.NO_PERMISSION
+        [refused] = harness.instructions(Refused)
+        assert (refused.code, refused.host, refused.cause) == (code, host, response.remark)
+        assert harness.core.statistics()["refused_count"] == 1
+
+
+def test_clients_of_other_hosts_get_routes(make_harness: Callable[..., Harness]) -> None:
+    harness = exposed(make_harness)
+    harness.host = "10.0.0.9"
+    assert harness.route("T") is not None and harness.brokers()
+    for code in PROCESSORS.keys() - CHANGES.keys():
+        assert harness.ask(code).code != ResponseCode.NO_PERMISSION

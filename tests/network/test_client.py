@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -20,8 +21,12 @@ Answers = Callable[[RemotingCommand], bytes | None]
 class Peer:
     """A server that answers by a function, or closes the connection."""
 
-    def __init__(self, answers: Answers, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, answers: Answers, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self._answers = answers
+        self._host = host
+        self.seen_hosts: list[str] = []
         self._tls = tls
         self.requests: list[RemotingCommand] = []
         self.connections_count = 0
@@ -29,7 +34,7 @@ class Peer:
         self._tasks: list[asyncio.Task[None] | None] = []
 
     async def __aenter__(self) -> "Peer":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls)
         host, port = self._server.sockets[0].getsockname()
         self.address = f"{host}:{port}"
         return self
@@ -42,6 +47,7 @@ class Peer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections_count += 1
+        self.seen_hosts.append(writer.get_extra_info("peername")[0])
         self._writers.append(writer)
         self._tasks.append(asyncio.current_task())
         decoder = FrameDecoder()
@@ -75,6 +81,23 @@ def run(scenario: Callable[[RemotingClient], Awaitable[None]]) -> None:
     asyncio.run(with_client())
 
 
+def test_every_connection_that_was_made_is_reported() -> None:
+    async def main() -> list[str]:
+        reported: list[str] = []
+        client = RemotingClient(on_open=reported.append)
+        async with Peer(lambda asked: None if asked.body else echo(asked)) as peer:
+            await client.invoke(peer.address, request(), timeout_ms=5000)
+            await client.invoke(peer.address, request(), timeout_ms=5000)
+            with pytest.raises(SendFailed):
+                await client.invoke(peer.address, request(b"end"), timeout_ms=5000)
+            await client.invoke(peer.address, request(), timeout_ms=5000)
+            await client.close()
+            assert reported == [peer.address] * 2
+        return reported
+
+    assert asyncio.run(main())
+
+
 def test_calls_at_once_share_a_connection_and_get_their_own_answers() -> None:
     async def scenario(client: RemotingClient) -> None:
         async with Peer(echo) as peer:
@@ -99,6 +122,21 @@ def test_one_command_may_be_under_way_more_than_once_and_leaves_nothing_waiting(
             assert [one.body for one in await asyncio.gather(*calls)] == [b"x"] * 3
             waiting = [each.peer.waiting_count for each in client._connections.values()]
             assert waiting == [0, 0]
+
+    run(scenario)
+
+
+def test_a_server_on_an_own_address_sees_a_loopback_peer() -> None:
+    """So a name server that listens on one address knows the brokers beside it."""
+
+    async def scenario(_: RemotingClient) -> None:
+        outward = HostAddresses().outward()
+        async with Peer(echo, host=outward) as peer:
+            for own_host, seen in ((outward, "127.0.0.1"), ("203.0.113.1", outward)):
+                client = RemotingClient(own_host=own_host)
+                await client.invoke(peer.address, request(), timeout_ms=5000)
+                assert peer.seen_hosts.pop() == seen
+                await client.close()
 
     run(scenario)
 

@@ -23,6 +23,7 @@ class FakeOwner:
         self.verdict = verdict
         self.delivered: list[tuple[list[int], int]] = []
         self.ended: list[tuple[CloseReason, str]] = []
+        self.noted_bytes = 0
 
     def opened(self, connection: Connection) -> CloseReason | None:
         return self.verdict
@@ -38,6 +39,9 @@ class FakeOwner:
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.ended.append((reason, detail))
+
+    def note_held(self, size_bytes: int) -> None:
+        self.noted_bytes += size_bytes
 
 
 class Bench:
@@ -121,6 +125,16 @@ def test_a_large_body_arrives_whole() -> None:
     connection.flush()
     assert transport.write_calls == 1
     assert [(one.opaque, len(one.body)) for one in transport.answers()] == [(1, 100_000), (2, 1)]
+
+
+def test_an_unfinished_frame_is_noted_as_held_and_counted() -> None:
+    bench = Bench()
+    whole = frame(1, b"x" * 5_000)
+    bench.connection.data_received(whole[:3_000])
+    assert bench.owner.noted_bytes == bench.connection.held_bytes == 3_000
+    bench.connection.data_received(whole[3_000:])
+    assert bench.connection.held_bytes == 0
+    assert bench.owner.noted_bytes == 3_000
 
 
 def test_a_peer_that_does_not_read_is_not_read_and_then_closed() -> None:

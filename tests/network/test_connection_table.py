@@ -4,7 +4,13 @@ import pytest
 
 from tests.network.test_connection import FakeOwner
 from wakelog.network.connection import Connection
-from wakelog.network.connection_table import Activity, CloseReason, ConnectionTable, verdict
+from wakelog.network.connection_table import (
+    Activity,
+    CloseReason,
+    ConnectionTable,
+    largest_holders,
+    verdict,
+)
 from wakelog.network.limits import ServerLimits
 
 
@@ -42,6 +48,22 @@ def test_a_removed_connection_makes_room() -> None:
     assert table.add(second) is None
     assert table.get(first.id) is None
     assert table.get(second.id) is second
+
+
+@pytest.mark.parametrize(
+    ("held_bytes", "closed"),
+    [
+        ([], []),
+        ([40, 40, 20], []),
+        ([40, 41, 20], [1]),
+        ([10, 200, 0, 80], [1, 3]),
+        ([30, 30, 30, 30], [0, 1]),
+    ],
+)
+def test_those_that_hold_most_have_to_go_when_all_hold_too_much(
+    held_bytes: list[int], closed: list[int]
+) -> None:
+    assert largest_holders(held_bytes, 100) == closed
 
 
 def test_connections_may_be_removed_during_an_iteration() -> None:

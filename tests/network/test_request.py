@@ -3,7 +3,16 @@
 import pytest
 
 from tests.broker.harness import FakeChannel
-from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Price, Request, processor
+from wakelog.network.request import (
+    ADMINISTERS,
+    ADMINISTRATION,
+    ANYONE,
+    BodyTooLarge,
+    Price,
+    Processor,
+    Request,
+    processor,
+)
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.headers.admin import TopicRequestHeader
@@ -27,10 +36,19 @@ def handle_bare(state: None, request: Request[None]) -> None:
     """Do nothing."""
 
 
-def test_a_row_has_the_header_of_its_handler_and_needs_a_valid_signature_only() -> None:
-    assert processor(handle)[:5] == (handle, ViewMessageRequestHeader, "default", (), False)
-    assert processor(handle_bare, "admin").header is None
-    assert processor(handle, header=TopicRequestHeader).header is TopicRequestHeader
+def test_a_row_has_the_header_of_its_handler() -> None:
+    row = processor(handle, "query", ANYONE)
+    assert row[:5] == (handle, ViewMessageRequestHeader, "query", (ANYONE,), False)
+    assert processor(handle_bare, "admin", ANYONE).header is None
+    other = processor(handle, "query", ANYONE, header=TopicRequestHeader)
+    assert other.header is TopicRequestHeader
+
+
+def test_a_row_that_no_rule_maps_is_administration() -> None:
+    assert processor(handle, "query").is_administration
+    assert Processor(handle).is_administration
+    assert processor(handle, "query", ADMINISTERS).is_administration
+    assert not processor(handle, "query", ANYONE).is_administration
 
 
 @pytest.mark.parametrize(
@@ -56,6 +74,6 @@ def test_a_short_body_is_not_counted() -> None:
 
 
 def test_a_row_has_the_price_of_administration() -> None:
-    assert processor(handle).price == ADMINISTRATION
-    row = processor(handle).priced(Price(5))
+    assert processor(handle, "query").price == ADMINISTRATION
+    row = processor(handle, "query").priced(Price(5))
     assert (row.price, row.unpriced_bytes_max) == (Price(5), 5)

@@ -6,6 +6,7 @@ import socket
 import struct
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -271,6 +272,53 @@ def test_a_peer_that_never_reads_is_cut_off(run: Run) -> None:
                 await asyncio.sleep(0)
             assert len((await good.ask(7, 1)).body) == 1_000_000
             deaf.writer.transport.abort()
+            await good.close()
+
+    run(main)
+
+
+async def abort(peers: list[Peer]) -> None:
+    for peer in peers:
+        peer.writer.transport.abort()
+        with suppress(OSError):
+            await peer.writer.wait_closed()
+
+
+def test_many_peers_that_never_read_are_cut_off_before_they_fill_the_memory(run: Run) -> None:
+    """Each stays below the limit of a connection."""
+
+    async def main() -> None:
+        handler = FakeHandler(lambda request: answer(request, 0, body=b"x" * 1_000_000))
+        limits = ServerLimits(held_bytes_max=20 << 20, held_bytes_step=4 << 20)
+        async with serving(handler, limits) as (server, port):
+            deaf = [await Peer.connect(port) for _ in range(8)]
+            good = await Peer.connect(port)
+            for peer in deaf:
+                peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                peer.writer.write(
+                    b"".join(encode_frame(RemotingCommand(7, opaque)) for opaque in range(12))
+                )
+            while not server.statistics().connections.closed_count["memory"]:
+                assert len((await good.ask(7, 1)).body) == 1_000_000
+                held_bytes = sum(connection.held_bytes for connection in server._table)
+                assert held_bytes <= limits.held_bytes_max + 2 * limits.held_bytes_step
+            await abort(deaf)
+            await good.close()
+
+    run(main)
+
+
+def test_many_unfinished_frames_are_cut_off_before_they_fill_the_memory(run: Run) -> None:
+    async def main() -> None:
+        limits = ServerLimits(held_bytes_max=20 << 20, held_bytes_step=4 << 20)
+        async with serving(FakeHandler(), limits) as (server, port):
+            peers = [await Peer.connect(port) for _ in range(10)]
+            good = await Peer.connect(port)
+            for peer in peers:
+                peer.writer.write(struct.pack(">II", 8 << 20, 0) + b"x" * (5 << 20))
+            while not server.statistics().connections.closed_count["memory"]:
+                assert (await good.ask(1, 1)).code == 0
+            await abort(peers)
             await good.close()
 
     run(main)

@@ -16,7 +16,7 @@ from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.errors import NotAcknowledged
 from wakelog.client.messages import pack
 from wakelog.client.options import ClientOptions
-from wakelog.client.producer import Producer
+from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode
@@ -115,7 +115,7 @@ def test_the_real_broker_accepts_signed_requests_only(tmp_path: Path) -> None:
         try:
             options = ClientOptions((name_server,), credentials=credentials)
             requests = pack(messages, bytes_max=1 << 20, rows_max=50)
-            await Producer(client, options).send_all(requests)
+            await Sender(client, options).send_all(requests)
             calls = BrokerCalls(client, options)
             queues = await calls.routes.readable("signed") or []
             async with asyncio.timeout(SEEN_SECONDS_MAX):  # by the queues, a moment later

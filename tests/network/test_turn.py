@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.network.fakes import FakeClock, FakeHandler, FakeLoop, FakeTransport, connect
-from wakelog.network import refusals
+from wakelog.network import long_work, refusals
 from wakelog.network.connection import Connection
 from wakelog.network.connection_table import CloseReason
 from wakelog.network.handler import AnswerError, Reply
@@ -18,6 +18,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.frame import encode_frame
+from wakelog.protocol.steps import Steps
 
 SEND, PULL = 10, 11
 
@@ -86,6 +87,9 @@ class Bench:
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.turn.channel_closed(connection)
+
+    def note_held(self, size_bytes: int) -> None:
+        pass
 
     def connection(self, refused: frozenset[int] = frozenset()) -> tuple[Connection, FakeTransport]:
         made = Connection(self, self.limits, refused_codes=refused, clock_seconds=self.clock)
@@ -469,3 +473,86 @@ def test_the_loop_stays_awake_after_responses_except_to_pulls(
     bench.pass_time(0.001)
     bench.loop.turn_over()
     assert not bench.loop.ready
+
+
+def _work(pieces: int, result: Any, clock: FakeClock, seconds: float = 0.0004) -> Steps[Any]:
+    for _ in range(pieces):
+        clock.seconds += seconds
+        yield
+    return result
+
+
+def test_long_work_goes_on_in_steps_beside_other_requests() -> None:
+    bench = Bench(FakeHandler())
+    bench.handler.rule = lambda request: (
+        _work(10, answer(request, 0), bench.clock) if request.opaque < 3 else answer(request, 0)
+    )
+    connection, transport = bench.connection()
+    connection.data_received(frames(1, 2))
+    for number in range(3, 6):
+        connection.data_received(frames(number))
+        began = bench.clock.seconds
+        bench.loop.turn_over()
+        assert bench.clock.seconds - began < 0.0025
+        assert opaques_of(transport) == list(range(3, number + 1))
+    bench.loop.run_until_quiet()
+    assert opaques_of(transport) == [3, 4, 5, 1, 2]
+
+
+def test_the_handler_hears_of_a_closed_connection_after_its_last_step() -> None:
+    bench = Bench(FakeHandler())
+    steps = _work(10, None, bench.clock)
+    bench.handler.rule = lambda request: steps
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.loop.turn_over()
+    transport.abort()
+    assert bench.handler.closed == []
+    bench.loop.run_until_quiet()
+    assert bench.handler.closed == [connection.id]
+    assert list(steps) == [], "it is over"
+
+
+def test_steps_that_raise_are_answered_like_a_request_and_may_defer() -> None:
+    def raises() -> Steps[Any]:
+        yield
+        raise RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, "why")
+
+    bench = Bench(FakeHandler())
+    made = {1: raises(), 2: _work(2, "later", bench.clock), 3: _work(0, "at once", bench.clock)}
+    bench.handler.rule = lambda request: made[request.opaque]
+    connection, transport = bench.connection()
+    connection.data_received(frames(1, 2, 3))
+    bench.loop.run_until_quiet()
+    assert [(one.opaque, one.code) for one in transport.answers()] == [(1, 13)]
+    assert [outcome for outcome, _ in bench.deferred] == ["at once", "later"]
+
+
+def test_too_much_long_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_work, "REQUESTS_MAX", 1)
+    bench = Bench(FakeHandler())
+    bench.handler.rule = lambda request: _work(5, answer(request, 0), bench.clock)
+    connection, transport = bench.connection()
+    connection.data_received(frames(1, 2))
+    bench.loop.run_until_quiet()
+    assert [(one.opaque, one.code) for one in transport.answers()] == [(2, 2), (1, 0)]
+    outcomes: list[Any] = []
+    for number in (7, 8):
+        request = RemotingCommand(SEND, number)
+        bench.turn.run_steps(_work(5, number, bench.clock), request, outcomes.append)
+    bench.loop.run_until_quiet()
+    assert (outcomes[0].code, outcomes[1]) == (2, 7)
+
+
+def test_a_request_that_takes_a_whole_turn_lets_the_other_lanes_go_first() -> None:
+    bench = Bench(FakeHandler())
+
+    def rule(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.01 if request.code == SEND else 0.0
+        return answer(request, 0)
+
+    bench.handler.rule = rule
+    connection, _ = bench.connection()
+    connection.data_received(frames(1, 2, 3) + frames(4, code=PULL))
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == [1, 4, 2, 3]

@@ -205,6 +205,20 @@ def test_a_header_too_long_for_its_length_field_is_our_mistake() -> None:
         encode_frame(RemotingCommand(1, remark="x" * (1 << 24)))
 
 
+@pytest.mark.parametrize(
+    ("begin", "name"),
+    [
+        (b"PRI * HTTP/2.0\r\n", "HTTP/2, as gRPC"),
+        (b"\x16\x03\x01\x02\x00\x01", "TLS"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
+    ],
+)
+def test_a_peer_that_speaks_something_else_is_named(begin: bytes, name: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"malformed frame: this is {name}"):
+        FrameDecoder().feed(begin)
+
+
 def long_header(code: int, *, flag: int = 0, serialize_type: int = 0) -> bytes:
     fields = {"x": "v" * HEADER_BYTES_MAX}
     return encode_frame(RemotingCommand(code, 7, flag, fields, serialize_type=serialize_type))

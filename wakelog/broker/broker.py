@@ -18,17 +18,20 @@ Source: org.apache.rocketmq.broker.BrokerController (4.9.3).
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
+from types import GeneratorType
 from typing import Any, Protocol
 
 import msgspec
 
 from wakelog.broker import half_checks
-from wakelog.broker.access.control import ACCESS_OFF, AccessControl, AccessRefused
+from wakelog.broker.access.administrators import AdministrationRefused, Administrators
+from wakelog.broker.access.control import AccessControl, AccessRefused, TooManyFailures
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
     AskClient,
     AwaitDispatch,
     AwaitRegistration,
+    CloseChannel,
     Continue,
     ForgetHolds,
     HoldPull,
@@ -41,7 +44,6 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_response import LimitReached, error_response
 from wakelog.broker.housekeeping import Housekeeping
-from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.broker.read_after_write import ReadAfterWriteGate
@@ -50,20 +52,33 @@ from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
 from wakelog.network.handler import Channel
-from wakelog.network.request import BodyTooLarge, Request
+from wakelog.network.request import BodyTooLarge, Processor, Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.ext_fields import Header, read_header
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
+from wakelog.protocol.steps import Steps
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.message_store import MessageStore
 
+POSITIONS = frozenset({"consumerOffset", "lmqConsumerOffset", "delayOffset"})
+"""The tables that count messages of the log: a save waits until those are durable.
+
+A delivered message, or a half message that was put back, is a new record. Where the position has
+passed the old one and a power cut takes the new one, a message that was acknowledged long ago is
+lost.
+"""
+
 UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
 
-_REGISTER_ONEWAY = RegisterBroker(oneway=True)
+NEW_TOPIC_SECONDS_MAX = 1.0
+"""How long a response waits until a topic is registered that its request created; a producer gives
+up after 3 s. 4.9.3 does not wait for the name servers, and its client may ask for the route first.
+"""
 
 _COUNTED = (
     *("topics", "groups", "offsets", "consumers", "producers"),
@@ -96,16 +111,19 @@ class Broker:
         random: Random | None = None,
         readable: Callable[[], int] | None = None,
         access: AccessControl | None = None,
+        administrators: Administrators | None = None,
         measure: Callable[[], RuntimeMeasures] = RuntimeMeasures,
     ) -> None:
         """Start with the system's topics and groups; ``load`` then reads the config files.
 
         readable: returns how far consumers may read the log; None if nothing waits for dispatch.
         access: checks every request; None if access control is off.
+        administrators: who may administer if it is off; None for peers on this host only.
         measure: measures what only the shell can, for code 28.
         """
         self.state = BrokerState(settings, store, random or Random(now_ms), now_ms)
         self.state.access = self._access = access
+        self._administrators = administrators or Administrators()
         self.state.measure = measure
         self.read_after_write = ReadAfterWriteGate(
             store, self.state.topics, readable or (lambda: 0)
@@ -132,18 +150,14 @@ class Broker:
         """Decode a request and handle it, or let it wait for dispatch."""
         processor = PROCESSORS.get(command.code)
         if processor is None:
-            return self._unsupported(command, channel)
+            return self._unsupported(command, channel, now_ms)
         self._request_counts[command.code] += 1
         instructions = self.state.instructions
         begin = len(instructions)
-        header = None
         try:
             if len(command.body) > processor.unpriced_bytes_max:
                 processor.price.check(command.body, self.state.config.request_limit_factor)
-            if self._access is not None:
-                header = self._access.check(command, processor, channel.remote_host)
-            elif processor.header is not None:
-                header = read_header(processor.header, command.ext_fields)
+            header = self._admit(command, processor, channel, now_ms)
             request = Request(command, header, channel, now_ms)
             if processor.reads_queues:
                 deferred = self.read_after_write.check(request)
@@ -153,9 +167,30 @@ class Broker:
         except (ProtocolError, StoreError) as error:
             outcome = self._refuse(command, error)
         if type(outcome) is RemotingCommand and not command.flag & ONEWAY_FLAG:
-            if len(instructions) == begin or _REGISTER_ONEWAY not in instructions[begin:]:
+            if len(instructions) == begin or not _registers(instructions[begin:]):
                 return outcome
-            return AwaitRegistration(outcome, oneway=True)  # the request has created a topic
+            return AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
+        return self._settle(command, outcome)
+
+    def _in_steps(self, command: RemotingCommand, steps: Steps[Outcome]) -> Steps[Outcome]:
+        """Answer what the steps raise, and note whether one of them has created a topic."""
+        instructions = self.state.instructions
+        registers = False
+        outcome: Outcome = None
+        is_over = False
+        while not is_over:
+            begin = len(instructions)
+            try:
+                next(steps)
+            except StopIteration as end:
+                outcome, is_over = end.value, True
+            except (ProtocolError, StoreError) as error:
+                outcome, is_over = self._refuse(command, error), True
+            registers = registers or _registers(instructions[begin:])
+            if not is_over:
+                yield
+        if registers and isinstance(outcome, RemotingCommand):
+            outcome = AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
         return self._settle(command, outcome)
 
     def resume(self, deferred: AwaitDispatch, now_ms: int) -> Outcome:
@@ -169,7 +204,7 @@ class Broker:
         self.state.producers.remove_channel(channel.id)
         self.state.filter_servers.remove(channel.id)
         for change in self.state.consumers.channel_closed(channel.id):
-            self.state.notify_consumers(change)
+            self.state.notify_consumers(change, now_ms=now_ms)
             self.state.forget_filters(change, now_ms)
         hold_ids = self.state.held.forget_channel(channel.id)
         if hold_ids:
@@ -185,12 +220,15 @@ class Broker:
         if not self._has_ticked:
             self._has_ticked = True
             self.state.delayed.correct(partial(self.state.store.max_queue_offset, SCHEDULE_TOPIC))
-            half_checks.correct(self.state)
+            half_checks.correct(self.state, now_ms)
         self._housekeeping.tick(now_ms)
+        self.state.send_notices(now_ms)
 
     def next_tick_ms(self) -> int:
         """Return when ``tick`` next has something to do."""
-        return self._housekeeping.next_tick_ms()
+        next_ms = self._housekeeping.next_tick_ms()
+        notices_ms = self.state.notices.next_ms()
+        return next_ms if notices_ms is None else min(next_ms, notices_ms)
 
     def wake(self, hold_ids: Sequence[int], now_ms: int) -> None:
         """Run held pulls again; responses are in ``instructions``. Unknown ids are ignored."""
@@ -250,14 +288,37 @@ class Broker:
             },
             **{name: getattr(state, name).statistics() for name in _COUNTED},
             "held_count": len(state.held),
-            "access": ACCESS_OFF if self._access is None else self._access.statistics(),
+            "access": (self._access or self._administrators).statistics(),
         }
 
-    def _unsupported(self, command: RemotingCommand, channel: Channel) -> RemotingCommand | None:
+    def _admit(
+        self,
+        command: RemotingCommand,
+        processor: Processor | None,
+        channel: Channel,
+        now_ms: int,
+    ) -> Header | None:
+        """Return the header of a request that its sender may make. Raises: RemoteProtocolError."""
+        if self._access is not None:
+            try:
+                return self._access.check(command, processor, channel.remote_host, now_ms)
+            except TooManyFailures:
+                self.state.instructions.append(CloseChannel(channel.id))
+                raise
+        if processor is None:
+            return None
+        if processor.is_administration:
+            self._administrators.check(command, channel.remote_host)
+        if processor.header is None:
+            return None
+        return read_header(processor.header, command.ext_fields)
+
+    def _unsupported(
+        self, command: RemotingCommand, channel: Channel, now_ms: int
+    ) -> RemotingCommand | None:
         self._request_counts[UNKNOWN_CODE] += 1
         try:
-            if self._access is not None:
-                self._access.check(command, None, channel.remote_host)
+            self._admit(command, None, channel, now_ms)
             code, remark = ResponseCode.REQUEST_CODE_NOT_SUPPORTED, unsupported_remark(command.code)
             response = answer(command, code, remark)
         except AccessRefused as error:
@@ -267,7 +328,7 @@ class Broker:
     def _refuse(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         if isinstance(error, LimitReached | BodyTooLarge):
             self.state.log_refusal("limit reached", error, command.code)
-        elif isinstance(error, AccessRefused):
+        elif isinstance(error, AccessRefused | AdministrationRefused):
             self.state.log_refusal("access refused", error, command.code)
         return error_response(command, error)
 
@@ -276,6 +337,8 @@ class Broker:
         if isinstance(outcome, RunInPool | AskClient | RemoveQueues):
             finish = partial(self._run, command, outcome.finish)
             return msgspec.structs.replace(outcome, finish=finish)
+        if isinstance(outcome, GeneratorType):
+            return self._in_steps(command, outcome)
         if not command.is_oneway:
             return outcome
         if isinstance(outcome, HoldPull):
@@ -307,3 +370,7 @@ class Broker:
             self.state.instructions.append(Push(channel.id, outcome))
         elif outcome is not None:
             self.state.instructions.append(Continue(channel.id, command, outcome))
+
+
+def _registers(instructions: Sequence[Instruction]) -> bool:
+    return any(isinstance(instruction, RegisterBroker) for instruction in instructions)

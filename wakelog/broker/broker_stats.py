@@ -30,7 +30,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from wakelog.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_lmq
+from wakelog.broker.names import LMQ_PREFIX, is_lmq
+from wakelog.protocol.names import SCHEDULE_TOPIC
 
 Value = TypeVar("Value")
 Key = TypeVar("Key", bound=Hashable)

@@ -109,8 +109,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     acl_enable: bool = False
     rocketmq_home: str = ""
 
-    # The bounds of requests, see processors/prices.py; wakelog's own key.
+    # The bounds of requests, see processors/prices.py, and of tables, see table_limits.py;
+    # wakelog's own keys.
     request_limit_factor: int = 1
+    table_limit_factor: int = 1
 
     # The server (NettyServerConfig).
     server_channel_max_idle_time_seconds: int = 120
@@ -135,6 +137,7 @@ RANGES = {
     "listenPort": (1 + PORTS_BELOW, 65_535 - PORTS_ABOVE),
     "brokerPermission": (0, 15),
     "requestLimitFactor": (1, 16),  # 16 times 1 MiB is a whole frame
+    "tableLimitFactor": (1, 4),  # 4,000,000 offsets are what a start reads in some 10 s
     "defaultTopicQueueNums": (0, 65_535),
     "maxErrorRateOfBloomFilter": (1, 99),
     "expectConsumerNumUseFilter": (1, 10_000),  # a message's bitmap has at most 12 KB then

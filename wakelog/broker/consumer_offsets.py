@@ -7,8 +7,8 @@
 The last commit wins, a smaller one too: a reset commits one. Topic and group are joined only in the
 file. There the last ``@`` splits them, because a group name cannot have one.
 
-Invariants: queue ids are not negative. An offset of -1 is stored like any other, because the Go
-client commits it; a query takes it for "none".
+Invariants: ``_topics`` has exactly the pairs of ``_table``. Queue ids are not negative. An offset
+of -1 is stored like any other, because the Go client commits it; a query takes it for "none".
 
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """
@@ -16,12 +16,11 @@ Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOff
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from wakelog.broker.error_response import LimitReached
 from wakelog.broker.names import is_lmq
+from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
 
 NO_OFFSET = -1
-QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table
 
 _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 
@@ -29,11 +28,13 @@ _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 class ConsumerOffsets:
     """Committed offsets by topic, group and queue."""
 
-    def __init__(self, *, lmq: bool = False) -> None:
+    def __init__(self, *, lmq: bool = False, limits: TableLimits = DEFAULT_LIMITS) -> None:
         """Start empty; with ``lmq``, a group of light queues has one offset for all its queues."""
         self._lmq = lmq
+        self._offsets_max = limits.committed_offsets
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._lmq_table: dict[tuple[str, str], int] = {}
+        self._topics: dict[str, dict[str, None]] = {}  # by group, in the order of their commits
         self._queue_count = 0
         self._commit_count = 0
         self._backward_count = 0
@@ -48,21 +49,24 @@ class ConsumerOffsets:
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Store an offset, a smaller one too.
 
-        Raises: LimitReached for a new queue when QUEUES_MAX are stored.
+        Raises: LimitReached for a new queue when there is no room.
         """
         self._commit_count += 1
         if self._lmq and is_lmq(group):
+            if (topic, group) not in self._lmq_table:
+                self._check_room(len(self._lmq_table) + 1)
             self._lmq_table[topic, group] = queue_offset
             self.dirty = True
             return
         before = self._table.get((topic, group), _NO_QUEUES).get(queue_id)
-        if before is None and self._queue_count >= QUEUES_MAX:
-            self._refused_count += 1
-            raise LimitReached("queues with a committed offset", QUEUES_MAX)
+        if before is None:
+            self._check_room(self._queue_count + 1)
         if before != queue_offset:
             self._queue_count += before is None
             self._backward_count += before is not None and queue_offset < before
-            self._table.setdefault((topic, group), {})[queue_id] = queue_offset
+            if (topic, group) not in self._table:
+                self._add(topic, group, {})
+            self._table[topic, group][queue_id] = queue_offset
             self.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -73,8 +77,8 @@ class ConsumerOffsets:
         return NO_OFFSET if queues is None else queues.get(queue_id, NO_OFFSET)
 
     def committed(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
-        """Yield group, topic and offset by queue id, without light queues."""
-        for (topic, group), queues in self._table.items():
+        """Yield group, topic and offset by queue id, without light queues, as of now."""
+        for (topic, group), queues in list(self._table.items()):
             yield group, topic, queues
 
     @property
@@ -84,28 +88,32 @@ class ConsumerOffsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has committed offsets, without light queues."""
-        return [topic for topic, name in self._table if name == group]
+        return list(self._topics.get(group, ()))
 
     def clone(self, group: str, to_group: str, topic: str) -> None:
         """Replace a group's offsets of one topic by those of `group`, if it has any.
 
-        Raises: LimitReached when QUEUES_MAX are stored.
+        Raises: LimitReached when there is no room.
         """
         queues = self._table.get((topic, group))
         if queues is None:
             return
         replaced_count = len(self._table.get((topic, to_group), _NO_QUEUES))
         count = self._queue_count - replaced_count + len(queues)
-        if count > max(QUEUES_MAX, self._queue_count):
-            self._refused_count += 1
-            raise LimitReached("queues with a committed offset", QUEUES_MAX)
-        self._table[topic, to_group] = dict(queues)
+        if count > self._queue_count:
+            self._check_room(count)
+        self._add(topic, to_group, dict(queues))
         self._queue_count = count
         self.dirty = True
 
+    def _check_room(self, count: int) -> None:
+        if count > self._offsets_max:
+            self._refused_count += 1
+            raise table_full("queues with a committed offset", self._offsets_max)
+
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have committed offsets in a topic, without light queues."""
-        return [group for name, group in self._table if name == topic]
+        return [group for group, topics in self._topics.items() if topic in topics]
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """Return a copy of a group's offsets in a topic by queue id; a light queue has id 0."""
@@ -119,30 +127,40 @@ class ConsumerOffsets:
         for topic in self.topics_of(group):
             self._queue_count -= len(self._table.pop((topic, group)))
             self.dirty = True
+        self._topics.pop(group, None)
 
-    def content(self) -> dict[str, object]:
-        """Return a copy of the table in the shape of its file, which is that of code 43's body."""
-        table = {f"{topic}@{group}": dict(queues) for (topic, group), queues in self._table.items()}
-        content: dict[str, object] = {"offsetTable": table}
-        if self._lmq:
-            content = {
-                "lmqOffsetTable": {f"{t}@{g}": offset for (t, g), offset in self._lmq_table.items()}
-            } | content
-        return content
+    def content(self) -> Callable[[], dict[str, object]]:
+        """Return a function that makes the shape of the file, which is that of code 43's body.
+
+        It may run on any thread. The offsets are those of this moment: what is committed later may
+        count messages that are not durable when a file has them.
+        """
+        table = {key: dict(queues) for key, queues in self._table.items()}
+        lmq_table = dict(self._lmq_table)
+
+        def make() -> dict[str, object]:
+            offsets = {f"{topic}@{group}": queues for (topic, group), queues in table.items()}
+            content: dict[str, object] = {"offsetTable": offsets}
+            if self._lmq:
+                lmq_offsets = {f"{t}@{g}": offset for (t, g), offset in lmq_table.items()}
+                content = {"lmqOffsetTable": lmq_offsets} | content
+            return content
+
+        return make
 
     def snapshot(self) -> Callable[[], str]:
         """Copy the table; return a function that encodes the copy, on any thread."""
         self.dirty = False
         content = self.content()
-        return lambda: dumps(content, pretty=True).decode()
+        return lambda: dumps(content(), pretty=True).decode()
 
     def load(self, text: str) -> None:
         """Replace the table by the contents of a file of wakelog or 4.9.3."""
         content = loads(text, entries_max=FILE_ENTRIES_MAX)
-        self._table = {
-            _split(name): {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
-            for name, queues in (content.get("offsetTable") or {}).items()
-        }
+        self._table, self._topics = {}, {}
+        for name, queues in (content.get("offsetTable") or {}).items():
+            offsets = {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
+            self._add(*_split(name), offsets)
         self._lmq_table = {
             _split(name): to_long(offset)
             for name, offset in (content.get("lmqOffsetTable") or {}).items()
@@ -162,9 +180,15 @@ class ConsumerOffsets:
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
+        pairs = {(topic, group) for group, topics in self._topics.items() for topic in topics}
+        assert pairs == self._table.keys()
         assert self._queue_count == sum(len(queues) for queues in self._table.values())
         assert all(queue_id >= 0 for queues in self._table.values() for queue_id in queues)
         assert self._lmq or not self._lmq_table
+
+    def _add(self, topic: str, group: str, queues: dict[int, int]) -> None:
+        self._table[topic, group] = queues
+        self._topics.setdefault(group, {})[topic] = None
 
 
 def _split(name: str) -> tuple[str, str]:

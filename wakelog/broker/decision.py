@@ -24,6 +24,7 @@ from wakelog.network.errors import RemotingError
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 
 
@@ -121,16 +122,15 @@ class RemoveQueues(msgspec.Struct, frozen=True):
 
 
 class AwaitRegistration(msgspec.Struct, frozen=True):
-    """A ready response that waits until the name servers have the topic table, or have failed.
+    """A ready response that waits until every name server has taken what was registered, or failed.
 
     A client that creates a topic asks for its route next. A RegisterBroker comes with this.
 
-    oneway: as in that RegisterBroker: the response only waits until the registration was sent.
-        4.9.3 sends it on the thread that responds, before the client can ask for the route.
+    seconds_max: when the response leaves at the latest.
     """
 
     response: RemotingCommand
-    oneway: bool = False
+    seconds_max: float
 
 
 class AwaitDispatch(msgspec.Struct, frozen=True):
@@ -142,8 +142,17 @@ class AwaitDispatch(msgspec.Struct, frozen=True):
 
 
 Deferred: TypeAlias = (
-    AwaitFlush | HoldPull | RunInPool | AskClient | RemoveQueues | AwaitRegistration | AwaitDispatch
+    AwaitFlush
+    | HoldPull
+    | RunInPool
+    | AskClient
+    | RemoveQueues
+    | AwaitRegistration
+    | AwaitDispatch
+    | Steps[Any]
 )
+"""The result of Steps is an Outcome; they run on the Broker's thread, between other requests."""
+
 Outcome: TypeAlias = RemotingCommand | Deferred | None
 
 
@@ -163,15 +172,12 @@ class Continue(msgspec.Struct, frozen=True):
 
 
 class RegisterBroker(msgspec.Struct, frozen=True):
-    """Send the whole topic table to every name server.
+    """Send these topics to every name server, or the whole table if there are none.
 
-    4.9.3 sends single topics as increments with the table's new version. After a lost increment,
-    the next one brings the newest version to the name server, but not the lost topic.
-
-    oneway: do not wait for the responses, as for a topic that a send has created.
+    A name server that misses a part of the table gets all of it; see ``registration``.
     """
 
-    oneway: bool
+    topics: tuple[str, ...] = ()
 
 
 class Persist(msgspec.Struct, frozen=True):
@@ -192,7 +198,10 @@ class ReadAhead(msgspec.Struct, frozen=True):
 
 
 class CloseChannel(msgspec.Struct, frozen=True):
-    """Close a connection whose client stopped sending heartbeats."""
+    """Close a connection: its client sends no heartbeats, or has failed to sign too often.
+
+    What it is to be answered in this turn is sent first.
+    """
 
     channel_id: int
 

@@ -24,12 +24,12 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
 from wakelog.protocol.java import parse_integer
+from wakelog.protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.protocol.properties import (
     DELAY,
     REAL_QUEUE_ID,
@@ -38,7 +38,7 @@ from wakelog.protocol.properties import (
     encode_properties,
 )
 from wakelog.protocol.record import MessageRecord
-from wakelog.storage.log.append import MessageDraft, PutStatus
+from wakelog.storage.log.append import MessageDraft, PutStatus, moved_draft
 
 _NEVER_ACCEPTED = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 """Refusals that repeat for ever for the same message. In 4.9.3 they block the level for good."""
@@ -94,19 +94,8 @@ def unpark(record: MessageRecord) -> MessageDraft | None:
         return None
     if not (queue_id.isascii() and queue_id.isdigit() and int(queue_id) <= 0x7FFFFFFF):
         return None
-    return MessageDraft(
-        topic=topic,
-        queue_id=int(queue_id),
-        body=record.body,
-        properties_text=encode_properties(properties),
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
-        prepared_transaction_offset=0,
-    )
+    text = encode_properties(properties)
+    return moved_draft(record, topic=topic, queue_id=int(queue_id), properties_text=text)
 
 
 class DelayedDelivery:

@@ -17,9 +17,10 @@ class LimitReached(RemoteProtocolError):
     4.9.3 has none of these limits. They keep made-up names from filling the memory.
     """
 
-    def __init__(self, what: str, limit: int) -> None:
+    def __init__(self, what: str, limit: int, remedy: str = "") -> None:
         """Make the remark; `what` is the plural of what the table keeps."""
-        super().__init__(ResponseCode.SYSTEM_ERROR, f"the broker keeps at most {limit} {what}")
+        remark = f"the broker keeps at most {limit} {what}{remedy}"
+        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def error_response(request: RemotingCommand, error: Exception) -> RemotingCommand:

@@ -1,6 +1,7 @@
 """What the Broker does of a round of the check: puts half messages back, and asks their producers.
 
-    correct       at the start, where the queues are shorter than the offsets
+    correct       at the start, where the queues are shorter than the offsets, or an op message of
+                  the log's last record is missing
     begin_batch   where the next batch of a round begins, and by which settings to judge
     carry_out     do what was decided, in order; then commit the offsets of the group
                   CID_RMQ_SYS_TRANS, which are kept in consumerOffset.json
@@ -25,19 +26,15 @@ from typing import Any
 
 from wakelog.broker.decision import Appender, WriteLine
 from wakelog.broker.delayed_delivery import unpark
-from wakelog.broker.names import (
-    TRANS_CHECK_MAX_TIME_TOPIC,
-    TRANS_GROUP,
-    TRANS_HALF_TOPIC,
-    TRANS_OP_HALF_TOPIC,
-)
+from wakelog.broker.names import TRANS_GROUP
 from wakelog.broker.state import BrokerState
 from wakelog.broker.transaction_check import Action, CheckBatch, CheckRequest, Decision
-from wakelog.broker.transactions import HALF_QUEUE_ID, discarded_draft, renewed_draft
+from wakelog.broker.transactions import HALF_QUEUE_ID, discarded_draft, op_draft, renewed_draft
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.names import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.properties import (
     PRODUCER_GROUP,
     TRANSACTION_CHECK_TIMES,
@@ -48,6 +45,7 @@ from wakelog.protocol.properties import (
     encode_properties,
 )
 from wakelog.protocol.record import MessageRecord, encode_record
+from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from wakelog.storage.log.append import PutResult, PutStatus
 
 HALF_QUEUE_COUNT = 1
@@ -60,6 +58,7 @@ def begin_batch(state: BrokerState, started_ms: int, now_ms: int) -> CheckReques
     The half topic is made at the first round, as in 4.9.3.
     """
     state.topics.create(TRANS_HALF_TOPIC, HALF_QUEUE_COUNT, now_ms)
+    state.open_check.ended = set()
     return CheckRequest(
         half_offset=_committed(state, TRANS_HALF_TOPIC),
         op_offset=_committed(state, TRANS_OP_HALF_TOPIC),
@@ -68,6 +67,7 @@ def begin_batch(state: BrokerState, started_ms: int, now_ms: int) -> CheckReques
         timeout_ms=state.config.transaction_time_out,
         count_max=state.config.transaction_check_max,
         reserved_ms=state.store_config.file_reserved_hours * HOUR_MS,
+        copies_end=state.open_check.copies_end,
     )
 
 
@@ -75,12 +75,22 @@ def _committed(state: BrokerState, topic: str) -> int:
     return max(0, state.offsets.query(TRANS_GROUP, topic, HALF_QUEUE_ID))
 
 
-def correct(state: BrokerState) -> None:
+def correct(state: BrokerState, now_ms: int) -> None:
     """Begin again with both queues if one ends before its offset: a crash has cut the log.
 
-    May read the ends of queues.
+    A committed message and its op message are put one after the other. If the first one is the
+    log's last record, a crash has cut the second one off, which is put now.
+
+    May read the ends of queues, and two records.
     """
-    topics = TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+    store, topics = state.store, (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
+    state.open_check.copies_end = store.max_queue_offset(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
+    place = store.recovery.last_record
+    last = None if place < 0 else store.message_at(place)
+    if last is not None and last.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
+        half = store.message_at(last.prepared_transaction_offset)
+        if half is not None and half.topic == TRANS_HALF_TOPIC:
+            store.put_message(op_draft(half, state.store_host, now_ms), now_ms)
     if any(_committed(state, t) > state.store.max_queue_offset(t, HALF_QUEUE_ID) for t in topics):
         for topic in topics:
             _commit(state, topic, 0)
@@ -96,8 +106,9 @@ def carry_out(
 
     records: one for each decision, None if the log no longer has the half message.
     """
+    ended, state.open_check.ended = state.open_check.ended or (), None
     for decision, half in zip(batch.decisions, records, strict=True):
-        if half is None:
+        if half is None or decision.queue_offset in ended:
             continue
         result = _carry_out_one(state, decision, half, now_ms)
         if result.status is not PutStatus.PUT_OK:

@@ -21,11 +21,15 @@ HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """One waiting pull: its request, the note that PullHold has of it, and when its wait began."""
+    """One waiting pull: its request, the note that PullHold has of it, and when its wait began.
+
+    wanted: its filter. Its expression stays compiled as long as a pull keeps it.
+    """
 
     request: Request[PullMessageRequestHeader]
     note: HoldPull
     held_ms: int
+    wanted: object = None
 
     def is_over(self, now_ms: int, grace_ms: int = 0) -> bool:
         """Return whether it has waited long enough.
@@ -55,6 +59,7 @@ class HeldRequests:
         held_ms: int,
         deadline_ms: int,
         codes: frozenset[int] | None,
+        wanted: object = None,
     ) -> HoldPull | None:
         """Keep a request and return the note for PullHold, or None if too many wait already."""
         if len(self._held) >= HOLDS_MAX:
@@ -64,7 +69,7 @@ class HeldRequests:
             self._next_id, header.topic, header.queue_id, header.queue_offset, deadline_ms, codes
         )
         self._next_id += 1
-        self._add(HeldRequest(request, note, held_ms))
+        self._add(HeldRequest(request, note, held_ms, wanted))
         return note
 
     def put_back(self, held: HeldRequest, *, queue_offset: int | None = None) -> HoldPull:

@@ -88,7 +88,7 @@ class Housekeeping:
             self._state.instructions.append(Persist("consumerFilter"))
 
     def _register(self, now_ms: int) -> None:
-        self._state.instructions.append(RegisterBroker(oneway=False))
+        self._state.instructions.append(RegisterBroker())
 
     def _expire_clients(self, now_ms: int) -> None:
         expired = self._state.consumers.expired(now_ms) + self._state.producers.expired(now_ms)

@@ -4,11 +4,12 @@ A client sends a heartbeat every 30 s. It leaves with code 35, when its connecti
 120 s without a heartbeat. The subscription of a group is that of its last heartbeat, from any
 client: RocketMQ expects all consumers of a group to subscribe alike.
 
-Methods that change the members of a consumer group return the connections to notify (code 40), so
-that they rebalance the queues. A changed expression alone does not count as a change.
+Methods that change the members of a consumer group return the change, so that the members are
+notified (code 40) and rebalance the queues. A changed expression alone does not count as a change.
 
 Invariants:
     - no group is kept without a connection.
+    - ``_membership_count`` and ``_subscription_bytes`` are what the tables have.
     - a connection is in ``_groups_of`` exactly for the groups it is in.
     - of several connections with one client id, the newest is found by it.
 
@@ -16,11 +17,11 @@ Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, P
 ClientChannelInfo, ClientHousekeepingService} (4.9.3).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from wakelog.broker.error_response import LimitReached
+from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.network.handler import Channel
 from wakelog.protocol.bodies import (
     CONSUME_PASSIVELY,
@@ -31,7 +32,10 @@ from wakelog.protocol.bodies import (
 )
 
 CLIENT_EXPIRED_MS = 120_000
-GROUPS_PER_CHANNEL_MAX = 4_096  # a client has a few, a proxy for many clients has hundreds
+CONSTANT_LENGTH_MAX = 64  # of the names of Java's constants, which are kept as they came
+
+_SUBSCRIPTION_BYTES = 500
+_WORD_BYTES = 120
 
 
 class Client(msgspec.Struct):
@@ -52,19 +56,22 @@ class ConsumerGroup(msgspec.Struct):
     consume_from_where: str = FROM_LAST_OFFSET
     clients: dict[int, Client] = {}
     subscriptions: dict[str, SubscriptionData] = {}
+    size_bytes: int = 0
 
 
 class GroupChange(msgspec.Struct, frozen=True):
-    """A consumer group whose members changed, and the connections to notify."""
+    """A consumer group whose members or topics changed; it is gone without members."""
 
     group: str
-    channel_ids: tuple[int, ...]
+    member_count: int
 
 
 class GroupClients:
     """The clients of each group."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: TableLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._membership_count = 0
         self._clients: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}
         self._by_client_id: dict[str, Client] = {}
@@ -78,16 +85,22 @@ class GroupClients:
         """Return the clients of a group."""
         return list(self._clients.get(group, {}).values())
 
+    def all(self) -> Iterator[tuple[str, list[Client]]]:
+        """Yield each group and its clients."""
+        for group, clients in self._clients.items():
+            yield group, list(clients.values())
+
     def add(self, client: Client, group: str) -> bool:
         """Add a client to a group, or renew it; return whether it is new there.
 
-        Raises: LimitReached if the connection has too many groups.
+        Raises: LimitReached if the connection, or all of them, have too many groups.
         """
         channel_id = client.channel.id
         groups = self._groups_of.get(channel_id, set())
         is_new = group not in groups
-        if is_new and len(groups) >= GROUPS_PER_CHANNEL_MAX:
-            raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
+        if is_new:
+            self._check_room(len(groups))
+            self._membership_count += 1
         self._groups_of.setdefault(channel_id, groups).add(group)
         self._clients.setdefault(group, {})[channel_id] = client
         self._name(client)
@@ -98,6 +111,7 @@ class GroupClients:
         clients = self._clients.get(group)
         if clients is None or clients.pop(channel_id, None) is None:
             return
+        self._membership_count -= 1
         groups = self._groups_of[channel_id]
         groups.discard(group)
         if not groups:
@@ -111,9 +125,20 @@ class GroupClients:
         for group in self.groups_of(channel_id):
             self.remove(group, channel_id)
 
+    def channel_ids(self, group: str) -> list[int]:
+        """Return the connections of a group."""
+        return list(self._clients.get(group, ()))
+
     def groups_of(self, channel_id: int) -> list[str]:
         """Return the groups of a connection."""
         return sorted(self._groups_of.get(channel_id, ()))
+
+    def _check_room(self, group_count: int) -> None:
+        limits = self._limits
+        if group_count >= limits.memberships_per_connection:
+            raise table_full("groups for each connection", limits.memberships_per_connection)
+        if self._membership_count >= limits.memberships:
+            raise table_full("groups of all connections", limits.memberships)
 
     def _name(self, client: Client) -> None:
         """Find a client by its id from now on; a connection has one id, that of the last beat."""
@@ -155,6 +180,7 @@ class GroupClients:
                 assert channel_id == client.channel.id
                 groups_of.setdefault(channel_id, set()).add(name)
         assert groups_of == self._groups_of
+        assert self._membership_count == sum(map(len, groups_of.values()))
         assert self._client_ids.keys() == groups_of.keys()
         for client_id, client in self._by_client_id.items():
             assert self._client_ids[client.channel.id] == client_id
@@ -163,9 +189,10 @@ class GroupClients:
 class Consumers(GroupClients):
     """The clients of each consumer group, with its properties."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, limits: TableLimits = DEFAULT_LIMITS) -> None:
+        super().__init__(limits)
         self._groups: dict[str, ConsumerGroup] = {}
+        self._subscription_bytes = 0
 
     def get(self, group: str) -> ConsumerGroup | None:
         """Return a group with clients, None if it has none."""
@@ -193,16 +220,27 @@ class Consumers(GroupClients):
     def register(self, client: Client, data: ConsumerData) -> GroupChange | None:
         """Register one group of a heartbeat; return the change if there was one.
 
-        Raises: LimitReached if the connection has too many groups.
+        Raises: LimitReached for too many groups or subscriptions; nothing changes then.
         """
         name = data.group_name
+        group = self._groups.get(name) or ConsumerGroup()
+        newest = _newest(group, data.subscription_data_set)
+        size_bytes = sum(map(_cost_bytes, newest.values()))
+        grown_bytes = size_bytes - group.size_bytes
+        bytes_max = self._limits.subscription_bytes
+        if grown_bytes > 0 and self._subscription_bytes + grown_bytes > bytes_max:
+            raise table_full("bytes of subscriptions", bytes_max)
         is_new = self.add(client, name)
-        group = self._groups.setdefault(name, ConsumerGroup(clients=self._clients[name]))
-        group.consume_type = str(data.consume_type)
-        group.message_model = str(data.message_model)
-        group.consume_from_where = str(data.consume_from_where)
-        resubscribed = _subscribe(group, data.subscription_data_set)
-        return GroupChange(name, tuple(group.clients)) if is_new or resubscribed else None
+        self._subscription_bytes += grown_bytes
+        group.size_bytes = size_bytes
+        group.clients = self._clients[name]
+        self._groups[name] = group
+        group.consume_type = str(data.consume_type)[:CONSTANT_LENGTH_MAX]
+        group.message_model = str(data.message_model)[:CONSTANT_LENGTH_MAX]
+        group.consume_from_where = str(data.consume_from_where)[:CONSTANT_LENGTH_MAX]
+        resubscribed = group.subscriptions.keys() != newest.keys()
+        group.subscriptions = newest
+        return GroupChange(name, len(group.clients)) if is_new or resubscribed else None
 
     def unregister(self, group: str, channel_id: int) -> GroupChange | None:
         """Take a connection out of a group; return the change for those that are left."""
@@ -211,8 +249,9 @@ class Consumers(GroupClients):
             return None
         self.remove(group, channel_id)
         if not found.clients:
+            self._subscription_bytes -= found.size_bytes
             del self._groups[group]
-        return GroupChange(group, tuple(found.clients))
+        return GroupChange(group, len(found.clients))
 
     def channel_closed(self, channel_id: int) -> list[GroupChange]:
         """Take a connection out of all its groups."""
@@ -223,20 +262,28 @@ class Consumers(GroupClients):
         """Assert the invariants of the module."""
         super().validate()
         assert self._groups.keys() == self._clients.keys()
+        assert self._subscription_bytes == sum(g.size_bytes for g in self._groups.values())
+        for group in self._groups.values():
+            assert group.size_bytes == sum(map(_cost_bytes, group.subscriptions.values()))
         assert all(group.clients is self._clients[name] for name, group in self._groups.items())
 
 
-def _subscribe(group: ConsumerGroup, wanted: Iterable[SubscriptionData]) -> bool:
-    """Replace the subscriptions of a group; return whether a topic joined or left."""
-    topics = set()
-    changed = False
+def _newest(
+    group: ConsumerGroup, wanted: Iterable[SubscriptionData]
+) -> dict[str, SubscriptionData]:
+    """Return the subscriptions of a group after a heartbeat with these."""
+    newest: dict[str, SubscriptionData] = {}
     for subscription in wanted:
-        topics.add(subscription.topic)
-        known = group.subscriptions.get(subscription.topic)
-        if known is None or (subscription.sub_version or 0) > (known.sub_version or 0):
-            group.subscriptions[subscription.topic] = subscription
-        changed = changed or known is None
-    for topic in group.subscriptions.keys() - topics:
-        del group.subscriptions[topic]
-        changed = True
-    return changed
+        topic = subscription.topic
+        known = newest.get(topic) or group.subscriptions.get(topic)
+        is_newer = known is None or (subscription.sub_version or 0) > (known.sub_version or 0)
+        newest[topic] = subscription if known is None or is_newer else known
+    return newest
+
+
+def _cost_bytes(subscription: SubscriptionData) -> int:
+    """Return about how much memory a subscription takes."""
+    words = len(subscription.tags_set) + len(subscription.code_set)
+    characters = len(subscription.topic) + len(subscription.sub_string)
+    characters += len(subscription.expression_type or "") + sum(map(len, subscription.tags_set))
+    return _SUBSCRIPTION_BYTES + characters + _WORD_BYTES * words

@@ -1,38 +1,33 @@
-"""Names of topics and groups: the legal ones, the system's, and those made from others.
+"""Names of topics and groups: the check of requests, the system's, and those made from others.
 
 Every name in a request passes one of the checks here before it enters a table. Storage checks it
 again before it makes a path of it.
 
-The Java and Go clients apply the rules for topics to groups. Other clients have no check, and names
-such as `com.example.orders` are usual there. So a group may be any printable ASCII that fits into a
-path (%RETRY%group) and into a key of a file (topic@group). Only heartbeats and send-backs of a
-group create a topic with such a name.
-
-Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3), which checks no groups.
+Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3).
 """
-
-import re
 
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
+from wakelog.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    NAME_LENGTH_MAX,
+    OFFSET_MOVED_EVENT,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TRACE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+    has_legal_characters,
+    is_legal_group,
+    is_topic,
+)
 
-NAME_LENGTH_MAX = 127  # the record stores the topic's length in one signed byte
-GROUP_LENGTH_MAX = 255  # as the client's Validators
+CLIENT_ID_LENGTH_MAX = 255  # 4.9.3's clients make `ip@pid#number@unit`
 
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
-SYSTEM_TOPIC_PREFIX = "rmq_sys_"
-SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-BENCHMARK_TOPIC = "BenchmarkTest"
-SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
-OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
-TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-TRANS_OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -40,7 +35,7 @@ SYSTEM_TOPICS = frozenset(
         SCHEDULE_TOPIC,
         BENCHMARK_TOPIC,
         TRANS_HALF_TOPIC,
-        "RMQ_SYS_TRACE_TOPIC",
+        TRACE_TOPIC,
         TRANS_OP_HALF_TOPIC,
         TRANS_CHECK_MAX_TIME_TOPIC,
         SELF_TEST_TOPIC,
@@ -65,9 +60,6 @@ SYSTEM_GROUPS = (
 FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 """4.9.3 appends it to the remarks of errors that its manual explains."""
 
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
-_LEGAL_GROUP = re.compile(r"[!-.0-?A-~]+", re.ASCII)  # printable but for blank, "/" and "@"
-
 
 def check_topic(topic: str) -> None:
     """Refuse a name for a new topic by the rules of TopicValidator.validateTopic.
@@ -76,7 +68,7 @@ def check_topic(topic: str) -> None:
     """
     if not topic or topic.isspace():
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, "The specified topic is blank.")
-    if _LEGAL.fullmatch(topic) is None:
+    if not has_legal_characters(topic):
         remark = "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     if len(topic) > NAME_LENGTH_MAX:
@@ -91,6 +83,13 @@ def check_any_topic(topic: str) -> None:
     """
     if not is_topic(topic):
         check_topic(topic)
+
+
+def check_client_id(client_id: str) -> None:
+    """Refuse a client id that no client makes. Raises: RemoteProtocolError with code 1."""
+    if len(client_id) > CLIENT_ID_LENGTH_MAX:
+        remark = f"the client id is longer than {CLIENT_ID_LENGTH_MAX} characters"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def check_group(group: str) -> None:
@@ -108,23 +107,6 @@ def check_group(group: str) -> None:
         )
 
 
-def is_legal_group(group: str) -> bool:
-    """Return whether ``check_group`` accepts the name."""
-    return 0 < len(group) <= GROUP_LENGTH_MAX and _LEGAL_GROUP.fullmatch(group) is not None
-
-
-def is_legal_topic(topic: str) -> bool:
-    """Return whether ``check_topic`` accepts the name."""
-    return 0 < len(topic) <= NAME_LENGTH_MAX and _LEGAL.fullmatch(topic) is not None
-
-
-def is_topic(name: str) -> bool:
-    """Return whether a topic may have the name: a legal one, or that of a group's own topic."""
-    if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-        return is_legal_topic(name)
-    return len(name) <= NAME_LENGTH_MAX and _LEGAL_GROUP.fullmatch(name) is not None
-
-
 def is_lmq(name: str) -> bool:
     """Return whether a topic or group belongs to a light message queue."""
     return name.startswith(LMQ_PREFIX)
@@ -133,8 +115,3 @@ def is_lmq(name: str) -> bool:
 def retry_topic(group: str) -> str:
     """Return the topic of a group's failed messages."""
     return RETRY_PREFIX + group
-
-
-def reply_topic(cluster: str) -> str:
-    """Return the topic of replies in request-reply."""
-    return f"{cluster}_REPLY_TOPIC"

@@ -12,8 +12,9 @@ from random import Random
 from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker_stats import BrokerStats
 from wakelog.broker.config_file import BrokerSettings, bloom_filter
+from wakelog.broker.consumer_notices import ConsumerNotices
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
+from wakelog.broker.decision import Appender, AwaitFlush, Instruction, Push, WriteLine
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.filter_servers import FilterServers
 from wakelog.broker.held_requests import HeldRequests
@@ -22,15 +23,17 @@ from wakelog.broker.membership import Consumers, GroupChange, GroupClients
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
+from wakelog.broker.table_limits import DEFAULT_LIMITS
 from wakelog.broker.topics import Topics
-from wakelog.broker.transactions import TransactionCounts
+from wakelog.broker.transactions import OpenCheck, TransactionCounts
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.peer import OPAQUE_MASK
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import make_request
+from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, FlushDiskType
+from wakelog.storage.log.append import PutResult
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
 
@@ -42,6 +45,7 @@ class BrokerState:
         self, settings: BrokerSettings, store: MessageStore, random: Random, now_ms: int
     ) -> None:
         lmq = settings.store.enable_lmq
+        limits = self.limits = DEFAULT_LIMITS.multiplied(settings.broker.table_limit_factor)
         self.settings = settings
         self.config = settings.broker
         self.store_config = settings.store
@@ -49,18 +53,23 @@ class BrokerState:
         self.random = random
         self.instructions: list[Instruction] = []
         self.access: AccessControl | None = None
-        self.topics = Topics(self.config, self.instructions, now_ms, lmq=lmq)
-        self.groups = SubscriptionGroups(self.config, self.instructions, now_ms, lmq=lmq)
-        self.offsets = ConsumerOffsets(lmq=lmq)
-        self.consumers = Consumers()
+        self.topics = Topics(self.config, self.instructions, now_ms, lmq=lmq, limits=limits)
+        self.groups = SubscriptionGroups(
+            self.config, self.instructions, now_ms, lmq=lmq, limits=limits
+        )
+        self.offsets = ConsumerOffsets(lmq=lmq, limits=limits)
+        self.consumers = Consumers(limits)
+        self.notices = ConsumerNotices(self.consumers.channel_ids)
         self.filters = ConsumerFilters(
             bloom_filter(self.config),
             now_ms,
             dead_ms_max=self.config.filter_data_clean_time_span,
+            filters_max=limits.filters,
+            characters_max=limits.filter_characters,
         )
-        self.producers = GroupClients()
+        self.producers = GroupClients(limits)
         self.filter_servers = FilterServers()
-        self.locks = LockTable()
+        self.locks = LockTable(limits)
         self.held = HeldRequests()
         self.read_ahead_windows = ReadAheadWindows()
         self.delay_level_max = len(self.store_config.delays_ms)
@@ -71,6 +80,7 @@ class BrokerState:
         self.store_stats = StoreStats(now_ms)
         self.measure: Callable[[], RuntimeMeasures] = RuntimeMeasures
         self.transactions = TransactionCounts()
+        self.open_check = OpenCheck()
         self.config_version = DataVersion(now_ms, 0)
         self.store_host = (self.config.broker_ip1, self.config.listen_port)
         role, flush = self.store_config.broker_role, self.store_config.flush_disk_type
@@ -91,16 +101,37 @@ class BrokerState:
         return found
 
     def notify_consumers(
-        self, change: GroupChange | None, group: SubscriptionGroupConfig | None = None
+        self,
+        change: GroupChange | None,
+        group: SubscriptionGroupConfig | None = None,
+        *,
+        now_ms: int,
     ) -> None:
-        """Push code 40 to the connections of a changed group: they rebalance its queues."""
+        """Push code 40 to the members of a changed group, soon: they rebalance its queues."""
         if change is None or not self.config.notify_consumer_ids_changed_enable:
             return
         if group is not None and not group.notify_consumer_ids_changed_enable:
             return
-        for channel_id in change.channel_ids:
-            fields = {"consumerGroup": change.group}
+        self.notices.note(change.group, now_ms)
+        self.send_notices(now_ms)
+
+    def send_notices(self, now_ms: int) -> None:
+        """Push the notices that may leave now."""
+        for group, channel_id in self.notices.take(now_ms):
+            fields = {"consumerGroup": group}
             self.push(channel_id, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+
+    def await_flush(
+        self, response: RemotingCommand, put: PutResult, now_ms: int, failure: int
+    ) -> RemotingCommand | AwaitFlush:
+        """Let the response to a put wait for the disk, if flush is synchronous.
+
+        failure: the code of the response if the disk takes too long.
+        """
+        if not self.is_sync_flush:
+            return response
+        deadline_ms = now_ms + self.store_config.sync_flush_timeout_ms
+        return AwaitFlush(response, put.physical_offset_end, deadline_ms, failure)
 
     def push(
         self, channel_id: int, code: RequestCode, ext_fields: dict[str, str], body: bytes = b""
@@ -118,8 +149,8 @@ class BrokerState:
 
     def forget_filters(self, change: GroupChange | None, now_ms: int) -> None:
         """Drop the filters of a group that its last client has left."""
-        if change is not None and not change.channel_ids:
-            self.filters.register(change.group, (), now_ms)
+        if change is not None and not change.member_count:
+            self.filters.end(change.group, now_ms)
 
     def validate(self) -> None:
         """Assert the invariants of every table."""

@@ -15,12 +15,14 @@ from typing import Any
 from wakelog.broker import names
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist
+from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
+from wakelog.protocol.names import SYSTEM_GROUP_PREFIX, is_legal_group
 
 
 class SubscriptionGroups:
@@ -33,24 +35,28 @@ class SubscriptionGroups:
         now_ms: int,
         *,
         lmq: bool = False,
+        limits: TableLimits = DEFAULT_LIMITS,
     ) -> None:
         self._config = config
         self._instructions = instructions
         self._lmq = lmq
+        self._groups_max = limits.groups
         self._table = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
         self._dropped_name_count = 0
         self.data_version = DataVersion(now_ms, 0)
 
     def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
-        """Return a group's configuration, created if that is allowed; None without one."""
+        """Return a group's configuration, created if that is allowed; None without one.
+
+        Raises: LimitReached.
+        """
         found = self._table.get(group)
-        if found is not None or not names.is_legal_group(group):
+        if found is not None or not is_legal_group(group):
             return found
         if self._lmq and names.is_lmq(group):
             return SubscriptionGroupConfig(group)
         if not (
-            self._config.auto_create_subscription_group
-            or group.startswith(names.SYSTEM_GROUP_PREFIX)
+            self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         ):
             return None
         self.update(SubscriptionGroupConfig(group), now_ms)
@@ -59,12 +65,15 @@ class SubscriptionGroups:
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
         """Define or replace a group.
 
-        Raises: RemoteProtocolError if the name or the number of retry queues is not legal.
+        Raises: RemoteProtocolError if the name or the number of retry queues is not legal;
+            LimitReached.
         """
         names.check_group(config.group_name)
         if not 0 <= config.retry_queue_nums <= QUEUE_COUNT_MAX:
             remark = f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}"
             raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
+        if config.group_name not in self._table and len(self._table) >= self._groups_max:
+            raise table_full("groups", self._groups_max)
         self._table[config.group_name] = config
         self._changed(now_ms)
 
@@ -89,7 +98,7 @@ class SubscriptionGroups:
         """
         content = decode_file(SubscriptionGroupWrapper, text)
         for name, group in content.subscription_group_table.items():
-            if names.is_legal_group(name):
+            if is_legal_group(name):
                 self._table[name] = group
                 group.group_name = name
                 # 4.9.3 accepts any number; 0 or less means that retries are dropped.
@@ -110,7 +119,7 @@ class SubscriptionGroups:
         """Assert the invariants of the module."""
         for name, group in self._table.items():
             assert name == group.group_name
-            assert names.is_legal_group(name)
+            assert is_legal_group(name)
             assert 0 <= group.retry_queue_nums <= QUEUE_COUNT_MAX
 
     def _changed(self, now_ms: int) -> None:

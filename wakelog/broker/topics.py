@@ -7,7 +7,7 @@ retry and dead letter topics. Topics of light queues (%LMQ%...) never enter the 
 Invariants:
     - every name in the table is legal, except the names of the cluster and of the broker. Illegal
       names in a file are dropped, so that none gets to the file system.
-    - each change makes a new DataVersion, writes the file and registers the broker again.
+    - each change makes a new DataVersion and writes the file; a new topic is registered.
 
 Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
 """
@@ -18,10 +18,20 @@ from typing import Any
 from wakelog.broker import names
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
+from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.fastjson import dumps
-from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
+from wakelog.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    OFFSET_MOVED_EVENT,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    is_topic,
+    reply_topic,
+)
 from wakelog.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_WRITE, is_inherited
 
 SCHEDULE_QUEUE_COUNT = 18
@@ -40,13 +50,15 @@ class Topics:
         now_ms: int,
         *,
         lmq: bool = False,
+        limits: TableLimits = DEFAULT_LIMITS,
     ) -> None:
         self._config = config
         self._instructions = instructions
         self._lmq = lmq
+        self._topics_max = limits.topics
         self._own_names = frozenset({config.broker_cluster_name, config.broker_name})
         self._system = (
-            names.SYSTEM_TOPICS | self._own_names | {names.reply_topic(config.broker_cluster_name)}
+            names.SYSTEM_TOPICS | self._own_names | {reply_topic(config.broker_cluster_name)}
         )
         if config.trace_topic_enable:
             self._system |= {config.msg_trace_topic_name}
@@ -57,9 +69,17 @@ class Topics:
     def get(self, topic: str) -> TopicConfig | None:
         """Return a topic's configuration, None if there is no such topic."""
         found = self._table.get(topic)
-        if found is None and self._lmq and names.is_lmq(topic) and names.is_topic(topic):
+        if found is None and self._lmq and names.is_lmq(topic) and is_topic(topic):
             return TopicConfig(topic, 1, 1, READ_WRITE)
         return found
+
+    def check_name(self, topic: str) -> None:
+        """Refuse a name that no topic can have; that of a broker or a cluster may have a dot.
+
+        Raises: RemoteProtocolError with code 1 and 4.9.3's remark.
+        """
+        if self.get(topic) is None:
+            names.check_any_topic(topic)
 
     def system_topics(self) -> frozenset[str]:
         """Return the names of the topics that belong to the system."""
@@ -67,7 +87,7 @@ class Topics:
 
     def is_system(self, topic: str) -> bool:
         """Return whether a topic belongs to the system and may not be defined."""
-        return topic in self._system or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+        return topic in self._system or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
     def create_from_default(
         self,
@@ -81,6 +101,8 @@ class Topics:
         """Create a missing topic from ``default_topic``; None if that is not allowed.
 
         The new topic has the client's queue count, but not more than the default topic.
+
+        Raises: LimitReached.
         """
         default = self._table.get(default_topic)
         if default is None or not is_inherited(default.perm):
@@ -91,7 +113,7 @@ class Topics:
         perm = default.perm & ~PERM_INHERIT
         created = TopicConfig(topic, count, count, perm, default.topic_filter_type, topic_sys_flag)
         self._put(created, now_ms)
-        self._register()
+        self._register(topic)
         return created
 
     def create(
@@ -99,7 +121,8 @@ class Topics:
     ) -> TopicConfig:
         """Return a retry or dead letter topic, created readable and writeable if need be.
 
-        Raises: RemoteProtocolError if the name is not legal, such as that of a long group.
+        Raises: RemoteProtocolError if the name is not legal, such as that of a long group;
+            LimitReached.
         """
         found = self.get(topic)
         if found is None:
@@ -107,13 +130,13 @@ class Topics:
                 topic, queue_count, queue_count, READ_WRITE, topic_sys_flag=topic_sys_flag
             )
             self._put(found, now_ms)
-            self._register()
+            self._register(topic)
         return found
 
     def update(self, config: TopicConfig, now_ms: int) -> None:
-        """Define or replace a topic, and wait for the name servers to know it."""
+        """Define or replace a topic, and register it. Raises: LimitReached."""
         self._put(config, now_ms)
-        self._instructions.append(RegisterBroker(oneway=False))
+        self._register(config.topic_name)
 
     def remove(self, topic: str, now_ms: int) -> bool:
         """Remove a topic and return whether there was one; name servers still have its route."""
@@ -139,14 +162,18 @@ class Topics:
     def next_version(self, now_ms: int) -> None:
         """Make a new DataVersion after the broker's permission has changed."""
         self.data_version = self.data_version.next(now_ms)
-        self._register()
+        self._instructions.append(RegisterBroker())
 
-    def wrapper(self) -> TopicConfigSerializeWrapper:
-        """Return a copy of the table: for registration, for code 21, and for the file.
+    def wrapper(self, topics: Iterable[str] | None = None) -> TopicConfigSerializeWrapper:
+        """Return a copy of the table, or of some topics: for name servers, code 21, and the file.
 
         The topics in it are shared; the table replaces them and changes only their order flag.
         """
-        return TopicConfigSerializeWrapper(dict(self._table), self.data_version)
+        table = self._table
+        if topics is None:
+            return TopicConfigSerializeWrapper(dict(table), self.data_version)
+        some = {name: table[name] for name in topics if name in table}
+        return TopicConfigSerializeWrapper(some, self.data_version)
 
     def snapshot(self) -> Callable[[], str]:
         """Copy the table; return a function that encodes the copy as topics.json."""
@@ -160,7 +187,7 @@ class Topics:
         """
         content = decode_file(TopicConfigSerializeWrapper, text)
         for name, topic in content.topic_config_table.items():
-            legal = name in self._own_names or names.is_topic(name)
+            legal = name in self._own_names or is_topic(name)
             if legal and topic.read_queue_nums >= 0 <= topic.write_queue_nums:
                 self._table[name] = topic
                 topic.topic_name = name
@@ -180,12 +207,16 @@ class Topics:
         """Assert the invariants of the module."""
         for name, topic in self._table.items():
             assert name == topic.topic_name
-            assert name in self._own_names or names.is_topic(name)
+            assert name in self._own_names or is_topic(name)
             assert topic.read_queue_nums >= 0 <= topic.write_queue_nums
 
     def _put(self, topic: TopicConfig, now_ms: int) -> None:
-        names.check_any_topic(topic.topic_name)
-        self._table[topic.topic_name] = topic
+        name = topic.topic_name
+        names.check_any_topic(name)
+        is_full = len(self._table) >= self._topics_max
+        if is_full and name not in self._table and not self.is_system(name):
+            raise table_full("topics", self._topics_max)
+        self._table[name] = topic
         self._changed(now_ms)
 
     def _changed(self, now_ms: int) -> None:
@@ -194,9 +225,9 @@ class Topics:
         if persist not in self._instructions:
             self._instructions.append(persist)
 
-    def _register(self) -> None:
+    def _register(self, topic: str) -> None:
         # One each, even in one turn: it marks the response that has to wait for it.
-        self._instructions.append(RegisterBroker(oneway=True))
+        self._instructions.append(RegisterBroker((topic,)))
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
@@ -204,13 +235,13 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
     cluster, broker = config.broker_cluster_name, config.broker_name
     shared = PERM_INHERIT | READ_WRITE
     topics = [
-        TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
-        TopicConfig(names.BENCHMARK_TOPIC, BENCHMARK_QUEUE_COUNT, BENCHMARK_QUEUE_COUNT),
+        TopicConfig(SELF_TEST_TOPIC, 1, 1),
+        TopicConfig(BENCHMARK_TOPIC, BENCHMARK_QUEUE_COUNT, BENCHMARK_QUEUE_COUNT),
         TopicConfig(cluster, perm=shared if config.cluster_topic_enable else PERM_INHERIT),
         TopicConfig(broker, 1, 1, shared if config.broker_topic_enable else PERM_INHERIT),
-        TopicConfig(names.OFFSET_MOVED_EVENT, 1, 1),
-        TopicConfig(names.SCHEDULE_TOPIC, SCHEDULE_QUEUE_COUNT, SCHEDULE_QUEUE_COUNT),
-        TopicConfig(names.reply_topic(cluster), 1, 1),
+        TopicConfig(OFFSET_MOVED_EVENT, 1, 1),
+        TopicConfig(SCHEDULE_TOPIC, SCHEDULE_QUEUE_COUNT, SCHEDULE_QUEUE_COUNT),
+        TopicConfig(reply_topic(cluster), 1, 1),
     ]
     if config.auto_create_topic_enable:
         topics.append(_auto_create_topic(config))

@@ -3,7 +3,7 @@
 A round looks at the half queue from the group's offset on, with the op messages that say which half
 messages are ended. In the order of 4.9.3, for each half message:
 
-    ended                      passed by
+    ended, or put back already  passed by
     checked `count_max` times, or born before the time that files are kept:   DISCARD
     stored since the round began:                                             the round ends
     born less than `timeout_ms` ago:                                          the round ends
@@ -16,20 +16,25 @@ A CHECK also asks the producer. The count of checks grows with each of the three
 A half message that was put back for its own time names the half message it was first in
 TRAN_PREPARED_QUEUE_OFFSET: the producer ends that one.
 
+The offsets are saved every few seconds. A Broker that was killed begins again at earlier ones.
+Then what it has put back is in the queue twice, and to ask about both would deliver the message
+twice. So below the queue's end at the start (`copies_end`) a half message is passed by if a copy
+of it follows.
+
 Invariants:
     - the half offset passes no message that is neither ended nor in a decision.
     - the op offset passes an op message only if its half message is passed, too.
     - a call returns at most ``DECISIONS_MAX`` decisions and passes ``PASSED_MAX`` messages.
 
-Two things differ. 4.9.3 asks about every half message when its op offset is before the queue's
-begin; here the op messages are read from there. And where 4.9.3 spins until the time has come, the
-round ends.
+Three things differ. 4.9.3 asks about every copy. It asks about every half message when its op
+offset is before the queue's begin; here the op messages are read from there. And where 4.9.3 spins
+until the time has come, the round ends.
 
 Source: org.apache.rocketmq.broker.transaction.queue.TransactionalMessageServiceImpl.check,
 fillOpRemoveMap, needDiscard, needSkip, checkPrepareQueueOffset, calculateOpOffset (4.9.3).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
@@ -42,6 +47,7 @@ from wakelog.protocol.properties import (
     TAGS,
     TRANSACTION_CHECK_TIMES,
     TRANSACTION_PREPARED_QUEUE_OFFSET,
+    UNIQ_KEY,
     decode_properties,
 )
 from wakelog.protocol.record import MessageRecord
@@ -49,6 +55,7 @@ from wakelog.protocol.record import MessageRecord
 ROUND_MS_MAX: Final = 60_000
 DECISIONS_MAX: Final = 64  # about 2 ms of the Broker's loop
 PASSED_MAX: Final = 4_096  # about 0.1 s of reading
+COPIES_READ_MAX: Final = 100_000  # half messages that are read for copies, some 4 s
 
 Message = TypeVar("Message")
 
@@ -75,6 +82,7 @@ class HalfMessage(msgspec.Struct, frozen=True):
     check_times: str | None = None
     immunity_seconds: str | None = None
     prepared_queue_offset: str | None = None
+    unique_key: str | None = None
 
 
 class OpMessage(msgspec.Struct, frozen=True):
@@ -110,6 +118,8 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where to begin, and by which times to judge.
 
     started_ms: when the round began, which may have taken several calls.
+    copies_end: the end of the half queue when the Broker started. Below it a half message may be
+        there that was put back already.
     """
 
     half_offset: int
@@ -119,6 +129,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int
     count_max: int
     reserved_ms: int
+    copies_end: int = 0
 
 
 class CheckBatch(msgspec.Struct, frozen=True):
@@ -137,14 +148,38 @@ ReadHalves = Callable[[int], Page[HalfMessage]]
 ReadOps = Callable[[int], Page[OpMessage]]
 
 
+Copies = Mapping[tuple[str, int], int]
+"""Of what was put back, by unique key and birth: the queue offset of the last copy."""
+
+
 def check_half_messages(
-    request: CheckRequest, read_halves: ReadHalves, read_ops: ReadOps
+    request: CheckRequest, read_halves: ReadHalves, read_ops: ReadOps, copies: Copies
 ) -> CheckBatch:
     """Decide about the next half messages of a round.
 
     read_halves, read_ops: return messages of their queue from a queue offset on.
+    copies: as `find_copies` returns them.
     """
-    return _Check(request, read_halves, read_ops).run()
+    return _Check(request, read_halves, read_ops, copies).run()
+
+
+def find_copies(request: CheckRequest, read_halves: ReadHalves) -> Copies:
+    """Return what was put back from the half offset up to `copies_end`.
+
+    At most COPIES_READ_MAX half messages are read; a copy behind them is not known.
+    """
+    found: dict[tuple[str, int], int] = {}
+    offset = request.half_offset
+    end = min(request.copies_end, offset + COPIES_READ_MAX)
+    while offset < end:
+        page = _read_on(read_halves, offset)
+        for half in page.messages:
+            if half.unique_key and half.check_times is not None and half.queue_offset < end:
+                found[half.unique_key, half.born_timestamp_ms] = half.queue_offset
+        if page.next_offset <= offset:
+            break
+        offset = page.next_offset
+    return found
 
 
 def half_message(record: MessageRecord) -> HalfMessage:
@@ -159,6 +194,7 @@ def half_message(record: MessageRecord) -> HalfMessage:
         properties.get(TRANSACTION_CHECK_TIMES),
         properties.get(CHECK_IMMUNITY_TIME_IN_SECONDS),
         properties.get(TRANSACTION_PREPARED_QUEUE_OFFSET),
+        properties.get(UNIQ_KEY),
     )
 
 
@@ -172,8 +208,11 @@ def op_message(record: MessageRecord) -> OpMessage:
 class _Check:
     """One call: what was read and decided so far."""
 
-    def __init__(self, request: CheckRequest, read_halves: ReadHalves, read_ops: ReadOps) -> None:
+    def __init__(
+        self, request: CheckRequest, read_halves: ReadHalves, read_ops: ReadOps, copies: Copies
+    ) -> None:
         self._request = request
+        self._copies = copies
         self._read_halves = read_halves
         self._read_ops = read_ops
         self._next = request.half_offset
@@ -208,10 +247,14 @@ class _Check:
         if half.queue_offset > self._next:  # the log no longer has those between
             self._next = half.queue_offset
             return True
-        if not self._judge(half):
+        if not self._is_put_back(half) and not self._judge(half):
             return False
         self._next += 1
         return True
+
+    def _is_put_back(self, half: HalfMessage) -> bool:
+        key = half.unique_key or "", half.born_timestamp_ms
+        return self._copies.get(key, -1) > half.queue_offset
 
     def _judge(self, half: HalfMessage) -> bool:
         """Decide about a half message that no op message was found for so far."""

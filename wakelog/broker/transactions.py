@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from wakelog.broker.delayed_delivery import unpark
-from wakelog.broker.names import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from wakelog.protocol.names import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.properties import (
     DELAY,
     REAL_QUEUE_ID,
@@ -35,10 +35,11 @@ from wakelog.protocol.properties import (
 )
 from wakelog.protocol.record import Host, MessageRecord
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft, moved_draft
 
 HALF_QUEUE_ID: Final = 0
 REMOVE_TAG: Final = "d"
+ENDED_MAX: Final = 100_000  # a second's worth
 
 
 class TransactionCounts(msgspec.Struct):
@@ -55,6 +56,23 @@ class TransactionCounts(msgspec.Struct):
     def statistics(self) -> dict[str, int]:
         """Return the counters by name."""
         return {f"{name}_count": value for name, value in msgspec.structs.asdict(self).items()}
+
+
+class OpenCheck(msgspec.Struct):
+    """What the check of half messages must know that is not in the queues.
+
+    copies_end: the end of the half queue at the start.
+    ended: queue offsets of half messages that were ended while decisions are awaited, None if none
+        are. At most ENDED_MAX: above that a half message may be asked about in vain.
+    """
+
+    copies_end: int = 0
+    ended: set[int] | None = None
+
+    def note_ended(self, queue_offset: int) -> None:
+        """Note that a half message has an op message that the decisions may not know of."""
+        if self.ended is not None and len(self.ended) < ENDED_MAX:
+            self.ended.add(queue_offset)
 
 
 def prepare(properties: dict[str, str], topic: str, queue_id: int) -> str:
@@ -114,15 +132,5 @@ def discarded_draft(half: MessageRecord, properties: dict[str, str]) -> MessageD
 
 
 def _moved_draft(half: MessageRecord, properties: dict[str, str], topic: str) -> MessageDraft:
-    return MessageDraft(
-        topic=topic,
-        queue_id=HALF_QUEUE_ID,
-        body=half.body,
-        properties_text=encode_properties(properties),
-        flag=half.flag,
-        sys_flag=half.sys_flag,
-        born_timestamp_ms=half.born_timestamp_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-    )
+    text = encode_properties(properties)
+    return moved_draft(half, topic=topic, queue_id=HALF_QUEUE_ID, properties_text=text)

@@ -16,28 +16,30 @@ lives with a dead time of 0. After a start all are dead until their groups come.
 
 Invariants:
     - every filter that is kept has compiled, and its bits are of this table's bloom filter.
-    - at most FILTERS_MAX filters are kept; no group is kept without one.
+    - heartbeats add filters up to `filters_max` and `characters_max`; no group is kept without one.
     - `change_count` goes up whenever the expressions that messages are tried against change.
 
 Source: org.apache.rocketmq.broker.filter.{ConsumerFilterManager, ConsumerFilterData} (4.9.3). A
 filter in the file that does not compile is kept there, and lets every message pass.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from wakelog.filter.bloom import BloomFilter, BloomPositions
 from wakelog.filter.errors import IllegalExpression
-from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
+from wakelog.filter.limits import FACTOR_MAX
+from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter, compile_in_steps
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.fastjson import dumps
+from wakelog.protocol.steps import Steps, finish
 from wakelog.protocol.subscription import is_tag_type
 
-# Some 300 bytes of the file each. 4.9.3 has no limit, and groups cost a client nothing to name.
-FILTERS_MAX: Final = 20_000
 DEAD_BEFORE_LOAD_MS: Final = 30_000
 
 
@@ -95,22 +97,35 @@ class _FileContent(msgspec.Struct, rename="camel"):
 class ConsumerFilters:
     """Filters by group and topic."""
 
-    def __init__(self, bloom: BloomFilter, now_ms: int, *, dead_ms_max: int) -> None:
+    def __init__(
+        self,
+        bloom: BloomFilter,
+        now_ms: int,
+        *,
+        dead_ms_max: int,
+        filters_max: int | None = None,
+        characters_max: int | None = None,
+    ) -> None:
         """Start with none.
 
         now_ms: when the file is loaded, as far as the file is concerned.
         dead_ms_max: how long the dead are kept (filterDataCleanTimeSpan).
+        filters_max, characters_max: of all expressions together; None for no limit.
         """
         self.bloom = bloom
         self.dirty = False
         self.change_count = 0
         self._start_ms = now_ms
         self._dead_ms_max = dead_ms_max
+        self._filters_max = sys.maxsize if filters_max is None else filters_max
+        self._characters_max = sys.maxsize if characters_max is None else characters_max
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
+        self._count = 0
+        self._characters = 0
 
     def __len__(self) -> int:
         """Return how many filters are kept, dead ones included."""
-        return sum(map(len, self._by_group.values()))
+        return self._count
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """Return the filter of a group, dead or not."""
@@ -125,21 +140,41 @@ class ConsumerFilters:
         """Return the filters of a group by topic."""
         return dict(self._by_group.get(group, {}))
 
-    def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> bool:
-        """Apply the subscriptions of a heartbeat, or none when no client of a group is left.
+    def register_in_steps(
+        self,
+        group: str,
+        subscriptions: Iterable[SubscriptionData],
+        now_ms: int,
+        *,
+        limit_factor: int = 1,
+    ) -> Steps[bool]:
+        """Apply the subscriptions of a heartbeat; no step if all of their filters are known.
 
+        limit_factor: multiplies the limits of one expression.
         Returns: whether every filter had room.
         """
         topics, is_full = set(), False
         for wanted in subscriptions:
             topics.add(wanted.topic)
             if not is_tag_type(wanted.expression_type) and wanted.sub_string:
-                is_full |= not self._register(group, wanted, now_ms)
-        for topic, kept in self.of_group(group).items():
+                has_room = yield from self._register(group, wanted, now_ms, limit_factor)
+                is_full = is_full or not has_room
+        self._end_others(group, topics, now_ms)
+        return not is_full
+
+    def register(self, group: str, wanted: Iterable[SubscriptionData], now_ms: int) -> bool:
+        """Apply the subscriptions of a heartbeat at once."""
+        return finish(self.register_in_steps(group, wanted, now_ms))
+
+    def end(self, group: str, now_ms: int) -> None:
+        """Note that no client of a group is left."""
+        self._end_others(group, set(), now_ms)
+
+    def _end_others(self, group: str, topics: Set[str], now_ms: int) -> None:
+        for topic, kept in self._by_group.get(group, {}).items():
             if topic not in topics and not kept.is_dead:
                 kept.dead_ms = now_ms
                 self.dirty = True
-        return not is_full
 
     def clean(self, now_ms: int) -> None:
         """Forget what has been dead for too long."""
@@ -153,7 +188,7 @@ class ConsumerFilters:
         topics: dict[str, _TopicData] = {}
         for kept in sorted(self.all(), key=lambda kept: (kept.topic, kept.group)):
             data = topics.setdefault(kept.topic, _TopicData({}, kept.topic))
-            data.group_filter_data[kept.group] = _written(kept)
+            data.group_filter_data[kept.group] = to_stored(kept)
         return lambda: dumps(_FileContent(topics), pretty=True).decode()
 
     def load(self, text: str) -> None:
@@ -168,35 +203,62 @@ class ConsumerFilters:
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert len(self) <= FILTERS_MAX
+        assert len(self) == sum(map(len, self._by_group.values()))
+        assert self._characters == sum(len(kept.compiled.text) for kept in self.all())
         for group, topics in self._by_group.items():
             assert topics
             for topic, kept in topics.items():
                 assert (kept.topic, kept.group) == (topic, group)
                 assert self.bloom.made(kept.positions)
 
-    def _register(self, group: str, wanted: SubscriptionData, now_ms: int) -> bool:
-        kept, version = self.get(wanted.topic, group), wanted.sub_version or 0
+    def _register(
+        self, group: str, wanted: SubscriptionData, now_ms: int, limit_factor: int
+    ) -> Steps[bool]:
+        version = wanted.sub_version or 0
+        if self._is_known(group, wanted, version):
+            return True
+        yield
+        compiled = None
+        if wanted.expression_type == TYPE:
+            with suppress(IllegalExpression):
+                compiled = yield from compile_in_steps(wanted.sub_string, limit_factor)
+        # Another heartbeat of the group may have come meanwhile.
+        if self._is_known(group, wanted, version):
+            return True
+        kept = self.get(wanted.topic, group)
         if kept is not None:
-            if version < kept.version:
-                return True
-            same = wanted.sub_string == kept.compiled.text
-            if version == kept.version or (same and wanted.expression_type == TYPE):
-                self.dirty = self.dirty or kept.is_dead or version > kept.version
-                kept.version = version
-                if kept.is_dead:
-                    kept.dead_ms = 0
-                return True
             self._remove(kept)
-        compiled = _compiled(wanted.expression_type, wanted.sub_string)
         if compiled is None:
             return True
+        if not self._has_room(compiled):
+            return False
         positions = self.bloom.positions(f"{group}#{wanted.topic}")
-        return self._add(ConsumerFilter(wanted.topic, group, compiled, positions, version, now_ms))
+        self._add(ConsumerFilter(wanted.topic, group, compiled, positions, version, now_ms))
+        return True
+
+    def _is_known(self, group: str, wanted: SubscriptionData, version: int) -> bool:
+        """Return whether the kept filter is as new, or the same; it lives again then."""
+        kept = self.get(wanted.topic, group)
+        if kept is None:
+            return False
+        if version < kept.version:
+            return True
+        same = wanted.sub_string == kept.compiled.text and wanted.expression_type == TYPE
+        if version > kept.version and not same:
+            return False
+        self.dirty = self.dirty or kept.is_dead or version > kept.version
+        kept.version = version
+        if kept.is_dead:
+            kept.dead_ms = 0
+        return True
 
     def _load(self, stored: StoredFilter) -> None:
-        compiled = _compiled(stored.expression_type, stored.expression)
-        if compiled is None:
+        if stored.expression_type != TYPE:
+            return
+        try:
+            # A higher factor may have allowed it; there is no other reader of the file.
+            compiled = compile_filter(stored.expression, FACTOR_MAX)
+        except IllegalExpression:
             return
         kept = ConsumerFilter(
             stored.topic,
@@ -209,19 +271,25 @@ class ConsumerFilters:
         )
         self._add(kept)
 
-    def _add(self, kept: ConsumerFilter) -> bool:
-        if self.get(kept.topic, kept.group) is None and len(self) >= FILTERS_MAX:
-            return False
+    def _has_room(self, compiled: Sql92Filter) -> bool:
+        characters = self._characters + len(compiled.text)
+        return self._count < self._filters_max and characters <= self._characters_max
+
+    def _add(self, kept: ConsumerFilter) -> None:
+        assert self.get(kept.topic, kept.group) is None
         self._by_group.setdefault(kept.group, {})[kept.topic] = kept
+        self._count += 1
+        self._characters += len(kept.compiled.text)
         self.change_count += 1
         self.dirty = True
-        return True
 
     def _remove(self, kept: ConsumerFilter) -> None:
         topics = self._by_group[kept.group]
         del topics[kept.topic]
         if not topics:
             del self._by_group[kept.group]
+        self._count -= 1
+        self._characters -= len(kept.compiled.text)
         self.change_count += 1
         self.dirty = True
 
@@ -238,16 +306,8 @@ def read_stored(text: str) -> Iterator[StoredFilter]:
             yield stored
 
 
-def _compiled(expression_type: str, expression: str) -> Sql92Filter | None:
-    if expression_type != TYPE:
-        return None
-    try:
-        return compile_filter(expression)
-    except IllegalExpression:
-        return None
-
-
-def _written(kept: ConsumerFilter) -> StoredFilter:
+def to_stored(kept: ConsumerFilter) -> StoredFilter:
+    """Return a filter as the file has it."""
     return StoredFilter(
         topic=kept.topic,
         consumer_group=kept.group,

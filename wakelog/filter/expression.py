@@ -3,7 +3,7 @@
 The closure takes the properties and returns a value, or raises EvaluationFailed. An absent property
 is None, which stands for unknown; a present one is always a string.
 
-Invariant: no closure nests deeper than DEPTH_MAX; chains of AND and of OR are one level.
+Invariant: no closure nests deeper than LEVELS_MAX; chains of AND and of OR are one level.
 
 Source: org.apache.rocketmq.filter.expression.{Expression, ConstantExpression, PropertyExpression}
 (4.9.3).
@@ -13,21 +13,35 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from wakelog.filter.errors import IllegalExpression
+from wakelog.filter.limits import check_levels
 from wakelog.filter.values import NUMBER_EXCEPTION, Value, parse_double, parse_long, value_text
 from wakelog.protocol.java import INT_MAX
-
-# Each level is at most two Python frames, of 1,000 that there are. 4.9.3 goes on until its stack
-# overflows, which takes a few thousand levels.
-DEPTH_MAX: Final = 200
 
 RUNTIME_EXCEPTION: Final = "java.lang.RuntimeException"
 PARSE_EXCEPTION: Final = "org.apache.rocketmq.filter.parser.ParseException"
 
 Properties: TypeAlias = Mapping[str, str]
 Evaluate: TypeAlias = Callable[[Properties], Value]
+
+
+class Chain(NamedTuple):
+    """The end of a chain of conditions; `before` is the chain without it, None for the first."""
+
+    symbol: str
+    before: "Chain | None"
+    last: "Expression"
+
+    def conditions(self) -> "list[Expression]":
+        """Return the conditions in their order."""
+        found = []
+        link: Chain | None = self
+        while link is not None:
+            found.append(link.last)
+            link = link.before
+        return found[::-1]
 
 
 @dataclass(slots=True, eq=False)
@@ -39,26 +53,26 @@ class Expression:
     is_boolean: it can stand where a condition is asked for.
     is_constant: `constant` is its value.
     name: of a property.
-    parts: of a chain of ANDs or ORs, so that a longer chain stays one level.
+    chain: of ANDs or ORs, so that a longer one stays one level and is made in a time that grows
+        with its length.
 
     Raises: IllegalExpression if it nests too deep.
     """
 
     evaluate: Evaluate
     text: Callable[[], str]
-    inner: InitVar[tuple[Expression, ...]] = ()
+    inner: "InitVar[tuple[Expression, ...]]" = ()
     is_boolean: bool = True
     is_constant: bool = False
     constant: Value = None
     name: str | None = None
-    parts: tuple[str, tuple[Expression, ...]] = ("", ())
+    chain: "Chain | None" = None
     depth: int = 1
 
-    def __post_init__(self, inner: tuple[Expression, ...]) -> None:
+    def __post_init__(self, inner: "tuple[Expression, ...]") -> None:
         """Check the depth."""
         self.depth += max((part.depth for part in inner), default=0)
-        if self.depth > DEPTH_MAX:
-            raise IllegalExpression(f"the expression is nested deeper than {DEPTH_MAX} levels")
+        check_levels(self.depth)
 
 
 def constant(value: Value) -> Expression:

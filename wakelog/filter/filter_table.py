@@ -41,7 +41,7 @@ class _Rows(msgspec.Struct, array_like=True):
 class FilterTable:
     """Compiled filters by topic."""
 
-    def __init__(self, content: _Rows, known: FilterTable | None = None) -> None:
+    def __init__(self, content: _Rows, known: "FilterTable | None" = None) -> None:
         """Compile what `known`, the table before, has not compiled already."""
         self._bitmap_bytes = content.bit_count // 8
         self._compiled: dict[str, Sql92Filter] = {}

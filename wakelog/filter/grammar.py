@@ -13,7 +13,7 @@ Source: org.apache.rocketmq.filter.parser.SelectorParser.jj, ParseException (4.9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -28,7 +28,9 @@ from wakelog.filter.expression import (
     floating,
     property_of,
 )
+from wakelog.filter.limits import WORDS_PER_STEP, check_words
 from wakelog.filter.tokens import END, KEYWORDS, SIGNS, Lexeme, Lexer, escape, unescape_string
+from wakelog.protocol.steps import Steps, finish
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -91,10 +93,20 @@ _COMPARISON: Final = frozenset({"BETWEEN", "IN", "GREATER", "GREATER_EQUAL", "LE
 
 def parse(text: str) -> Expression:
     """Return the expression that `text` begins with. Raises: IllegalExpression."""
+    return finish(parse_in_steps(text))
+
+
+def parse_in_steps(text: str, factor: int = 1) -> Steps[Expression]:
+    """Return the expression that `text` begins with, after steps of WORDS_PER_STEP words.
+
+    factor: multiplies the limits of one expression.
+    Raises: IllegalExpression.
+    """
     from lark.exceptions import UnexpectedToken
 
     words = Lexer(text)
-    parser: Any = _grammar().parse_interactive()  # lark leaves half of it without types
+    parser = _begun()
+    fed: list[Lexeme] = []
     while True:
         try:
             word = words.next()
@@ -103,18 +115,37 @@ def parse(text: str) -> Expression:
             # everything up to comparisons, which a sign of order finishes.
             _reduce(parser, "GREATER")
             raise
-        before = parser.copy(deepcopy_values=False)
         try:
             if word.kind != END:
                 parser.feed_token(_token(word))
+                fed.append(word)
+                check_words(len(fed), factor)
+                if not len(fed) % WORDS_PER_STEP:
+                    yield
                 continue
         except UnexpectedToken:
-            parser = before.copy(deepcopy_values=False)
+            # The wrong word has finished constructs that the end of the text may not finish.
+            parser = yield from _fed(fed)
         try:
             found: Expression = parser.feed_eof()
         except UnexpectedToken:
+            before = yield from _fed(fed)
             raise _syntax_error(before, word, words) from None
         return make.condition(found)
+
+
+def _begun() -> Any:  # lark leaves half of its parser without types
+    return _grammar().parse_interactive()
+
+
+def _fed(words: Sequence[Lexeme]) -> Steps[Any]:
+    """Return a parser that was fed these words, which fit."""
+    parser = _begun()
+    for number, word in enumerate(words):
+        parser.feed_token(_token(word))
+        if not number % WORDS_PER_STEP:
+            yield
+    return parser
 
 
 def _syntax_error(parser: Any, word: Lexeme, words: Lexer) -> IllegalExpression:

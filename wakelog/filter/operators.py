@@ -19,7 +19,15 @@ from operator import ge, gt, le, lt
 from typing import Final
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
-from wakelog.filter.expression import PARSE_EXCEPTION, Expression, Properties, constant, refused
+from wakelog.filter.expression import (
+    PARSE_EXCEPTION,
+    Chain,
+    Evaluate,
+    Expression,
+    Properties,
+    constant,
+    refused,
+)
 from wakelog.filter.values import Known, Long, Value, compare, equals, parse_double, value_text
 from wakelog.protocol.java import hash_map_order
 
@@ -163,11 +171,15 @@ def _equality(left: Expression, right: Expression) -> Expression:
 
 def _chain(symbol: str, left: Expression, right: Expression, *, decided: bool) -> Expression:
     """Make a chain of conditions that the first `decided` one decides."""
-    known = left.parts[1] if left.parts[0] == symbol else (left,)
-    parts = (*known, right)
-    conditions = tuple(part.evaluate for part in parts)
+    known = left.chain
+    if known is None or known.symbol != symbol:
+        known = Chain(symbol, None, left)
+    chain = Chain(symbol, known, right)
+    conditions: list[Evaluate] = []
 
     def evaluate(given: Properties) -> Value:
+        if not conditions:  # of most chains a longer one is made, and they are never asked
+            conditions[:] = [part.evaluate for part in chain.conditions()]  # at once, for threads
         outcome: Value = not decided
         for ask in conditions:
             value = ask(given)
@@ -178,14 +190,15 @@ def _chain(symbol: str, left: Expression, right: Expression, *, decided: bool) -
         return outcome
 
     def text() -> str:
-        texts = [part.text() for part in parts]
+        texts = [part.text() for part in chain.conditions()]
         return (
             "(" * (len(texts) - 1)
             + f"{texts[0]} "
             + " ".join(f"{symbol} {later})" for later in texts[1:])
         )
 
-    return Expression(evaluate, text, parts, parts=(symbol, parts))
+    depth = max(left.depth - (left.chain is known), right.depth) + 1
+    return Expression(evaluate, text, chain=chain, depth=depth)
 
 
 def _compare_constants(left: Known, right: Known) -> int:

@@ -1,22 +1,24 @@
 """Sql92Filter: a compiled filter, and the way from its text to it.
 
-What was compiled lately is remembered, failures too: pulls and heartbeats repeat their texts.
+Equal texts share one compiled filter for as long as anybody uses it. The latest stay for a while
+without a user, failures too: pulls and heartbeats repeat their texts.
 
 Source: org.apache.rocketmq.filter.{FilterFactory, SqlFilter}, SelectorParser.parse (4.9.3).
 """
 
-from functools import lru_cache
-from typing import Final
+from collections import OrderedDict
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
 from wakelog.filter.expression import Expression, Properties
-from wakelog.filter.grammar import parse
+from wakelog.filter.grammar import parse_in_steps
+from wakelog.filter.limits import RECENT_CHARACTERS_MAX, check_characters
+from wakelog.protocol.steps import Steps, finish
 
 TYPE: Final = "SQL92"
 
-# 4.9.3 has no limit. Compiling takes some 20 us a word, and a message is judged by the whole of it.
-EXPRESSION_CHARACTERS_MAX: Final = 16_384
-COMPILED_MAX: Final = 100  # SelectorParser.PARSE_CACHE
+_Key: TypeAlias = tuple[str, int]
 
 
 class Sql92Filter:
@@ -25,7 +27,7 @@ class Sql92Filter:
     evaluate: returns True, False, or None for unknown. Raises: EvaluationFailed.
     """
 
-    __slots__ = ("evaluate", "text")
+    __slots__ = ("__weakref__", "evaluate", "text")
 
     def __init__(self, text: str, expression: Expression) -> None:
         self.text = text
@@ -39,19 +41,54 @@ class Sql92Filter:
             return False
 
 
-def compile_filter(text: str) -> Sql92Filter:
-    """Compile an expression. Raises: IllegalExpression."""
-    found = _compile(text)
+class _Compiled:
+    """Compiled filters by text and factor: those in use, the latest, and remarks of failures."""
+
+    def __init__(self) -> None:
+        self._in_use: WeakValueDictionary[_Key, Sql92Filter] = WeakValueDictionary()
+        self._recent: OrderedDict[_Key, Sql92Filter | str] = OrderedDict()
+        self._recent_characters = 0
+
+    def get(self, key: _Key) -> Sql92Filter | str | None:
+        return self._in_use.get(key) or self._recent.get(key)
+
+    def add(self, key: _Key, found: Sql92Filter | str) -> None:
+        if isinstance(found, Sql92Filter):
+            self._in_use[key] = found
+        if key not in self._recent:
+            self._recent_characters += len(key[0])
+        self._recent[key] = found
+        while self._recent_characters > RECENT_CHARACTERS_MAX:
+            (oldest, _), _ = self._recent.popitem(last=False)
+            self._recent_characters -= len(oldest)
+
+
+_COMPILED: Final = _Compiled()
+
+
+def known_filter(text: str, factor: int = 1) -> Sql92Filter | str | None:
+    """Return the compiled filter, or why it does not compile; None if that is not known."""
+    return _COMPILED.get((text, factor))
+
+
+def compile_filter(text: str, factor: int = 1) -> Sql92Filter:
+    """Compile an expression at once. Raises: IllegalExpression.
+
+    factor: multiplies the limits of one expression.
+    """
+    return finish(compile_in_steps(text, factor))
+
+
+def compile_in_steps(text: str, factor: int = 1) -> Steps[Sql92Filter]:
+    """Compile an expression; no step if it is known already. Raises: IllegalExpression."""
+    check_characters(text, factor)
+    found = _COMPILED.get((text, factor))
+    if found is None:
+        try:
+            found = Sql92Filter(text, (yield from parse_in_steps(text, factor)))
+        except IllegalExpression as error:
+            found = error.remark
+        _COMPILED.add((text, factor), found)
     if isinstance(found, str):
         raise IllegalExpression(found)
     return found
-
-
-@lru_cache(COMPILED_MAX)
-def _compile(text: str) -> Sql92Filter | str:
-    if len(text) > EXPRESSION_CHARACTERS_MAX:
-        return f"the expression is longer than {EXPRESSION_CHARACTERS_MAX} characters"
-    try:
-        return Sql92Filter(text, parse(text))
-    except IllegalExpression as error:
-        return error.remark

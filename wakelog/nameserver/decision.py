@@ -1,7 +1,7 @@
 """The instructions of a name server's core, which its shell takes after each request and tick.
 
 Persist is about durability: the response to the request that caused it must not leave before the
-file is written. BrokerJoined and BrokerLeft are for the log.
+file is written. BrokerJoined, BrokerLeft and Refused are for the log.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
 """
@@ -52,4 +52,12 @@ class BrokerLeft(msgspec.Struct, frozen=True):
     cause: Cause
 
 
-Instruction: TypeAlias = Persist | CloseChannel | BrokerJoined | BrokerLeft
+class Refused(msgspec.Struct, frozen=True):
+    """Someone who is no administrator has tried to administer."""
+
+    code: int
+    host: str
+    cause: str
+
+
+Instruction: TypeAlias = Persist | CloseChannel | BrokerJoined | BrokerLeft | Refused

@@ -8,10 +8,11 @@ Source: org.apache.rocketmq.namesrv.NamesrvController (4.9.3).
 """
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import Instruction
+from wakelog.nameserver.decision import Instruction, Refused
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
@@ -30,11 +31,19 @@ UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
 
 
+CheckAdministrator: TypeAlias = Callable[[RemotingCommand, str], None]
+"""Let administration from a numeric address pass. Raises: RemoteProtocolError."""
+
+
 class NameServer:
     """One name server."""
 
-    def __init__(self, config: NameServerConfig, now_ms: int) -> None:
+    def __init__(
+        self, config: NameServerConfig, now_ms: int, check_administrator: CheckAdministrator
+    ) -> None:
         """Know no broker and no value; ``load`` then reads the file."""
+        self._check_administrator = check_administrator
+        self._refused_count = 0
         self._instructions: list[Instruction] = []
         self._state = State(config, KvConfig(self._instructions), RouteTable(self._instructions))
         self.tables = {FILE_NAME: self._state.kv_config}
@@ -57,6 +66,8 @@ class NameServer:
             if processor is None:
                 response = unsupported(self._state, command)
             else:
+                if processor.is_administration:
+                    self._check(command, channel.remote_host)
                 if len(command.body) > processor.unpriced_bytes_max:
                     processor.price.check(command.body)
                 header = None
@@ -69,6 +80,14 @@ class NameServer:
         except IllegalConfiguration as error:
             response = answer(command, ResponseCode.SYSTEM_ERROR, str(error))
         return None if command.is_oneway else response
+
+    def _check(self, command: RemotingCommand, host: str) -> None:
+        try:
+            self._check_administrator(command, host)
+        except RemoteProtocolError as error:
+            self._refused_count += 1
+            self._instructions.append(Refused(command.code, host, error.remark))
+            raise
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
         """Remove the brokers of a closed connection from the route."""
@@ -96,6 +115,7 @@ class NameServer:
         """Return the counters of this name server and of its tables."""
         return {
             "requests_by_code": dict(self._request_counts),
+            "refused_count": self._refused_count,
             "routes": self._state.routes.statistics(),
             "kv_config": self._state.kv_config.statistics(),
         }

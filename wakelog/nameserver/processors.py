@@ -1,7 +1,9 @@
-"""The request table of a name server: code to handler and header. The handlers stand in its order.
+"""The request table of a name server: code to handler, header and who may send it.
 
-A handler raises RemoteProtocolError or IllegalConfiguration for a request that it refuses. No row
-has access rules: 4.9.3's access control does not cover name servers.
+The handlers stand in the order of their codes.
+
+A handler raises RemoteProtocolError or IllegalConfiguration for a request that it refuses. 4.9.3's
+access control does not cover name servers: there anyone may send any of these.
 
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
@@ -20,7 +22,15 @@ from wakelog.nameserver.config import (
 )
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
-from wakelog.network.request import Price, Processor, Request, processor
+from wakelog.network.request import (
+    ADMINISTERS,
+    ADMINISTRATION,
+    ANYONE,
+    Price,
+    Processor,
+    Request,
+    processor,
+)
 from wakelog.protocol.bodies import (
     DataVersion,
     KVTable,
@@ -228,29 +238,40 @@ REGISTRATION: Final = Price(FRAME_BYTES_MAX, 1_048_576)
 """A whole frame, with 131,072 topics of 8 fields: a broker has to be able to register its topics.
 Parsing takes some 0.2 s then."""
 
-PROCESSORS: Final[dict[int, Processor]] = {
-    Code.PUT_KV_CONFIG: processor(put_kv_config),
-    Code.GET_KV_CONFIG: processor(get_kv_config),
-    Code.DELETE_KV_CONFIG: processor(delete_kv_config),
-    Code.REGISTER_BROKER: processor(register_broker).priced(REGISTRATION),
-    Code.UNREGISTER_BROKER: processor(unregister_broker),
-    Code.GET_ROUTEINFO_BY_TOPIC: processor(get_route),
-    Code.GET_BROKER_CLUSTER_INFO: processor(get_cluster_info),
-    Code.WIPE_WRITE_PERM_OF_BROKER: processor(wipe_write_perm),
-    Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: processor(get_all_topics),
-    Code.DELETE_TOPIC_IN_NAMESRV: processor(delete_topic),
-    Code.GET_KVLIST_BY_NAMESPACE: processor(get_kv_list),
-    Code.GET_TOPICS_BY_CLUSTER: processor(get_topics_by_cluster),
-    Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: processor(get_system_topics),
-    Code.GET_UNIT_TOPIC_LIST: processor(_topics_with(TOPIC_UNIT, TOPIC_UNIT)),
-    Code.GET_HAS_UNIT_SUB_TOPIC_LIST: processor(_topics_with(TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)),
-    Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: processor(
-        _topics_with(TOPIC_UNIT | TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)
+_FOR_ANYONE: Final[dict[Code, Callable[..., RemotingCommand]]] = {
+    Code.GET_KV_CONFIG: get_kv_config,
+    Code.GET_ROUTEINFO_BY_TOPIC: get_route,
+    Code.GET_BROKER_CLUSTER_INFO: get_cluster_info,
+    Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: get_all_topics,
+    Code.GET_KVLIST_BY_NAMESPACE: get_kv_list,
+    Code.GET_TOPICS_BY_CLUSTER: get_topics_by_cluster,
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: get_system_topics,
+    Code.GET_UNIT_TOPIC_LIST: _topics_with(TOPIC_UNIT, TOPIC_UNIT),
+    Code.GET_HAS_UNIT_SUB_TOPIC_LIST: _topics_with(TOPIC_UNIT_SUB, TOPIC_UNIT_SUB),
+    Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _topics_with(
+        TOPIC_UNIT | TOPIC_UNIT_SUB, TOPIC_UNIT_SUB
     ),
-    Code.UPDATE_NAMESRV_CONFIG: processor(update_name_server_config),
-    Code.GET_NAMESRV_CONFIG: processor(get_name_server_config),
-    Code.QUERY_DATA_VERSION: processor(query_data_version),
-    Code.ADD_WRITE_PERM_OF_BROKER: processor(add_write_perm),
+    Code.GET_NAMESRV_CONFIG: get_name_server_config,
+}
+_FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., RemotingCommand]]] = {
+    Code.PUT_KV_CONFIG: put_kv_config,
+    Code.DELETE_KV_CONFIG: delete_kv_config,
+    Code.REGISTER_BROKER: register_broker,
+    Code.UNREGISTER_BROKER: unregister_broker,
+    Code.QUERY_DATA_VERSION: query_data_version,
+    Code.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
+    Code.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
+    Code.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    Code.UPDATE_NAMESRV_CONFIG: update_name_server_config,
+}
+"""What changes where clients go; brokers are administrators, too."""
+
+_PRICES: Final = {Code.REGISTER_BROKER: REGISTRATION}
+
+PROCESSORS: Final[dict[int, Processor]] = {
+    int(code): processor(handle, "default", rule).priced(_PRICES.get(code, ADMINISTRATION))
+    for rule, rows in ((ANYONE, _FOR_ANYONE), (ADMINISTERS, _FOR_ADMINISTRATORS))
+    for code, handle in rows.items()
 }
 """Every request that a name server handles."""
 

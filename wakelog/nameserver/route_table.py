@@ -106,8 +106,10 @@ class RouteTable:
         is_new = self._place(header, known)
         changed = known is None or known.data_version != wrapper.data_version
         if header.broker_id == MASTER_ID and (is_new or changed):
-            self.topics.put(header.broker_name, wrapper.topic_config_table.values())
-            self._encoded_routes.clear()
+            registered = wrapper.topic_config_table.values()
+            self.topics.put(header.broker_name, registered)
+            for topic in registered:
+                self._encoded_routes.pop(topic.topic_name, None)
         self._live[header.broker_addr] = LiveBroker(
             header.broker_name,
             header.broker_id,

@@ -57,13 +57,17 @@ OnRequest: TypeAlias = Callable[[str, RemotingCommand], Awaitable[RemotingComman
 
 
 def make_client(
-    credentials: Credentials, tls: Tls | None, on_request: OnRequest | None = None
+    credentials: Credentials,
+    tls: Tls | None,
+    on_request: OnRequest | None = None,
+    on_open: Callable[[str], None] = lambda _: None,
 ) -> "RemotingClient":
     """Return a client, which signs its requests if there is an access key. Raises: TlsRefused."""
     return RemotingClient(
         None if tls is None else make_context(tls),
         before_send=partial(sign, credentials=credentials) if credentials.access_key else None,
         on_request=on_request,
+        on_open=on_open,
     )
 
 
@@ -76,15 +80,21 @@ class RemotingClient:
         *,
         before_send: BeforeSend | None = None,
         on_request: OnRequest | None = None,
+        own_host: str = "",
+        on_open: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Make no connection yet.
 
         tls: None for connections without TLS.
+        own_host: an address of this host; its servers see a loopback address of their peer.
         on_request: None refuses the requests of the other ends with code 3.
+        on_open: gets the address of each connection that was made.
         """
         self._tls = tls
         self._before_send = before_send
         self._on_request = on_request
+        self._own_host = own_host
+        self._on_open = on_open
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._executing: set[asyncio.Task[None]] = set()
@@ -122,6 +132,14 @@ class RemotingClient:
         if not self.send(connection, command):
             raise SendFailed(address, "the connection is closed")
 
+    def connection_id(self, address: str) -> int | None:
+        """Return the number of the open connection to an address, None if there is none.
+
+        A request that is sent next, without a wait in between, goes over that connection.
+        """
+        connection = self._connections.get(address)
+        return connection.id if connection is not None and connection.is_open else None
+
     async def _connection(self, address: str) -> Connection:
         """Return an open connection; make it if there is none."""
         if self._is_closed:
@@ -139,13 +157,16 @@ class RemotingClient:
 
     async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        loopback = "::1" if ":" in host else "127.0.0.1"
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: Connection(self, LIMITS, address=address),
-                    host.strip("[]"),
+                    host,
                     int(port),
                     ssl=self._tls,
+                    local_addr=(loopback, 0) if host == self._own_host else None,
                 )
                 return connection
         except (ssl.SSLError, ConnectionResetError) as error:
@@ -166,12 +187,16 @@ class RemotingClient:
         if self._is_closed:
             return CloseReason.REQUESTED
         self._connections[connection.address] = connection
+        self._on_open(connection.address)
         return None
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         """Remove a connection (ConnectionOwner)."""
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
+
+    def note_held(self, size_bytes: int) -> None:
+        """Do nothing: callers wait for what a client holds (ConnectionOwner)."""
 
     def send(self, connection: Connection, command: RemotingCommand) -> bool:
         """Write a command at once; False if the connection is closed (ConnectionOwner)."""

@@ -32,6 +32,9 @@ from wakelog.protocol.frame import encode_frame, encode_frame_head
 PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
 
+WRITE_NOTED_BYTES_MIN = 64 * 1024
+"""Smaller writes to a peer that reads are not reported to the owner: they leave at once."""
+
 BODY_BYTES_COPIED_MAX = 64 * 1024
 """Below it joining parts is cheaper than giving them to the transport one by one."""
 
@@ -62,6 +65,10 @@ class ConnectionOwner(Protocol):
 
     def closed(self, connection: "Connection", reason: CloseReason, detail: str) -> None:
         """Remove a connection."""
+        ...
+
+    def note_held(self, size_bytes: int) -> None:
+        """Note that a connection may hold so much more: of a frame, or of unread responses."""
         ...
 
 
@@ -159,6 +166,8 @@ class Connection(asyncio.Protocol):
         if requests:
             size_bytes, self._undelivered_bytes = self._undelivered_bytes, 0
             self._owner.deliver(self, requests, size_bytes)
+        else:
+            self._owner.note_held(len(data))
         if peer.error is not None:
             self.close(CloseReason.BAD_FRAME, peer.error.remark)
         elif activity.frame_begun_seconds is None and peer.decoder.buffered_bytes:
@@ -203,6 +212,8 @@ class Connection(asyncio.Protocol):
         if buffered_bytes + size_bytes > self._limits.write_buffer_bytes_max:
             self.abort(CloseReason.WRITE_BUFFER, f"{buffered_bytes} bytes not taken")
             return 0
+        if buffered_bytes or size_bytes >= WRITE_NOTED_BYTES_MIN:
+            self._owner.note_held(size_bytes)
         self.activity.written_seconds = self._clock_seconds()
         self._written_bytes += size_bytes
         if len(parts) == 1:
@@ -212,6 +223,13 @@ class Connection(asyncio.Protocol):
         else:
             transport.writelines(parts)
         return size_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """How much it holds: responses that the peer has not read, and an unfinished frame."""
+        if not self.is_open:
+            return 0
+        return self._transport.get_write_buffer_size() + self.peer.decoder.buffered_bytes
 
     def observe(self, now_seconds: float) -> None:
         """Note how much of its responses the peer has read, for ``verdict``."""

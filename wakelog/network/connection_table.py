@@ -10,6 +10,8 @@ its client would see a slow broker. The server's sweep asks ``verdict`` about ea
 | SLOW_FRAME | a frame was begun, and not finished for ``frame_seconds_max`` |
 | IDLE | nothing read and nothing written for ``idle_seconds_max`` |
 
+When all connections together hold too much, ``largest_holders`` says which of them to close.
+
 Invariants:
     - ``len(table) <= connections_max``, and no host has more than its share.
 
@@ -17,7 +19,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer, IdleStateHandler
 serverChannelMaxIdleTimeSeconds (4.9.3); the other rules are ours.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -40,6 +42,7 @@ class CloseReason(StrEnum):
     SLOW_FRAME = "slowFrame"
     WRITE_STALL = "writeStall"
     WRITE_BUFFER = "writeBuffer"
+    MEMORY = "memory"
     NO_TLS = "noTls"
     TLS_HANDSHAKE = "tlsHandshake"
     TOO_MANY = "tooMany"
@@ -84,6 +87,23 @@ def verdict(activity: Activity, now_seconds: float, limits: ServerLimits) -> Clo
     if now_seconds - last_seconds >= limits.idle_seconds_max:
         return CloseReason.IDLE
     return None
+
+
+def largest_holders(held_bytes: Sequence[int], bytes_max: int) -> list[int]:
+    """Return the places of those that hold most, if all together hold more than `bytes_max`.
+
+    Without them the others hold at most three quarters of it.
+    """
+    left_bytes = sum(held_bytes)
+    if left_bytes <= bytes_max:
+        return []
+    places = []
+    for place in sorted(range(len(held_bytes)), key=held_bytes.__getitem__, reverse=True):
+        places.append(place)
+        left_bytes -= held_bytes[place]
+        if left_bytes <= bytes_max * 3 // 4:
+            break
+    return places
 
 
 class ConnectionStatistics(msgspec.Struct, frozen=True):

@@ -28,6 +28,8 @@ class Handler(Protocol):
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Any:
         """Return the response, None for no response, or anything else: the response is deferred.
 
+        Steps return one of these at their end; the server does them, bit by bit.
+
         Raises: anything; the peer gets code 1 with its class and message.
         """
         ...

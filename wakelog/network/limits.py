@@ -30,6 +30,13 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Above it a connection is closed. A consumer of 200 queues may wait for 200 responses of
     256 KiB (maxTransferBytesOnMessageInMemory)."""
 
+    held_bytes_max: int = 512 * MEBIBYTE
+    """Unread responses and unfinished frames of all connections. Above it those that hold most are
+    closed, down to three quarters. 128 producers may send 4 MiB each at the same time."""
+
+    held_bytes_step: int = 32 * MEBIBYTE
+    """After so many bytes that may be held, they are counted: by so much more may be held."""
+
     write_stall_seconds_max: float = 30.0
     """How long a peer may read no byte of its responses; 4.9.3 has no limit."""
 
@@ -63,6 +70,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
         assert 0 < self.turn_budget_seconds < 1
         assert 0 <= self.poll_seconds < 0.001
         assert self.write_buffer_bytes_high < self.write_buffer_bytes_max
+        assert 0 < self.held_bytes_step < self.held_bytes_max
         assert 0 < self.handshake_seconds_max < self.frame_seconds_max
         assert 0 < self.connections_per_host_max <= self.connections_max
 

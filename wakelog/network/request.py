@@ -4,8 +4,11 @@ A request table maps each request code to a Processor. The core decodes the head
 row's Struct, and hands on one Request. Lanes, access control and handlers use that Struct; none of
 them parses text.
 
-`access` has the rules of access control (`broker/access/control.py`). A request without rules needs
-only a valid signature. A group is checked under the name of its retry topic.
+`access` says who may send a request. With access control (`broker/access/control.py`) each rule is
+checked against an account. Without it, administration is for loopback peers and for trusted ones
+(`broker/access/administrators.py`). A group is checked under the name of its retry topic.
+
+Invariant: a row that no rule maps counts as administration.
 
 Source: org.apache.rocketmq.acl.plain.{PlainAccessValidator, PlainPermissionManager},
 org.apache.rocketmq.acl.common.Permission (4.9.3).
@@ -49,8 +52,12 @@ class Request(msgspec.Struct, Generic[HeaderT], gc=False):
 
 
 class Permission(StrEnum):
-    """What an account needs for a request."""
+    """What an account needs for a request.
 
+    ANY: a valid signature is enough. ADMIN: administration, of the broker or of the name server.
+    """
+
+    ANY = "ANY"
     PUB = "PUB"
     SUB = "SUB"
     ADMIN = "ADMIN"
@@ -59,14 +66,14 @@ class Permission(StrEnum):
 class Resource(StrEnum):
     """What the permission is for.
 
-    HEARTBEAT: each consumer group in the body, and its topics. ACCOUNTS: no address replaces the
-    signature of an admin account.
+    HEARTBEAT: each consumer group in the body, and its topics. SERVER: none in particular.
+    ACCOUNTS: no address replaces the signature of an admin account.
     """
 
     TOPIC = "topic"
     GROUP = "group"
     HEARTBEAT = "heartbeat"
-    BROKER = "broker"
+    SERVER = "server"
     ACCOUNTS = "accounts"
 
 
@@ -76,6 +83,13 @@ class Access(NamedTuple):
     permission: Permission
     resource: Resource
     attribute: str = ""
+
+
+ANYONE = Access(Permission.ANY, Resource.SERVER)
+"""For what changes nothing, or only what belongs to a client; 4.9.3 wants a signature, too."""
+
+ADMINISTERS = Access(Permission.ADMIN, Resource.SERVER)
+"""For what changes a server, or a client of another."""
 
 
 class BodyTooLarge(RemoteProtocolError):
@@ -123,6 +137,7 @@ class Processor(NamedTuple):
 
     header: what `handle` finds in `Request.header`; None if the request has no header.
     reads_queues: the request has to see every message that was acknowledged before it came.
+    is_administration: whether one of the rules asks for an administrator.
     price: the bounds of its body. A body of `unpriced_bytes_max` cannot break any of them.
     """
 
@@ -131,6 +146,7 @@ class Processor(NamedTuple):
     lane: str = "default"
     access: tuple[Access, ...] = ()
     reads_queues: bool = False
+    is_administration: bool = True
     price: Price = ADMINISTRATION
     unpriced_bytes_max: int = ADMINISTRATION.unpriced_bytes_max
 
@@ -141,17 +157,19 @@ class Processor(NamedTuple):
 
 def processor(
     handle: Callable[..., Any],
-    lane: str = "default",
+    lane: str,
     *access: Access,
     header: type[Header] | None = None,
     reads_queues: bool = False,
 ) -> Processor:
     """Make a row.
 
+    access: at least one rule, or the request is administration.
     header: for a handler of several types; else the one that the handler is annotated with, as in
         ``request: Request[PullMessageRequestHeader]``.
     """
     if header is None:
         (annotated,) = get_args(handle.__annotations__["request"])
         header = None if annotated is type(None) else annotated
-    return Processor(handle, header, lane, access, reads_queues)
+    administers = not access or any(rule.permission is Permission.ADMIN for rule in access)
+    return Processor(handle, header, lane, access, reads_queues, administers)

@@ -25,6 +25,7 @@ from wakelog.network.connection_table import (
     CloseReason,
     ConnectionStatistics,
     ConnectionTable,
+    largest_holders,
     verdict,
 )
 from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
@@ -90,6 +91,7 @@ class Server:
         # A ConnectionOwner, without a call in between.
         self.deliver = self._turn.deliver
         self.send = self._turn.push
+        self.run_steps = self._turn.run_steps
         descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(
@@ -100,6 +102,7 @@ class Server:
         self._listening: list[asyncio.Server] = []
         self._probe_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._uncounted_bytes = 0
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
 
@@ -220,6 +223,11 @@ class Server:
         if connection is not None:
             connection.close(CloseReason.REQUESTED)
 
+    def close_channels(self) -> None:
+        """Close every connection; the ports stay open."""
+        for connection in list(self._table):
+            connection.close(CloseReason.REQUESTED)
+
     def opened(self, connection: Connection) -> CloseReason | None:
         """Add a connection, or return why it may not stay (ConnectionOwner)."""
         return self._table.add(connection)
@@ -233,6 +241,21 @@ class Server:
             )
         if was_added:
             self._turn.channel_closed(connection)
+
+    def note_held(self, size_bytes: int) -> None:
+        """Count what connections hold after each ``held_bytes_step`` (ConnectionOwner)."""
+        self._uncounted_bytes += size_bytes
+        if self._uncounted_bytes >= self._limits.held_bytes_step:
+            self._uncounted_bytes = 0
+            self._loop.call_soon(self._limit_held)
+
+    def _limit_held(self) -> None:
+        """Close the connections that hold most, if all together hold too much."""
+        connections = list(self._table)
+        held_bytes = [connection.held_bytes for connection in connections]
+        for place in largest_holders(held_bytes, self._limits.held_bytes_max):
+            detail = f"{held_bytes[place]} of {sum(held_bytes)} bytes that connections hold"
+            connections[place].abort(CloseReason.MEMORY, detail)
 
     def _probe(self) -> None:
         """Measure how late the loop is, repeatedly while requests arrive."""
@@ -257,6 +280,7 @@ class Server:
             reason = verdict(connection.activity, now_seconds, self._limits)
             if reason is not None:
                 connection.abort(reason)
+        self._limit_held()
 
     def statistics(self) -> ServerStatistics:
         """Return the counts of every part as one value."""

@@ -5,12 +5,14 @@ readable socket was read, so that requests which arrived together are processed 
 
     1. refuse what waited too long
     2. process requests in the lanes' order, until none is left or the budget is spent
-    3. handler.end_of_turn(): write pending appends, once for all requests
-    4. encode the responses and write to each connection once
-    5. if requests are left, ask for another run, after the next reads
+    3. do some steps of the requests whose work is long (``long_work``)
+    4. handler.end_of_turn(): write pending appends, once for all requests
+    5. encode the responses and write to each connection once
+    6. if requests are left, ask for another run, after the next reads
 
-Requests of lanes that yield (pulls) come after 3 and 4 were done for the others. They get as much
-time as the others took, or ``YIELD_SECONDS``.
+Requests of lanes that yield (pulls) come after 4 and 5 were done for the others. They get as much
+time as the others took, or ``YIELD_SECONDS``. A request that alone took a turn's time ends the
+round of its lane: the next one is from another lane.
 
 Invariants:
     - no response reaches a socket before an ``end_of_turn`` that came after its request; if that
@@ -23,6 +25,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestC
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import GeneratorType
 from typing import Any
 
 from wakelog.network import refusals
@@ -31,9 +34,11 @@ from wakelog.network.connection import PAUSED_BY_LANE, Connection
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
+from wakelog.network.long_work import LongWork, take_step
 from wakelog.network.loop_lag import LoopLag
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.steps import Steps
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 REFUSED, CROWDED = Offer.REFUSED, Offer.CROWDED  # an attribute of an Enum takes 50 ns
@@ -106,6 +111,7 @@ class Turn:
             limits.poll_seconds, call_soon=call_soon, clock_seconds=clock_seconds
         )
         self._wall_ms = wall_ms
+        self._long_work = LongWork(clock_seconds)
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
         self.is_scheduled = False
@@ -171,6 +177,7 @@ class Turn:
             self._release(expired.waiting.owner)
         processed_count = self._drain(began_seconds, now_ms)
         counts.requests_count += processed_count
+        self._long_work.run()
         self._report_closed(now_ms)
         self._end()
         for connection in self._lanes.relieved():
@@ -180,7 +187,7 @@ class Turn:
         took_seconds = ended_seconds - began_seconds
         counts.busy_seconds += took_seconds
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
-        if self._lanes.waiting_count or self._closed:
+        if self._lanes.waiting_count or self._closed or self._long_work:
             self.schedule()
         if processed_count or self._has_answered:
             self._note_turn(began_seconds, ended_seconds)
@@ -208,16 +215,61 @@ class Turn:
                 if outcome.__class__ is RemotingCommand:
                     self._answer(connection, request, outcome)
                 elif outcome is not None:
-                    self._on_deferred(outcome, request, PendingReply(self, connection, request))
+                    self._defer(connection, request, outcome)
             except Exception as error:
                 self._fail(connection, request, error)
             self._release(connection)
-            now_seconds = clock_seconds()
+            before_seconds, now_seconds = now_seconds, clock_seconds()
             if now_seconds >= end_seconds:
-                if yielding:
+                if yielding or now_seconds - before_seconds >= self._budget_seconds:
                     lanes.end_round()
                 break
         return processed_count
+
+    def _defer(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
+        """Hand a deferred outcome to its owner, or do the first step of long work."""
+        if outcome.__class__ is not GeneratorType:
+            self._on_deferred(outcome, request, PendingReply(self, connection, request))
+            return
+
+        def done(result: Any, error: Exception | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                if result.__class__ is RemotingCommand:
+                    self._answer(connection, request, result)
+                elif result is not None:
+                    self._defer(connection, request, result)
+            except Exception as raised:
+                self._fail(connection, request, raised)
+
+        def done_later(result: Any, error: Exception | None) -> None:
+            done(result, error)
+            self._release(connection)
+
+        if take_step(outcome, done):
+            return
+        if self._long_work.add(outcome, done_later, lambda: connection.closed):
+            connection.waiting_count += 1  # the handler hears of its end after the last step
+        else:
+            self._answer(connection, request, self._too_long(request))
+
+    def _too_long(self, request: RemotingCommand) -> RemotingCommand:
+        return refusals.overloaded(request, waited_ms=0, waiting_count=len(self._long_work))
+
+    def run_steps(
+        self, steps: Steps[Any], request: RemotingCommand, done: Callable[[Any], None]
+    ) -> None:
+        """Do long work of a request that was deferred before, and give `done` its outcome."""
+
+        def settle(result: Any, error: Exception | None) -> None:
+            done(result if error is None else self._answer_error(request, error))
+
+        if take_step(steps, settle):
+            return
+        if not self._long_work.add(steps, settle, lambda: False):
+            done(self._too_long(request))
+        self.schedule()
 
     def _release(self, connection: Connection) -> None:
         connection.waiting_count -= 1

@@ -367,6 +367,22 @@ class ProducerConnection(msgspec.Struct, rename="camel"):
     connection_set: list[Connection] = []
 
 
+class ProducerInfo(msgspec.Struct, rename="camel"):
+    """A producer's connection; `remote_ip` is ``/host:port``, the time of its last heartbeat."""
+
+    client_id: str = ""
+    remote_ip: str = msgspec.field(default="", name="remoteIP")
+    language: str = ""
+    version: Int32 = 0
+    last_update_timestamp: Int64 = 0
+
+
+class ProducerTableInfo(msgspec.Struct, rename="camel"):
+    """Answer to 328: the connections of every producer group."""
+
+    data: dict[str, list[ProducerInfo]] = {}
+
+
 class ConsumerRunningInfo(msgspec.Struct, rename="camel"):
     """Answer to 307: what a client does; the values are of ProcessQueueInfo and ConsumeStatus."""
 
@@ -435,6 +451,30 @@ class QueryConsumeQueueResponseBody(msgspec.Struct, rename="camel"):
     queue_data: list[ConsumeQueueData] | None = None
     max_queue_index: Int64 = 0
     min_queue_index: Int64 = 0
+
+
+class PlainAccessConfig(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One account, in a file of accounts and in the answer to 54."""
+
+    access_key: str | None = None
+    secret_key: str | None = None
+    white_remote_address: str | None = None
+    admin: bool = False
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: list[str] | None = None
+    group_perms: list[str] | None = None
+
+    def __repr__(self) -> str:
+        """Leave out the secret key: errors and logs show accounts."""
+        return f"PlainAccessConfig({self.access_key!r})"
+
+
+class AclConfig(msgspec.Struct, rename="camel"):
+    """Answer to 54: the accounts, and the addresses that need none."""
+
+    global_white_addrs: list[str] = []
+    plain_access_configs: list[PlainAccessConfig] = []
 
 
 class OffsetMovedEvent(msgspec.Struct, rename="camel"):

@@ -1,7 +1,8 @@
 """Request codes, response codes and language codes, with the numbers of 4.9.3.
 
 These numbers are on the wire and never change. Codes of 4.9.3 without a processor are listed too:
-the broker answers them with REQUEST_CODE_NOT_SUPPORTED.
+the broker answers them with REQUEST_CODE_NOT_SUPPORTED. 328, 351 and 352 are of later versions;
+their exporters and dashboards cannot do without.
 
 Source: org.apache.rocketmq.common.protocol.RequestCode, ResponseCode,
 org.apache.rocketmq.remoting.protocol.RemotingSysResponseCode, LanguageCode,
@@ -124,6 +125,9 @@ class RequestCode(IntEnum):
     SEND_REPLY_MESSAGE_V2 = 325
     PUSH_REPLY_MESSAGE_TO_CLIENT = 326
     ADD_WRITE_PERM_OF_BROKER = 327
+    GET_ALL_PRODUCER_INFO = 328  # since 4.9.4
+    GET_TOPIC_CONFIG = 351  # since 5.0.0
+    GET_SUBSCRIPTIONGROUP_CONFIG = 352  # since 5.0.0
 
 
 class ResponseCode(IntEnum):

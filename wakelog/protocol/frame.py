@@ -41,6 +41,15 @@ _LENGTH = struct.Struct(">I")
 _HEADER_BYTES_MASK = 0xFFFFFF
 _SERIALIZE_TYPE_SHIFT = 24
 
+_OTHER_PROTOCOLS: Final = {
+    b"\x16\x03": "TLS",
+    b"PRI ": "HTTP/2, as gRPC speaks it",
+    **dict.fromkeys((b"HTTP", b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"), "HTTP"),
+    b"PROX": "the PROXY protocol",
+    b"SSH-": "SSH",
+}
+"""What other clients and servers begin with; as a length it is far too large."""
+
 _SEND_CODES: Final = frozenset(
     {
         RequestCode.SEND_MESSAGE,
@@ -114,7 +123,9 @@ class FrameDecoder:
         (length,) = _LENGTH.unpack_from(view, position)
         # Checked before the rest has come: a false length gets no buffer.
         if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
-            raise _malformed(f"length {length}, at most {self._frame_bytes_max} are allowed")
+            protocol = _other_protocol(bytes(view[position : position + _LENGTH_BYTES]))
+            limit = f"at most {self._frame_bytes_max} are allowed"
+            raise _malformed(f"this is {protocol}" if protocol else f"length {length}, {limit}")
         return _LENGTH_BYTES + int(length)
 
     def _decode_frame(self, frame: memoryview) -> RemotingCommand | None:
@@ -155,6 +166,11 @@ def encode_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
         raise LocalProtocolError(f"a frame of {length} bytes cannot be written")
     word = command.serialize_type << _SERIALIZE_TYPE_SHIFT | len(header)
     return _PREFIX.pack(length, word) + header
+
+
+def _other_protocol(begin: bytes) -> str:
+    """Return what else a peer may speak that begins so, "" if that is not known."""
+    return next((name for first, name in _OTHER_PROTOCOLS.items() if begin.startswith(first)), "")
 
 
 def _malformed(reason: str) -> RemoteProtocolError:

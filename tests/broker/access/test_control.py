@@ -15,10 +15,18 @@ from tests.broker.access.requests import (
     access_control,
     signed,
 )
-from tests.broker.harness import FakeChannel, Harness, pull_fields, send_fields, subscription
+from tests.broker.harness import (
+    NOW_MS,
+    FakeChannel,
+    Harness,
+    pull_fields,
+    send_fields,
+    subscription,
+)
 from wakelog.broker.access.accounts import AccessTable
 from wakelog.broker.access.control import AccessControl, AccessRefused
-from wakelog.broker.decision import WriteLine
+from wakelog.broker.access.failures import FAILURES_MAX
+from wakelog.broker.decision import CloseChannel, WriteLine
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, encode_body
@@ -34,7 +42,7 @@ def refusal(command: RemotingCommand, host: str = HOST) -> str | None:
     """Return why a request is refused, None if it may go on."""
     control = access_control()
     try:
-        control.check(command, PROCESSORS.get(command.code), host)
+        control.check(command, PROCESSORS.get(command.code), host, NOW_MS)
     except AccessRefused as error:
         assert error.code == ResponseCode.SYSTEM_ERROR
         assert error.remark.startswith(EXCEPTION) and "secret" not in error.remark
@@ -160,9 +168,9 @@ def test_an_admin_with_a_list_is_checked_against_it() -> None:
     listed = FILE.replace("admin: true", "admin: true, topicPerms: [mine=PUB]")
     control = access_control(listed)
     row = PROCESSORS[Code.SEND_MESSAGE_V2]
-    control.check(signed(Code.SEND_MESSAGE_V2, ADMIN, send_fields("mine")), row, HOST)
+    control.check(signed(Code.SEND_MESSAGE_V2, ADMIN, send_fields("mine")), row, HOST, NOW_MS)
     with pytest.raises(AccessRefused, match="topic:yours"):
-        control.check(signed(Code.SEND_MESSAGE_V2, ADMIN, send_fields("yours")), row, HOST)
+        control.check(signed(Code.SEND_MESSAGE_V2, ADMIN, send_fields("yours")), row, HOST, NOW_MS)
 
 
 def test_nothing_is_decoded_before_the_signature_is_checked() -> None:
@@ -216,6 +224,38 @@ class TestBroker:
             outcome = harness.broker.process(command, harness.channel, harness.now_ms)
             response = getattr(outcome, "response", outcome)
             assert isinstance(response, RemotingCommand) and response.code == code
+
+    def test_a_peer_that_fails_too_often_loses_its_connection(self) -> None:
+        harness = Guarded()
+        guess = signed(Code.GET_BROKER_CONFIG, WRONG)
+        guesser, honest = FakeChannel(5, HOST), FakeChannel(6, HOST)
+
+        def ask(command: RemotingCommand, channel: FakeChannel) -> RemotingCommand:
+            response = harness.broker.process(command, channel, harness.now_ms)
+            assert isinstance(response, RemotingCommand)
+            return response
+
+        for _ in range(FAILURES_MAX):
+            assert ask(guess, guesser).remark == (
+                EXCEPTION + "Check signature failed for accessKey=low-key"
+            )
+        harness.instructions()
+        assert ask(guess, guesser).remark == (
+            f"{EXCEPTION}Check signature failed for accessKey=low-key; with more than 100 failures "
+            f"within a minute from {HOST}, this connection is closed"
+        )
+        closed, line = harness.instructions()
+        assert closed == CloseChannel(guesser.id)
+        assert isinstance(line, WriteLine) and HOST in line.values["cause"]
+        assert ask(signed(9999, UNKNOWN), FakeChannel(7, HOST)).code == 1
+        assert CloseChannel(7) in harness.instructions()
+        # The right key goes on from there; a lack of permission is no failure of this kind.
+        assert ask(signed(Code.GET_BROKER_CONFIG, LOW), honest).code == 0
+        assert ask(signed(Code.UPDATE_BROKER_CONFIG, LOW), honest).code == 1
+        assert not any(isinstance(one, CloseChannel) for one in harness.instructions())
+        harness.now_ms += 60_000
+        assert ask(guess, honest).code == 1
+        assert not any(isinstance(one, CloseChannel) for one in harness.instructions())
 
     def test_an_unknown_code(self) -> None:
         harness = Guarded()

@@ -3,8 +3,9 @@
 import pytest
 import yaml
 
-from wakelog.broker.access.accounts import AccessTable, AccountEntry
+from wakelog.broker.access.accounts import AccessTable
 from wakelog.broker.access.edits import delete_account, put_account, put_white_addresses
+from wakelog.protocol.bodies import PlainAccessConfig as Entry
 
 NOW_MS = 1_700_000_000_000
 
@@ -19,7 +20,7 @@ dataVersion: [{counter: 4, timestamp: 1}]
 
 
 def test_a_new_account_makes_the_file() -> None:
-    entry = AccountEntry("new-key", "new-hush", admin=True, group_perms=["g=SUB"])
+    entry = Entry("new-key", "new-hush", admin=True, group_perms=["g=SUB"])
     data = yaml.safe_load(put_account(None, entry, NOW_MS))
     account = {"accessKey": "new-key", "secretKey": "new-hush", "admin": True}
     assert data["accounts"] == [account | {"groupPerms": ["g=SUB"]}]
@@ -27,7 +28,7 @@ def test_a_new_account_makes_the_file() -> None:
 
 
 def test_an_account_is_changed_where_a_value_is_given() -> None:
-    entry = AccountEntry("first-key", "later-hush", white_remote_address="10.0.0.9")
+    entry = Entry("first-key", "later-hush", white_remote_address="10.0.0.9")
     text = put_account(FILE, entry, NOW_MS)
     data = yaml.safe_load(text)
     assert [one["accessKey"] for one in data["accounts"]] == ["other-key", "first-key"]
@@ -41,23 +42,29 @@ def test_an_account_is_changed_where_a_value_is_given() -> None:
     }
     assert data["dataVersion"] == [{"counter": 5, "timestamp": NOW_MS}]
     assert data["globalWhiteRemoteAddresses"] == ["10.0.0.1"]
-    emptied = put_account(text, AccountEntry("first-key", "later-hush", ""), NOW_MS)
+    emptied = put_account(text, Entry("first-key", "later-hush", ""), NOW_MS)
     assert yaml.safe_load(emptied)["accounts"][1]["whiteRemoteAddress"] == ""
 
 
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        (AccountEntry("first-key", "hush"), "The accessKey=first-key and its secretKey cannot be"),
-        (AccountEntry("first-key"), "The accessKey=first-key and its secretKey cannot be"),
-        (AccountEntry("first-key", "later-hush", topic_perms=["T"]), "Parse Resource format error"),
         (
-            AccountEntry("first-key", "later-hush", group_perms=["g=ALL"]),
+            Entry("first-key", "hush"),
+            "The accessKey=first-key and its secretKey cannot be",
+        ),
+        (Entry("first-key"), "The accessKey=first-key and its secretKey cannot be"),
+        (
+            Entry("first-key", "later-hush", topic_perms=["T"]),
+            "Parse Resource format error",
+        ),
+        (
+            Entry("first-key", "later-hush", group_perms=["g=ALL"]),
             "Parse resource permission error for g=ALL",
         ),
     ],
 )
-def test_an_account_that_cannot_be_is_refused(entry: AccountEntry, words: str) -> None:
+def test_an_account_that_cannot_be_is_refused(entry: Entry, words: str) -> None:
     with pytest.raises(ValueError, match=words) as refused:
         put_account(FILE, entry, NOW_MS)
     assert "hush" not in str(refused.value)

@@ -175,14 +175,14 @@ def test_running_info_is_what_the_client_says(harness: Harness) -> None:
     ("error", "code", "remark"),
     [
         (
-            CallTimeout("10.0.0.9:40001", "no answer within 10000 ms"),
+            CallTimeout("127.0.0.9:40001", "no answer within 10000 ms"),
             ResponseCode.CONSUME_MSG_TIMEOUT,
-            "consumer <g> <c1> Timeout: 10.0.0.9:40001: no answer within 10000 ms",
+            "consumer <g> <c1> Timeout: 127.0.0.9:40001: no answer within 10000 ms",
         ),
         (
-            SendFailed("10.0.0.9:40001", "the connection is closed"),
+            SendFailed("127.0.0.9:40001", "the connection is closed"),
             ResponseCode.SYSTEM_ERROR,
-            "invoke consumer <g> <c1> Exception: 10.0.0.9:40001: the connection is closed",
+            "invoke consumer <g> <c1> Exception: 127.0.0.9:40001: the connection is closed",
         ),
     ],
 )

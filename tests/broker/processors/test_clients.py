@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
-from wakelog.broker import filter_servers, membership
+from wakelog.broker import filter_servers
+from wakelog.broker.consumer_notices import PERIOD_MS
 from wakelog.broker.decision import Appender, CloseChannel, Persist, RegisterBroker, WriteLine
 from wakelog.broker.processors.clients import CheckClientRequestBody
 from wakelog.broker.registration import registration
-from wakelog.filter import consumer_filters
 from wakelog.protocol.bodies import (
     HeartbeatData,
     SubscriptionData,
@@ -29,7 +29,7 @@ def test_a_heartbeat_makes_the_groups_retry_topic_and_routes_it(harness: Harness
     assert harness.beat("g", subscription()).code == ResponseCode.SUCCESS
     topic = harness.topic("%RETRY%g")
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
-    assert RegisterBroker(oneway=True) in harness.instructions()
+    assert RegisterBroker(("%RETRY%g",)) in harness.instructions()
 
 
 def test_the_retry_topic_has_the_groups_number_of_queues(harness: Harness) -> None:
@@ -133,6 +133,7 @@ def test_a_client_that_unregisters_leaves_and_the_others_rebalance(
     harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
     harness.beat_producer("pg")
     harness.instructions()
+    harness.now_ms += PERIOD_MS
     fields = {"consumerGroup": "g", "producerGroup": "pg"} | client_id
     assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
     assert harness.pushed(NOTIFY) == [2]
@@ -202,31 +203,6 @@ def test_only_tags_are_supported(harness: Harness, body: bytes, code: int) -> No
         assert response.remark == "The broker does not support consumer to filter message by SQL92"
 
 
-def limit_lines(harness: Harness) -> list[WriteLine]:
-    lines = [i for i in harness.instructions() if isinstance(i, WriteLine)]
-    return [line for line in lines if line.appender is Appender.PROTECTION]
-
-
-def test_a_heartbeat_above_a_limit_is_refused_and_logged(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(membership, "GROUPS_PER_CHANNEL_MAX", 1)
-    assert harness.beat("g").code == harness.beat_producer("p").code == ResponseCode.SUCCESS
-    refused = [harness.beat("h"), harness.beat_producer("q")]
-    assert {response.code for response in refused} == {ResponseCode.SYSTEM_ERROR}
-    assert refused[0].remark == "the broker keeps at most 1 groups for each connection"
-    assert [line.values["code"] for line in limit_lines(harness)] == [34, 34]
-
-
-def test_a_heartbeat_with_a_filter_above_the_limit_is_refused_and_logged(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consumer_filters, "FILTERS_MAX", 0)
-    response = harness.beat("g", sql_subscription("a > 1"))
-    assert response.code == ResponseCode.SYSTEM_ERROR
-    assert len(limit_lines(harness)) == 1
-
-
 def test_a_subscription_without_a_version_is_as_new_as_its_heartbeat(harness: Harness) -> None:
     for tags in ("A", "B"):
         beat = subscription("T", tags)
@@ -250,7 +226,7 @@ def test_a_filter_server_is_announced_to_name_servers(
 
     def announced() -> list[str]:
         harness.validate()
-        request = registration(harness.broker.state)()
+        (request,) = registration(harness.broker.state)()
         return decode_register_broker(request.body, compressed=False).filter_server_list
 
     monkeypatch.setattr(filter_servers, "FILTER_SERVERS_MAX", 2)

@@ -80,7 +80,7 @@ def test_a_new_permission_is_registered_at_once(harness: Harness) -> None:
     before = harness.broker.state.topics.data_version
     assert update(harness, "brokerPermission=4").code == ResponseCode.SUCCESS
     assert harness.broker.state.topics.data_version.counter == before.counter + 1
-    assert RegisterBroker(oneway=True) in harness.instructions()
+    assert RegisterBroker() in harness.instructions()
 
 
 def test_auto_creation_can_be_switched_on(make_harness: MakeHarness) -> None:
@@ -103,7 +103,7 @@ def test_a_key_that_is_not_live_changes_nothing(key: str) -> None:
 def test_no_path_command_name_or_address_is_live() -> None:
     suspicious = ("path", "home", "dir", "addr", "ip1", "name", "plugin", "server", "port")
     found = {key for key in LIVE_KEYS if any(word in key.lower() for word in suspicious)}
-    assert found == {"registerNameServerPeriod"}  # a number
+    assert found == {"registerNameServerPeriod", "filterSupportRetry"}  # a number, a switch
 
 
 @pytest.mark.parametrize("key", sorted(LIVE_KEYS))
@@ -114,3 +114,11 @@ def test_a_live_key_is_a_number_or_a_switch_and_is_taken(key: str) -> None:
     given, expected = ("false", False) if field.type is bool else ("7", 7)
     assert update_settings(config, {key: given}, LIVE_KEYS, check_range).applied == (key,)
     assert getattr(config, field.name) == expected
+
+
+def test_filters_by_expression_can_be_switched_on(harness: Harness) -> None:
+    wanted = b'{"subscriptionData":{"topic":"T","subString":"a > 1","expressionType":"SQL92"}}'
+    code = RequestCode.CHECK_CLIENT_CONFIG
+    assert harness.ask(code, body=wanted).code == ResponseCode.SYSTEM_ERROR
+    assert update(harness, "enablePropertyFilter=true").code == ResponseCode.SUCCESS
+    assert harness.ask(code, body=wanted).code == ResponseCode.SUCCESS

@@ -6,10 +6,15 @@ from typing import cast
 import pytest
 
 from tests.broker.fake_store import FakeStore
-from tests.broker.harness import subscription
+from tests.broker.harness import Harness, sql_subscription, subscription
 from wakelog.broker.processors import consume_queue
 from wakelog.broker.processors.consume_queue import bitmap_text, read_entries
-from wakelog.protocol.bodies import ConsumeQueueData, SubscriptionData
+from wakelog.protocol.bodies import (
+    ConsumeQueueData,
+    QueryConsumeQueueResponseBody,
+    decode_body,
+)
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
@@ -21,17 +26,30 @@ ADDRESS = -(1 << 63) + 20
 @pytest.fixture
 def store() -> FakeStore:
     store = FakeStore()
-    store.tags_code = int
-    for code in (65, ADDRESS, 66):
-        store.put_message(MessageDraft("T", 0, b"b", str(code)), 0)
+    fill(store)
     return store
 
 
-def read(
-    store: FakeStore, *, begin: int = 0, count: int = 10, wanted: SubscriptionData | None = None
-) -> list[ConsumeQueueData]:
+def fill(store: FakeStore) -> None:
+    """Put three entries into a queue; the second has an extension unit."""
+    store.tags_code = int
+    for code in (65, ADDRESS, 66):
+        store.put_message(MessageDraft("T", 0, b"b", str(code)), 0)
+
+
+def read(store: FakeStore, *, begin: int = 0, count: int = 10) -> list[ConsumeQueueData]:
     header = QueryConsumeQueueRequestHeader(topic="T", queue_id=0, index=begin, count=count)
-    return read_entries(cast(MessageStore, store), header, wanted)
+    return read_entries(cast(MessageStore, store), header, None)
+
+
+def ask(harness: Harness, unit: ExtensionUnit) -> QueryConsumeQueueResponseBody:
+    """Ask for the entry with a unit, as the group g sees it."""
+    fill(harness.store)
+    harness.store.extension_units[ADDRESS] = unit
+    fields = {"topic": "T", "queueId": "0", "index": "1", "count": "1", "consumerGroup": "g"}
+    response = harness.ask(RequestCode.QUERY_CONSUME_QUEUE, fields)
+    assert response.code == ResponseCode.SUCCESS, response.remark
+    return decode_body(QueryConsumeQueueResponseBody, response.body)
 
 
 def test_an_entry_is_three_numbers(store: FakeStore) -> None:
@@ -70,12 +88,41 @@ def test_a_unit_without_bitmap_shows_none(store: FakeStore) -> None:
 
 
 @pytest.mark.parametrize(("expression", "verdict"), [("A", True), ("B", False), ("*", True)])
-def test_an_entry_shows_whether_the_group_would_get_it(
-    store: FakeStore, expression: str, verdict: bool
+def test_an_entry_shows_whether_its_tag_lets_it_pass(
+    harness: Harness, expression: str, verdict: bool
 ) -> None:
-    store.extension_units[ADDRESS] = ExtensionUnit(20, 65, 1_000, b"")
-    (data,) = read(store, begin=1, count=1, wanted=subscription("T", expression))
-    assert data.eval is verdict
+    harness.beat("g", subscription("T", expression))
+    found = ask(harness, ExtensionUnit(20, 65, 1_000, b""))
+    assert found.queue_data is not None and found.queue_data[0].eval is verdict
+    assert found.filter_data == "null"
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "bitmap", "verdict"),
+    [(1, bytes(14), False), (1, b"\xff" * 14, True), (0, bytes(14), True), (1, b"", True)],
+    ids=["without its bits", "with its bits", "older than the filter", "no bitmap"],
+)
+def test_an_entry_shows_whether_its_bits_let_it_pass(
+    after_ms: int, bitmap: bytes, verdict: bool
+) -> None:
+    harness = Harness(enablePropertyFilter="true")
+    harness.beat("g", sql_subscription("a > 1"))
+    found = ask(harness, ExtensionUnit(34, 65, harness.now_ms + after_ms, bitmap))
+    assert found.queue_data is not None and found.queue_data[0].eval is verdict
+    shown = json.loads(found.filter_data or "")
+    kept = harness.broker.state.filters.get("T", "g")
+    assert kept is not None
+    assert shown.pop("bloomFilterData") == {"bitNum": 112, "bitPos": list(kept.positions.bits)}
+    assert shown == {
+        "bornTime": harness.now_ms,
+        "clientVersion": 1,
+        "consumerGroup": "g",
+        "dead": False,
+        "deadTime": 0,
+        "expression": "a > 1",
+        "expressionType": "SQL92",
+        "topic": "T",
+    }
 
 
 def test_an_address_without_a_unit_shows_an_error(store: FakeStore) -> None:

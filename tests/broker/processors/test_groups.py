@@ -1,4 +1,4 @@
-"""Tests of codes 38, 200, 201, 203 and 207."""
+"""Tests of codes 38, 200, 201, 203, 207, 328 and 352."""
 
 import json
 
@@ -118,3 +118,41 @@ def test_a_deleted_group_loses_its_statistics_if_that_is_configured(setting: str
     harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"})
     found = harness.broker.state.traffic.snapshots("GROUP_GET_NUMS", "T@g")
     assert (found is None) == (setting == "true")
+
+
+def test_all_producers_are_listed_as_4_9_4_lists_them(harness: Harness) -> None:
+    first, second = FakeChannel(7, "10.0.0.3", 555), FakeChannel(8, "10.0.0.4", 556)
+    harness.beat_producer("pg", first)
+    harness.now_ms += 5
+    harness.beat_producer("pg", second)
+    response = harness.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+    assert response.body == (
+        b'{"data":{"pg":['
+        b'{"clientId":"p1","language":"JAVA","lastUpdateTimestamp":%d,'
+        b'"remoteIP":"/10.0.0.3:555","version":399},'
+        b'{"clientId":"p1","language":"JAVA","lastUpdateTimestamp":%d,'
+        b'"remoteIP":"/10.0.0.4:556","version":399}]}}' % (NOW_MS, NOW_MS + 5)
+    )
+    for channel in (first, second):
+        harness.broker.channel_closed(channel, harness.now_ms)
+    assert harness.ask(RequestCode.GET_ALL_PRODUCER_INFO).body == b'{"data":{}}'
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_one_group_is_shown(creates: bool) -> None:
+    harness = Harness(autoCreateSubscriptionGroup=str(creates).lower())
+    known = SubscriptionGroupConfig("g", retry_max_times=3)
+    harness.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=encode_body(known))
+    response = harness.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "g"})
+    assert response.body == (
+        b'{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":true,'
+        b'"consumeFromMinEnable":true,"groupName":"g","notifyConsumerIdsChangedEnable":true,'
+        b'"retryMaxTimes":3,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}'
+    )
+    response = harness.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "other"})
+    if creates:
+        shown = decode_body(SubscriptionGroupConfig, response.body)
+        assert shown == SubscriptionGroupConfig("other")
+    else:
+        assert response.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        assert response.remark == "No group in this broker"

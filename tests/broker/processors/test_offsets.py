@@ -1,12 +1,14 @@
 """Tests of codes 14, 15, 29 to 32, 43, 45, 314 and 321 (facts 28, 38 and 39)."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, subscription
-from wakelog.broker import consumer_offsets
+from wakelog.broker import state as broker_state
 from wakelog.broker.decision import RunInPool, WriteLine
+from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
@@ -67,6 +69,13 @@ def test_the_ends_of_a_cold_queue_are_read_in_the_pool(filled: Harness, code: in
 def test_a_name_that_is_no_topic_is_refused(filled: Harness, code: int) -> None:
     fields = {"topic": "../T", "queueId": "0", "timestamp": "0"}
     assert filled.ask(code, fields).code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("code", [29, 30, 31, 32])
+def test_a_brokers_name_with_a_dot_has_offsets(code: int) -> None:
+    fields = {"topic": "host.example", "queueId": "0", "timestamp": "0"}
+    assert Harness(brokerName="host.example").ask(code, fields).code == ResponseCode.SUCCESS
+    assert Harness().ask(code, fields).code == ResponseCode.SYSTEM_ERROR
 
 
 def entries(filled: Harness, **changes: str) -> tuple[int, str | None, dict[str, object] | None]:
@@ -192,21 +201,11 @@ def test_the_queue_of_a_group_without_an_offset_is_read_in_the_pool(harness: Har
     assert isinstance(response, RemotingCommand) and response.ext_fields == {"offset": "0"}
 
 
-def test_a_commit_above_the_limit_is_refused_and_logged(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 0)
-    response = commit(harness)
-    assert response.code == ResponseCode.SYSTEM_ERROR
-    assert response.remark == "the broker keeps at most 0 queues with a committed offset"
-    (line,) = harness.instructions()
-    assert isinstance(line, WriteLine) and line.values["code"] == 15
-
-
 def test_a_pull_goes_on_without_its_commit_at_the_limit(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
+    make_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 0)
+    monkeypatch.setattr(broker_state, "DEFAULT_LIMITS", TableLimits(committed_offsets=0))
+    harness = make_harness()
     harness.send("T")
     harness.instructions()
     pulled = harness.pulled(sysFlag=0x5)
@@ -281,10 +280,11 @@ def test_the_clone_is_the_whole_table(harness: Harness) -> None:
 
 
 def test_a_clone_above_the_limit_is_refused(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
+    make_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(broker_state, "DEFAULT_LIMITS", TableLimits(committed_offsets=4))
+    harness = make_harness()
     cloned(harness, topic="T")  # g has three queues, h has one
-    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 4)
     fields = {"srcGroup": "g", "destGroup": "i", "topic": "T"}
     assert harness.ask(RequestCode.CLONE_GROUP_OFFSET, fields).code == ResponseCode.SYSTEM_ERROR
     assert cloned(harness, topic="T") == {"T": 10}

@@ -335,7 +335,7 @@ REFUSALS = [
         (
             ResponseCode.SYSTEM_ERROR,
             "queueId[4] is illegal, topic:[T] topicConfig.readQueueNums:[4] "
-            "consumer:[/10.0.0.9:40001]",
+            "consumer:[/127.0.0.9:40001]",
         ),
     ),
     (
@@ -389,6 +389,26 @@ def test_a_light_queue_is_pulled_without_a_topic(make_harness: MakeHarness) -> N
     harness.send("%LMQ%q", b"light")
     response = harness.pulled(topic="%LMQ%q", consumerGroup="%LMQ%g")
     assert decode_record(response.body).body == b"light"
+
+
+@pytest.mark.parametrize(("dispatches", "code"), [("true", 1), ("false", 0)])
+def test_too_many_light_queues_are_not_pulled(
+    make_harness: MakeHarness, dispatches: str, code: int
+) -> None:
+    limit = {"maxLmqConsumeQueueNum": "1", "enableMultiDispatch": dispatches}
+    harness = make_harness(enableLmq="true", **limit)
+    light = {"topic": "%LMQ%q", "consumerGroup": "%LMQ%g"}
+    harness.send("%LMQ%q")
+    assert harness.pulled(**light).code == ResponseCode.SUCCESS
+    harness.send("%LMQ%r")
+    response = harness.pulled(**light)
+    assert response.code == code
+    if code:
+        assert response.remark == (
+            "store getMessage return null: there are 2 light queues, and maxLmqConsumeQueueNum=1"
+        )
+    harness.send("T")
+    assert harness.pulled().code == ResponseCode.SUCCESS
 
 
 def test_a_push_consumer_pulls_by_its_heartbeat(harness: Harness) -> None:

@@ -55,7 +55,7 @@ def test_a_reply_is_pushed_and_stored(harness: Harness) -> None:
         "flag": "7",
         "reconsumeTimes": "0",
         "unitMode": "false",
-        "bornHost": "/10.0.0.9:40001",
+        "bornHost": "/127.0.0.9:40001",
         "storeHost": "/{}:{}".format(*harness.broker.state.store_host),
         "storeTimestamp": str(harness.now_ms),
     }

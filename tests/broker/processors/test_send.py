@@ -37,7 +37,7 @@ def test_a_message_is_stored_as_it_was_sent(harness: Harness) -> None:
     assert (message.topic, message.flag, message.sys_flag) == ("T", 9, 1)
     assert message.reconsume_times == 0
     assert message.born_timestamp_ms == 1_600_000_000_000
-    assert message.born_host == ("10.0.0.9", 40_001)
+    assert message.born_host == ("127.0.0.9", 40_001)
     assert message.store_timestamp_ms == NOW_MS
 
 
@@ -102,7 +102,7 @@ def test_tracing_can_be_switched_off_in_the_answer(make_harness: MakeHarness) ->
 
 def test_a_new_topic_is_written_and_made_known(harness: Harness) -> None:
     harness.send("T")
-    assert harness.instructions() == [Persist("topics"), RegisterBroker(oneway=True)]
+    assert harness.instructions() == [Persist("topics"), RegisterBroker(("T",))]
     harness.send("T")
     assert harness.instructions() == []
 

@@ -57,7 +57,7 @@ REFUSALS = [
             ResponseCode.SYSTEM_ERROR,
             "request queueId[4] is illegal, TopicConfig [topicName=T, readQueueNums=4, "
             "writeQueueNums=4, perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, "
-            "order=false] Producer: 10.0.0.9:40001",
+            "order=false] Producer: 127.0.0.9:40001",
         ),
     ),
     (

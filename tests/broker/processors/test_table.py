@@ -19,12 +19,13 @@ ACCESS = {
     35: {("SUB", "group", "consumerGroup")},
     38: {("SUB", "group", "consumerGroup")},
     15: {("SUB", "group", "consumerGroup"), ("SUB", "topic", "topic")},
-    17: {("ADMIN", "broker", "")},
-    **{code: {("ADMIN", "broker", "")} for code in (25, 200, 207, 215)},
+    17: {("ADMIN", "server", "")},
+    **{code: {("ADMIN", "server", "")} for code in (25, 200, 207, 215)},
     **{code: {("ADMIN", "accounts", "")} for code in (50, 51, 53)},
-    52: {("ADMIN", "broker", "")},
+    52: {("ADMIN", "server", "")},
     # These change something, too; 4.9.3 lets every account do so.
-    **{code: {("ADMIN", "broker", "")} for code in (222, 306, 309, 314, 316, 323)},
+    301: {("ADMIN", "server", "")},
+    **{code: {("ADMIN", "server", "")} for code in (222, 306, 309, 314, 316, 323)},
 }
 
 
@@ -41,7 +42,7 @@ def wire_name(code: int, attribute: str) -> str:
 def test_a_row_has_the_access_rules_of_4_9_3(code: int) -> None:
     rules = PROCESSORS[code].access
     found = {(rule.permission, rule.resource, wire_name(code, rule.attribute)) for rule in rules}
-    assert found == ACCESS.get(code, set())
+    assert found == ACCESS.get(code, {("ANY", "server", "")})
 
 
 def test_only_rules_for_the_broker_and_for_heartbeats_have_no_attribute() -> None:
@@ -49,8 +50,8 @@ def test_only_rules_for_the_broker_and_for_heartbeats_have_no_attribute() -> Non
         for rule in row.access:
             named = rule.resource in (Resource.TOPIC, Resource.GROUP)
             assert bool(rule.attribute) is named
-            assert (rule.permission is Permission.ADMIN) is (
-                rule.resource in (Resource.BROKER, Resource.ACCOUNTS)
+            assert (rule.permission in (Permission.ADMIN, Permission.ANY)) is (
+                rule.resource in (Resource.SERVER, Resource.ACCOUNTS)
             )
 
 

@@ -1,4 +1,4 @@
-"""Codes 17, 21, 202, 215, 305, 306 and 316 (facts 27 and 28)."""
+"""Codes 17, 21, 202, 215, 305, 306, 316 and 351 (facts 27 and 28)."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.decision import AwaitRegistration, Persist, RegisterBroker, RemoveQueues
-from wakelog.broker.names import SCHEDULE_TOPIC, SYSTEM_TOPICS
+from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.protocol.bodies import (
     TopicConfig,
     TopicConfigSerializeWrapper,
@@ -18,6 +18,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.log.append import MessageDraft
 
 FIELDS = {
@@ -38,7 +39,7 @@ def test_a_topic_is_defined_and_answered_when_it_is_routed(harness: Harness) -> 
     assert outcome.response.code == ResponseCode.SUCCESS
     # Fact 27: order is ignored.
     assert harness.broker.state.topics.get("T") == TopicConfig("T", 8, 6, 4, "MULTI_TAG", 1)
-    assert harness.instructions() == [Persist("topics"), RegisterBroker(oneway=False)]
+    assert harness.instructions() == [Persist("topics"), RegisterBroker(("T",))]
 
 
 def test_an_update_clears_the_order_flag(harness: Harness) -> None:
@@ -103,6 +104,18 @@ def test_an_unknown_topic_has_no_queues(make_harness: Callable[..., Harness]) ->
     response = make_harness().ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "U"})
     assert response.code == ResponseCode.TOPIC_NOT_EXIST
     assert response.remark == "topic[U] not exist"
+
+
+def test_one_topic_is_shown(harness: Harness) -> None:
+    harness.process(RequestCode.UPDATE_AND_CREATE_TOPIC, FIELDS)
+    shown = harness.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "T", "lo": "true"})
+    assert shown.body == (
+        b'{"order":false,"perm":4,"readQueueNums":8,"topicFilterType":"MULTI_TAG",'
+        b'"topicName":"T","topicSysFlag":1,"writeQueueNums":6}'
+    )
+    refused = harness.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "unknown"})
+    assert refused.code == ResponseCode.TOPIC_NOT_EXIST
+    assert refused.remark == "No topic in this broker. topic: unknown"
 
 
 @pytest.mark.parametrize("traced", [False, True])

@@ -13,9 +13,9 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
         ),
         "TopicRequestHeader": "topic!",
         "GetConsumeStatsRequestHeader": "consumerGroup! topic",
-        "GetConsumeStatsInBrokerHeader": "isOrder!",
-        "QueryConsumeTimeSpanRequestHeader": "topic! group!",
-        "QueryCorrectionOffsetHeader": "topic! compareGroup! filterGroups",
+        "GetConsumeStatsInBrokerHeader": "isOrder",
+        "QueryConsumeTimeSpanRequestHeader": "topic! group",
+        "QueryCorrectionOffsetHeader": "topic! filterGroups",
         "ViewBrokerStatsDataRequestHeader": "statsName! statsKey!",
         "QueryConsumeQueueRequestHeader": "topic queueId index count consumerGroup",
     }

@@ -9,6 +9,7 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
         "ConsumerGroupRequestHeader": "consumerGroup!",
         "UnregisterClientRequestHeader": "clientID producerGroup consumerGroup",
         "DeleteSubscriptionGroupRequestHeader": "groupName! removeOffset",
+        "GetSubscriptionGroupConfigRequestHeader": "group!",
         "RegisterFilterServerRequestHeader": "filterServerAddr!",
         "ProducerGroupRequestHeader": "producerGroup!",
         "ResetOffsetRequestHeader": "topic! group! timestamp! isForce!",

@@ -26,6 +26,7 @@ import yaml
 from wakelog.broker.access.addresses import AddressPatterns
 from wakelog.broker.names import retry_topic
 from wakelog.network.request import Permission
+from wakelog.protocol.bodies import PlainAccessConfig
 
 KEY_LENGTH_MIN = 7
 ACCOUNTS_MAX = 10_000
@@ -51,23 +52,6 @@ class AccessFileRefused(Exception):
         self.reason = reason
 
 
-class AccountEntry(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One account as a file has it (PlainAccessConfig)."""
-
-    access_key: str | None = None
-    secret_key: str | None = None
-    white_remote_address: str | None = None
-    admin: bool = False
-    default_topic_perm: str | None = None
-    default_group_perm: str | None = None
-    topic_perms: list[str] | None = None
-    group_perms: list[str] | None = None
-
-    def __repr__(self) -> str:
-        """Leave out the secret key: errors and logs show entries."""
-        return f"AccountEntry({self.access_key!r})"
-
-
 class Version(msgspec.Struct):
     """How often mqadmin has changed a file, and when it last did (ms)."""
 
@@ -79,7 +63,7 @@ class AccessFile(msgspec.Struct, rename="camel"):
     """The contents of one file."""
 
     global_white_remote_addresses: list[str] | None = None
-    accounts: list[AccountEntry] | None = None
+    accounts: list[PlainAccessConfig] | None = None
     data_version: list[Version] | None = None
 
 
@@ -137,7 +121,7 @@ class AccessTable:
         """Return the file that has an account."""
         return self._path_by_key.get(access_key)
 
-    def _add(self, path: str, entries: list[AccountEntry] | tuple[()]) -> None:
+    def _add(self, path: str, entries: list[PlainAccessConfig] | tuple[()]) -> None:
         for entry in entries:
             account = make_account(entry)
             key = account.access_key
@@ -168,7 +152,7 @@ def read_file(path: str, text: str) -> AccessFile:
         raise AccessFileRefused(path, str(error)) from None
 
 
-def make_account(entry: AccountEntry) -> Account:
+def make_account(entry: PlainAccessConfig) -> Account:
     """Check an entry and make its account. Raises: ValueError."""
     key, secret = entry.access_key or "", entry.secret_key or ""
     if min(len(key), len(secret)) < KEY_LENGTH_MIN:

@@ -119,6 +119,11 @@ def _parts_of(host: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(packed[at : at + 2]) for at in range(0, 16, 2))
 
 
+def network_of(host: str) -> tuple[int, ...]:
+    """Return what one owner of a numeric address surely has: the address, of IPv6 the /64."""
+    return _parts_of(host)[:4]
+
+
 def is_loopback(host: str) -> bool:
     """Whether a peer with this numeric address is on this host."""
     parts = _parts_of(host)

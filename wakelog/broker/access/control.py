@@ -16,6 +16,7 @@ Invariants:
     - signatures are compared in constant time; no secret key is in a remark or in a log.
     - nothing of a request is decoded before its signature has been checked.
     - a code without a row is answered only to a peer that passes steps 1 to 4.
+    - a row that no rule maps is answered to admin accounts only.
 
 Differences from 4.9.3: see docs/differences.md.
 
@@ -27,7 +28,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from wakelog.broker.access.accounts import AccessTable, Account
-from wakelog.broker.names import RETRY_PREFIX, retry_topic
+from wakelog.broker.access.failures import ADDRESSES_MAX, FAILURES_MAX, AuthenticationFailures
+from wakelog.broker.names import retry_topic
 from wakelog.network.request import Access, Permission, Processor, Resource
 from wakelog.network.signing import ACCESS_KEY, SIGNATURE, signature_of
 from wakelog.protocol.bodies import HeartbeatData, decode_body
@@ -35,11 +37,9 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Header, read_header
+from wakelog.protocol.names import RETRY_PREFIX
 
 ACL_EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException"
-
-ACCESS_OFF: Final = {"account_count": 0, "refused_count": 0, "reload_count": 0}
-"""The statistics of a broker without access control."""
 
 
 Edit: TypeAlias = Callable[[str | None], str | None]
@@ -66,6 +66,19 @@ class AccessRefused(RemoteProtocolError):
         super().__init__(ResponseCode.SYSTEM_ERROR, f"{ACL_EXCEPTION}: {reason}")
 
 
+class NotAuthenticated(AccessRefused):
+    """A request that does not show who sends it: no account, or no signature of it."""
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason for the refusal that closes a connection."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+class TooManyFailures(AccessRefused):
+    """The same, once more than an address may: its connection has to be closed."""
+
+
 class AccessControl:
     """The table of accounts that is in force, and the checks."""
 
@@ -80,6 +93,7 @@ class AccessControl:
         self.table = table
         self.change = change
         self.main_file = main_file
+        self._failures = AuthenticationFailures()
         self.refused_count = 0
         self.reload_count = 0
 
@@ -89,14 +103,15 @@ class AccessControl:
         self.reload_count += 1
 
     def check(
-        self, command: RemotingCommand, processor: Processor | None, host: str
+        self, command: RemotingCommand, processor: Processor | None, host: str, now_ms: int
     ) -> Header | None:
         """Return the header of a request that its sender may make.
 
         processor: the row of its code; None if there is none.
         host: the numeric address of the peer.
 
-        Raises: AccessRefused; RemoteProtocolError for a header or heartbeat that cannot be read.
+        Raises: AccessRefused, as TooManyFailures if the connection has to be closed;
+            RemoteProtocolError for a header or heartbeat that cannot be read.
         """
         try:
             account = self._authenticate(command, host)
@@ -110,8 +125,13 @@ class AccessControl:
             if account is not None:
                 self._authorize(account, command, processor, header)
             return header
-        except AccessRefused:
+        except AccessRefused as error:
             self.refused_count += 1
+            if isinstance(error, NotAuthenticated) and self._failures.add(host, now_ms):
+                raise TooManyFailures(
+                    f"{error.reason}; with more than {FAILURES_MAX} failures within a minute from "
+                    f"{host}, this connection is closed"
+                ) from None
             raise
 
     def is_signed_by_admin(self, command: RemotingCommand) -> bool:
@@ -127,6 +147,10 @@ class AccessControl:
             "reload_count": self.reload_count,
         }
 
+    def validate(self) -> None:
+        """Assert the bound of the failures that are remembered."""
+        assert len(self._failures) <= ADDRESSES_MAX
+
     def _authenticate(self, command: RemotingCommand, host: str) -> Account | None:
         """Return whose request it is; None if its address is enough."""
         table = self.table
@@ -134,14 +158,14 @@ class AccessControl:
             return None
         access_key = command.ext_fields.get(ACCESS_KEY)
         if access_key is None:
-            raise AccessRefused("No accessKey is configured")
+            raise NotAuthenticated("No accessKey is configured")
         account = table.find(access_key)
         if account is None:
-            raise AccessRefused(f"No acl config for {access_key}")
+            raise NotAuthenticated(f"No acl config for {access_key}")
         if account.white_addresses.match(host):
             return None
         if not _is_signed(command, account):
-            raise AccessRefused(f"Check signature failed for accessKey={access_key}")
+            raise NotAuthenticated(f"Check signature failed for accessKey={access_key}")
         return account
 
     def _check_accounts_are_administered(self, command: RemotingCommand) -> None:
@@ -159,7 +183,7 @@ class AccessControl:
         header: Header | None,
     ) -> None:
         rules = processor.access
-        if not account.is_admin and any(rule.permission is Permission.ADMIN for rule in rules):
+        if not account.is_admin and processor.is_administration:
             raise AccessRefused(
                 f"Need admin permission for request code={command.code}, "
                 f"but accessKey={account.access_key} is not"

@@ -14,17 +14,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from wakelog.broker.access.accounts import (
-    KEY_LENGTH_MIN,
-    AccountEntry,
-    read_file,
-    read_permission,
-)
+from wakelog.broker.access.accounts import KEY_LENGTH_MIN, read_file, read_permission
+from wakelog.protocol.bodies import PlainAccessConfig
 
 _ACCOUNTS, _VERSION, _WHITE = "accounts", "dataVersion", "globalWhiteRemoteAddresses"
 
 
-def put_account(text: str | None, entry: AccountEntry, now_ms: int) -> str:
+def put_account(text: str | None, entry: PlainAccessConfig, now_ms: int) -> str:
     """Create an account, or change the fields that are given.
 
     text: None if there is no file yet.

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.broker.access.accounts import AccessFileRefused, AccessTable, AccountEntry, Version
+from wakelog.broker.access.accounts import AccessFileRefused, AccessTable, Version
 from wakelog.broker.access.control import AccessControl, Edit
 from wakelog.broker.access.edits import delete_account as without_account
 from wakelog.broker.access.edits import put_account, put_white_addresses
@@ -24,6 +24,7 @@ from wakelog.broker.decision import Outcome, RunInPool
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol import fastjson
+from wakelog.protocol.bodies import PlainAccessConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers.accounts import (
@@ -41,7 +42,7 @@ def update_account(
 ) -> Outcome:
     """Create or change an account (code 50)."""
     header = request.header
-    entry = AccountEntry(
+    entry = PlainAccessConfig(
         access_key=header.access_key,
         secret_key=header.secret_key,
         white_remote_address=header.white_remote_address,
@@ -119,7 +120,7 @@ def get_accounts(state: BrokerState, request: Request[None]) -> Outcome:
     return request.success(body=fastjson.dumps(body))
 
 
-def _shown(entry: AccountEntry, with_secrets: bool) -> dict[str, Any]:
+def _shown(entry: PlainAccessConfig, with_secrets: bool) -> dict[str, Any]:
     found = {**msgspec.to_builtins(entry), "admin": entry.admin}
     return {
         name: value

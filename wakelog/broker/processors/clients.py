@@ -11,16 +11,17 @@ import msgspec
 
 from wakelog.broker.decision import Appender, Outcome, WriteLine
 from wakelog.broker.error_response import LimitReached
-from wakelog.broker.membership import Client
-from wakelog.broker.names import check_group, is_topic, retry_topic
+from wakelog.broker.membership import CONSTANT_LENGTH_MAX, Client
+from wakelog.broker.names import check_client_id, check_group, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by
 from wakelog.broker.state import BrokerState
+from wakelog.broker.table_limits import table_full
 from wakelog.filter import sql92
-from wakelog.filter.consumer_filters import FILTERS_MAX
 from wakelog.filter.errors import IllegalExpression
-from wakelog.filter.sql92 import compile_filter
+from wakelog.filter.sql92 import compile_in_steps
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
+    ConsumerData,
     HeartbeatData,
     SubscriptionData,
     decode_body,
@@ -31,8 +32,13 @@ from wakelog.protocol.headers.clients import (
     RegisterFilterServerRequestHeader,
     UnregisterClientRequestHeader,
 )
+from wakelog.protocol.names import is_topic
+from wakelog.protocol.steps import Steps
 from wakelog.protocol.subscription import is_tag_type
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB
+
+GROUPS_PER_STEP = 16
+"""Some 0.2 ms for groups that are new."""
 
 
 class CheckClientRequestBody(msgspec.Struct, rename="camel"):
@@ -41,30 +47,62 @@ class CheckClientRequestBody(msgspec.Struct, rename="camel"):
     subscription_data: SubscriptionData | None = None
 
 
-def heartbeat(state: BrokerState, request: Request[None]) -> Outcome:
-    """Register the groups and subscriptions of a client (code 34)."""
+def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+    """Register the groups and subscriptions of a client (code 34).
+
+    A step has at most GROUPS_PER_STEP groups, or some words of an expression.
+    """
     command, now_ms = request.command, request.now_ms
+    groups_max = state.limits.memberships_per_connection
+    if command.body.count(b'"groupName"') > groups_max:
+        raise table_full("groups for each connection", groups_max)
     data = decode_body(HeartbeatData, command.body)
-    client = Client(request.channel, data.client_id, command.language, command.version, now_ms)
-    for consumer in data.consumer_data_set:
-        check_group(consumer.group_name)
-        for subscription in consumer.subscription_data_set:
-            if subscription.sub_version is None:
-                subscription.sub_version = now_ms
-        group = state.groups.find(consumer.group_name, now_ms)
-        topic = retry_topic(consumer.group_name)
-        # A legal group name can be too long for a topic with its prefix: it has no retries then.
-        if group is not None and is_topic(topic):
-            sys_flag = TOPIC_UNIT_SUB if consumer.unit_mode else 0
-            state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
-        state.notify_consumers(state.consumers.register(client, consumer), group)
-        wanted = consumer.subscription_data_set
-        if not state.filters.register(consumer.group_name, wanted, now_ms):
-            raise LimitReached("filters by expression", FILTERS_MAX)
-    for producer in data.producer_data_set:
+    check_client_id(data.client_id)
+    language = command.language
+    if isinstance(language, str):
+        language = language[:CONSTANT_LENGTH_MAX]
+    client = Client(request.channel, data.client_id, language, command.version, now_ms)
+    for number, consumer in enumerate(data.consumer_data_set, 1):
+        _register_group(state, client, consumer, now_ms)
+        has_room = yield from state.filters.register_in_steps(
+            consumer.group_name,
+            consumer.subscription_data_set,
+            now_ms,
+            limit_factor=state.config.request_limit_factor,
+        )
+        if not has_room:
+            raise _filters_full(state)
+        if not number % GROUPS_PER_STEP:
+            yield
+    for number, producer in enumerate(data.producer_data_set, 1):
         check_group(producer.group_name)
         state.producers.add(client, producer.group_name)
+        if not number % GROUPS_PER_STEP:
+            yield
     return request.success()
+
+
+def _register_group(
+    state: BrokerState, client: Client, consumer: ConsumerData, now_ms: int
+) -> None:
+    check_group(consumer.group_name)
+    for subscription in consumer.subscription_data_set:
+        if subscription.sub_version is None:
+            subscription.sub_version = now_ms
+    group = state.groups.find(consumer.group_name, now_ms)
+    topic = retry_topic(consumer.group_name)
+    # A legal group name can be too long for a topic with its prefix: it has no retries then.
+    if group is not None and is_topic(topic):
+        sys_flag = TOPIC_UNIT_SUB if consumer.unit_mode else 0
+        state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
+    change = state.consumers.register(client, consumer)
+    state.notify_consumers(change, group, now_ms=now_ms)
+
+
+def _filters_full(state: BrokerState) -> LimitReached:
+    if len(state.filters) >= state.limits.filters:
+        return table_full("filters by expression", state.limits.filters)
+    return table_full("characters of filters by expression", state.limits.filter_characters)
 
 
 def unregister_client(
@@ -77,7 +115,7 @@ def unregister_client(
     if header.consumer_group is not None:
         group = state.groups.find(header.consumer_group, now_ms)
         change = state.consumers.unregister(header.consumer_group, channel_id)
-        state.notify_consumers(change, group)
+        state.notify_consumers(change, group, now_ms=now_ms)
         state.forget_filters(change, now_ms)
     return request.success()
 
@@ -92,7 +130,7 @@ def register_filter_server(
     return request.success({"brokerName": config.broker_name, "brokerId": str(config.broker_id)})
 
 
-def check_client_config(state: BrokerState, request: Request[None]) -> Outcome:
+def check_client_config(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     """Check that the expression of a subscription compiles (code 46)."""
     subscription = decode_body(CheckClientRequestBody, request.command.body).subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
@@ -101,7 +139,7 @@ def check_client_config(state: BrokerState, request: Request[None]) -> Outcome:
         check_filters_by(state, subscription.expression_type)
         if subscription.expression_type != sql92.TYPE:
             raise IllegalExpression(f"there is no filter language {subscription.expression_type}")
-        compile_filter(subscription.sub_string)
+        yield from compile_in_steps(subscription.sub_string, state.config.request_limit_factor)
     except RemoteProtocolError:
         _log_refusal(state, subscription, "enablePropertyFilter is off")
         raise

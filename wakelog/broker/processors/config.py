@@ -26,7 +26,8 @@ _LIVE_KEYS = """
     transactionTimeOut transactionCheckMax
     traceOn rejectTransactionMessage startAcceptSendRequestTimeStamp longPollingEnable
     shortPollingTimeMills slaveReadEnable notifyConsumerIdsChangedEnable flushConsumerOffsetInterval
-    registerNameServerPeriod
+    registerNameServerPeriod enablePropertyFilter filterSupportRetry storeReplyMessageEnable
+    autoDeleteUnusedStats
 """
 
 LIVE_KEYS = frozenset(_LIVE_KEYS.split())

@@ -1,19 +1,24 @@
 """Code 321: the entries of a consume queue as they are on disk, with their extension units.
 
 A tags code can be the address of an extension unit. Such an entry has the unit as JSON, the bitmap
-as text, and whether the group would get the message. The text has the last byte first, and a line
-break after each eighth byte.
+as text, and whether tags code or bitmap let it pass to the group. The text has the last byte first,
+and a line break after each eighth byte.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.queryConsumeQueue,
+org.apache.rocketmq.broker.filter.ExpressionMessageFilter.isMatchedByConsumeQueue,
 org.apache.rocketmq.filter.util.BitsArray.toString (4.9.3).
 """
 
 from base64 import b64encode
+from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 from wakelog.broker.decision import Outcome, RunInPool
-from wakelog.broker.names import check_any_topic
 from wakelog.broker.state import BrokerState
+from wakelog.filter.bloom import BloomFilter
+from wakelog.filter.consumer_filters import ConsumerFilter, to_stored
+from wakelog.filter.record_filter import match_bitmap
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
@@ -24,11 +29,14 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
-from wakelog.protocol.subscription import matches
+from wakelog.protocol.subscription import is_tag_type, matches
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit, is_extension_address
 
 ENTRIES_MAX = 4_096  # about 300 KB of JSON; mqadmin asks for 10
+
+Evaluate: TypeAlias = Callable[[ExtensionUnit], bool]
+"""Tells whether an entry passes by its unit."""
 
 
 def query_consume_queue(
@@ -36,14 +44,20 @@ def query_consume_queue(
 ) -> Outcome:
     """Return entries of a consume queue (code 321); an unknown queue is an error."""
     header = request.header
-    check_any_topic(header.topic)
+    state.topics.check_name(header.topic)
     body = QueryConsumeQueueResponseBody()
+    evaluate = None
     if header.consumer_group is not None:
-        body.subscription_data = state.consumers.subscription(header.consumer_group, header.topic)
-        online = body.subscription_data is not None
-        # A subscription by tag has no filter data; fastjson writes its absence as null.
-        absent = f"{header.consumer_group}@{header.topic} is not online!"
-        body.filter_data = "null" if online else absent
+        subscription = state.consumers.subscription(header.consumer_group, header.topic)
+        if subscription is None:
+            body.filter_data = f"{header.consumer_group}@{header.topic} is not online!"
+        else:
+            kept = state.filters.get(header.topic, header.consumer_group)
+            body.subscription_data = subscription
+            # A subscription by tag has no filter data; fastjson writes its absence as null.
+            text = "null" if kept is None else dumps(to_stored(kept), pretty=True).decode()
+            body.filter_data = text
+            evaluate = _evaluation(subscription, kept, state.filters.bloom)
 
     def finish(found: QueryConsumeQueueResponseBody | None, _now_ms: int) -> Outcome:
         queue = f"{header.queue_id}@{header.topic}"
@@ -54,11 +68,23 @@ def query_consume_queue(
             return request.refusal(ResponseCode.SUCCESS, remark)
         return request.success(body=encode_body(found))
 
-    return RunInPool(partial(_read_queue, state.store, header, body), finish)
+    return RunInPool(partial(_read_queue, state.store, header, body, evaluate), finish)
+
+
+def _evaluation(
+    subscription: SubscriptionData, kept: ConsumerFilter | None, bloom: BloomFilter
+) -> Evaluate:
+    if kept is None or is_tag_type(subscription.expression_type):
+        return lambda unit: matches(subscription, unit.tags_code)
+    match_unit = match_bitmap(bloom, kept)
+    return lambda unit: match_unit(unit.store_timestamp_ms, unit.bitmap)
 
 
 def _read_queue(
-    store: MessageStore, header: QueryConsumeQueueRequestHeader, body: QueryConsumeQueueResponseBody
+    store: MessageStore,
+    header: QueryConsumeQueueRequestHeader,
+    body: QueryConsumeQueueResponseBody,
+    evaluate: Evaluate | None,
 ) -> QueryConsumeQueueResponseBody | None:
     """Return the body with the entries asked for; None if there is no such queue."""
     topic, queue_id = header.topic, header.queue_id
@@ -67,14 +93,14 @@ def _read_queue(
     body.min_queue_index = store.min_queue_offset(topic, queue_id)
     body.max_queue_index = store.max_queue_offset(topic, queue_id)
     if 0 <= header.index < body.max_queue_index:
-        body.queue_data = read_entries(store, header, body.subscription_data)
+        body.queue_data = read_entries(store, header, evaluate)
     return body
 
 
 def read_entries(
     store: MessageStore,
     header: QueryConsumeQueueRequestHeader,
-    subscription: SubscriptionData | None,
+    evaluate: Evaluate | None,
 ) -> list[ConsumeQueueData]:
     """Return readable entries from the index of a request on; may wait for the disk."""
     topic, queue_id = header.topic, header.queue_id
@@ -84,7 +110,7 @@ def read_entries(
         data = ConsumeQueueData(*entry)
         if is_extension_address(data.tags_code):
             unit = store.extension_unit(topic, queue_id, data.tags_code)
-            _show_extension(data, unit, subscription)
+            _show_extension(data, unit, evaluate)
         shown.append(data)
     return shown
 
@@ -100,7 +126,7 @@ def bitmap_text(bitmap: bytes) -> str:
 
 
 def _show_extension(
-    data: ConsumeQueueData, unit: ExtensionUnit | None, subscription: SubscriptionData | None
+    data: ConsumeQueueData, unit: ExtensionUnit | None, evaluate: Evaluate | None
 ) -> None:
     if unit is None:
         data.msg = f"Cq extend not exist!addr: {data.tags_code}"
@@ -113,4 +139,4 @@ def _show_extension(
     }
     data.extend_data_json = dumps(bean).decode()
     data.bit_map = bitmap_text(unit.bitmap) if unit.bitmap else None
-    data.eval = subscription is not None and matches(subscription, unit.tags_code)
+    data.eval = evaluate is not None and evaluate(unit)

@@ -1,9 +1,10 @@
-"""Codes 38, 200, 201, 203, 204 and 207: define and delete a group, list groups and clients.
+"""Codes 38, 200, 201, 203, 204, 207, 328 and 352: define, show and delete groups, list clients.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateSubscriptionGroup,
 getAllSubscriptionGroup, deleteSubscriptionGroup, getConsumerConnectionList,
 getProducerConnectionList,
-ConsumerManageProcessor.getConsumerListByGroup (4.9.3).
+ConsumerManageProcessor.getConsumerListByGroup (4.9.3); AdminBrokerProcessor.getAllProducerInfo
+(4.9.4), getSubscriptionGroup (5.3.3).
 """
 
 from functools import partial
@@ -17,6 +18,8 @@ from wakelog.protocol.bodies import (
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
     ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
     SubscriptionGroupConfig,
     decode_body,
     encode_body,
@@ -25,6 +28,7 @@ from wakelog.protocol.codes import ResponseCode, language_name
 from wakelog.protocol.headers.clients import (
     ConsumerGroupRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
     ProducerGroupRequestHeader,
 )
 
@@ -53,6 +57,17 @@ def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the table of groups (code 201)."""
     work = partial(encode_body, state.groups.wrapper())
     return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+
+
+def get_group(
+    state: BrokerState, request: Request[GetSubscriptionGroupConfigRequestHeader]
+) -> Outcome:
+    """Return one group (code 352); a broker that makes groups makes it, as 5.3.3 does."""
+    group = state.groups.find(request.header.group, request.now_ms)
+    if group is None:
+        remark = "No group in this broker"
+        return request.refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    return request.success(body=encode_body(group))
 
 
 def get_consumer_list(state: BrokerState, request: Request[ConsumerGroupRequestHeader]) -> Outcome:
@@ -84,7 +99,7 @@ def get_consumer_connections(
         group.message_model,
         group.consume_from_where,
     )
-    return request.success(body=encode_body(body))
+    return RunInPool(partial(encode_body, body), lambda data, _now_ms: request.success(body=data))
 
 
 def get_producer_connections(
@@ -97,7 +112,20 @@ def get_producer_connections(
         remark = f"the producer group[{name}] not exist"
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
     body = ProducerConnection([_connection(client) for client in clients])
-    return request.success(body=encode_body(body))
+    return RunInPool(partial(encode_body, body), lambda data, _now_ms: request.success(body=data))
+
+
+def get_all_producers(state: BrokerState, request: Request[None]) -> Outcome:
+    """Return the connections of every producer group (code 328)."""
+    data = {group: list(map(_producer, clients)) for group, clients in state.producers.all()}
+    work = partial(encode_body, ProducerTableInfo(data))
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+
+
+def _producer(client: Client) -> ProducerInfo:
+    address = f"/{client.channel.remote_host}:{client.channel.remote_port}"
+    language = language_name(client.language)
+    return ProducerInfo(client.client_id, address, language, client.version, client.last_update_ms)
 
 
 def _connection(client: Client) -> Connection:

@@ -8,12 +8,12 @@ AdminBrokerProcessor.searchOffsetByTimestamp, getMaxOffset, getMinOffset, getEar
 getAllConsumerOffset, getAllDelayOffset, cloneGroupOffset (4.9.3).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from wakelog.broker.decision import Outcome, RunInPool
-from wakelog.broker.names import check_any_topic, check_group
+from wakelog.broker.names import check_group
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
@@ -34,7 +34,7 @@ def update_consumer_offset(
 ) -> Outcome:
     """Commit the offset of one queue, a smaller one too (code 15, fact 38)."""
     header = request.header
-    check_any_topic(header.topic)
+    state.topics.check_name(header.topic)
     check_group(header.consumer_group)
     if header.queue_id < 0:
         remark = f"queueId[{header.queue_id}] is illegal"
@@ -90,12 +90,14 @@ def clone_group_offset(
 
 def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the offsets of all groups, as consumerOffset.json has them (code 43)."""
-    return _table(request, state.offsets.content())
+    make = state.offsets.content()
+    return RunInPool(lambda: dumps(make()), lambda body, _now_ms: request.success(body=body))
 
 
 def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the offsets of the delay levels, as delayOffset.json has them (code 45)."""
-    return _table(request, state.delayed.content())
+    work = partial(dumps, state.delayed.content())
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
 
 
 def search_offset_by_timestamp(
@@ -103,7 +105,7 @@ def search_offset_by_timestamp(
 ) -> Outcome:
     """Return the queue offset nearest to a time (code 29)."""
     header = request.header
-    check_any_topic(header.topic)
+    state.topics.check_name(header.topic)
     work = partial(state.store.offset_by_time, header.topic, header.queue_id, header.timestamp)
     return RunInPool(work, partial(_finish_number, request, "offset"))
 
@@ -111,32 +113,33 @@ def search_offset_by_timestamp(
 def get_max_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
     """Return the end of a queue (code 30)."""
     store = state.store
-    return _queue_number(request, "offset", store.max_queue_offset, store.max_queue_offset_nowait)
+    return _queue_number(
+        state, request, "offset", store.max_queue_offset, store.max_queue_offset_nowait
+    )
 
 
 def get_min_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
     """Return the begin of a queue (code 31)."""
     store = state.store
-    return _queue_number(request, "offset", store.min_queue_offset, store.min_queue_offset_nowait)
+    return _queue_number(
+        state, request, "offset", store.min_queue_offset, store.min_queue_offset_nowait
+    )
 
 
 def get_earliest_store_time(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
     """Return the store time of a queue's first message (code 32), -1 if it has none."""
-    return _queue_number(request, "timestamp", state.store.earliest_store_time)
-
-
-def _table(request: Request[None], content: Mapping[str, object]) -> Outcome:
-    return RunInPool(partial(dumps, content), lambda body, _now_ms: request.success(body=body))
+    return _queue_number(state, request, "timestamp", state.store.earliest_store_time)
 
 
 def _queue_number(
+    state: BrokerState,
     request: Request[QueueRequestHeader],
     name: str,
     read: Callable[[str, int], int],
     read_nowait: Callable[[str, int], int | None] | None = None,
 ) -> Outcome:
     topic, queue_id = request.header.topic, request.header.queue_id
-    check_any_topic(topic)
+    state.topics.check_name(topic)
     number = None if read_nowait is None else read_nowait(topic, queue_id)
     if number is None:
         return RunInPool(partial(read, topic, queue_id), partial(_finish_number, request, name))

@@ -21,9 +21,10 @@ import msgspec
 from wakelog.broker.decision import Outcome, ReadAhead, RunInPool
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
-from wakelog.broker.names import FAQ_HINT, OFFSET_MOVED_EVENT
-from wakelog.broker.processors.pull_filter import PullFilter, find_filter
+from wakelog.broker.names import FAQ_HINT, is_lmq
+from wakelog.broker.processors.pull_filter import PullFilter, compile_expression, find_filter
 from wakelog.broker.state import BrokerState
+from wakelog.filter.sql92 import Sql92Filter
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import OffsetMovedEvent, SubscriptionGroupConfig, encode_body
 from wakelog.protocol.body_codec import MessageQueue
@@ -31,7 +32,9 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
+from wakelog.protocol.names import OFFSET_MOVED_EVENT
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
+from wakelog.protocol.steps import Steps
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
@@ -75,6 +78,9 @@ def pull_message(
 
     held: the entry that a woken pull had in HeldRequests.
     """
+    compiling = compile_expression(state, request.header)
+    if compiling is not None:
+        return _pull_when_compiled(compiling, state, request, held)
     pull = _admit(state, request, held)
     header = request.header
     read = partial(
@@ -91,6 +97,18 @@ def pull_message(
     if result is None:
         return RunInPool(partial(read, blocking=True), partial(_finish, state, pull))
     return _finish(state, pull, result, request.now_ms)
+
+
+def _pull_when_compiled(
+    compiling: Steps[Sql92Filter | None],
+    state: BrokerState,
+    request: Request[PullMessageRequestHeader],
+    held: HeldRequest | None,
+) -> Steps[Outcome]:
+    compiled = yield from compiling
+    outcome = pull_message(state, request, held)
+    del compiled  # until here it is in use, and so it is known
+    return outcome
 
 
 def _admit(
@@ -127,6 +145,19 @@ def _check_queue(state: BrokerState, request: Request[PullMessageRequestHeader])
             f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
             f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
             f"consumer:[/{channel.remote_host}:{channel.remote_port}]",
+        )
+    store = state.store_config
+    if is_lmq(header.topic) and store.enable_lmq and store.enable_multi_dispatch:
+        _check_light_queues(state.store.light_queue_count, store.lmq_consume_queue_count_max)
+
+
+def _check_light_queues(count: int, count_max: int) -> None:
+    """Refuse pulls of all light queues if there are too many (fact 57)."""
+    if count > count_max:
+        raise RemoteProtocolError(
+            ResponseCode.SYSTEM_ERROR,
+            f"store getMessage return null: there are {count} light queues, and "
+            f"maxLmqConsumeQueueNum={count_max}",
         )
 
 
@@ -229,6 +260,7 @@ def _hold(
         held_ms=now_ms,
         deadline_ms=now_ms + min(wait_ms, SUSPEND_MS_MAX),
         codes=pull.wanted.codes,
+        wanted=pull.wanted,
     )
 
 

@@ -15,9 +15,10 @@ org.apache.rocketmq.broker.filter.ExpressionMessageFilter (4.9.3). A header with
 does not compile is refused here. In 4.9.3 every message passes: its check is an `assert`.
 """
 
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from wakelog.broker.names import FAQ_HINT, RETRY_PREFIX
+from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.state import BrokerState
 from wakelog.filter import sql92
 from wakelog.filter.consumer_filters import ConsumerFilter
@@ -29,7 +30,7 @@ from wakelog.filter.record_filter import (
     match_expression,
     match_origin,
 )
-from wakelog.filter.sql92 import Sql92Filter, compile_filter
+from wakelog.filter.sql92 import Sql92Filter, compile_in_steps, known_filter
 from wakelog.protocol.bodies import (
     MODEL_BROADCASTING,
     SUBSCRIBE_ALL,
@@ -39,6 +40,8 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
+from wakelog.protocol.names import RETRY_PREFIX
+from wakelog.protocol.steps import Steps
 from wakelog.protocol.subscription import build_subscription, is_tag_type
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION
 
@@ -65,7 +68,7 @@ def find_filter(
         # The order of the refusals differs between the two cases, as in 4.9.3.
         kept = None if with_flag else _kept_filter(state, header)
         check_filters_by(state, subscription.expression_type)
-        expression = _compiled(header) if kept is None else kept.compiled
+        expression = _compiled(state, header) if kept is None else kept.compiled
         match_unit = None if kept is None else match_bitmap(state.filters.bloom, kept)
     if subscription.class_filter_mode:
         return PullFilter()
@@ -91,12 +94,30 @@ def _by_origin(state: BrokerState, topic: str) -> MatchRecord | None:
     return match_origin(state.filters.of_group(topic.removeprefix(RETRY_PREFIX)))
 
 
-def _compiled(header: PullMessageRequestHeader) -> Sql92Filter:
-    try:
-        if header.expression_type == sql92.TYPE:
-            return compile_filter(header.subscription or "")
-    except IllegalExpression:
-        pass
+def compile_expression(
+    state: BrokerState, header: PullMessageRequestHeader
+) -> Steps[Sql92Filter | None] | None:
+    """Return the steps that compile the expression of a pull; None if it needs none."""
+    if header.expression_type != sql92.TYPE or not header.sys_flag & PULL_SUBSCRIPTION:
+        return None
+    expression, factor = header.subscription or "", state.config.request_limit_factor
+    if not state.config.enable_property_filter or known_filter(expression, factor) is not None:
+        return None
+    return _compile(expression, factor)
+
+
+def _compile(expression: str, factor: int) -> Steps[Sql92Filter | None]:
+    with suppress(IllegalExpression):
+        return (yield from compile_in_steps(expression, factor))
+    return None
+
+
+def _compiled(state: BrokerState, header: PullMessageRequestHeader) -> Sql92Filter:
+    found = None
+    if header.expression_type == sql92.TYPE:
+        found = known_filter(header.subscription or "", state.config.request_limit_factor)
+    if isinstance(found, Sql92Filter):
+        return found
     raise _unparsable()
 
 

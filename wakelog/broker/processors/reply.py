@@ -11,8 +11,8 @@ Source: org.apache.rocketmq.broker.processor.ReplyMessageProcessor (4.9.3).
 
 from functools import partial
 
-from wakelog.broker.decision import AskClient, AwaitFlush, Outcome
-from wakelog.broker.processors.send import trace_fields
+from wakelog.broker.decision import AskClient, Outcome
+from wakelog.broker.processors.send import refuse_send, trace_fields
 from wakelog.broker.processors.send_check import check_send, choose_queue
 from wakelog.broker.state import BrokerState
 from wakelog.network.errors import RemotingError
@@ -21,11 +21,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer, make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
-from wakelog.protocol.headers.send import (
-    ReplyMessageRequestHeader,
-    SendHeader,
-    SendMessageResponseHeader,
-)
+from wakelog.protocol.headers.send import ReplyMessageRequestHeader, SendHeader
 from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.properties import (
     PUSH_REPLY_TIME,
@@ -47,7 +43,7 @@ def send_reply(state: BrokerState, request: Request[SendHeader]) -> Outcome:
         if queue_id < 0:
             queue_id = choose_queue(state, topic_config)
     except RemoteProtocolError as error:
-        return answer(request.command, error.code, error.remark, trace_fields(state))
+        return refuse_send(state, request, error)
     finish = partial(_store_reply, state, request, queue_id)
     properties = decode_properties(header.properties)
     client_id = properties.get(REPLY_TO_CLIENT)
@@ -96,11 +92,10 @@ def _store_reply(
     """Respond with the outcome of the push; failure: its remark, empty if the client has it."""
     header = request.header
     response = answer(request.command, ResponseCode.SUCCESS, None, trace_fields(state))
-    stored = SendMessageResponseHeader(msg_id="0", queue_id=queue_id, queue_offset=0)
     if failure:
         response.code, response.remark = ResponseCode.SYSTEM_ERROR, failure
     else:
-        response.ext_fields |= to_ext_fields(stored)
+        response.ext_fields |= {"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"}
     if not state.config.store_reply_message_enable:
         return response
     draft = MessageDraft(
@@ -118,13 +113,9 @@ def _store_reply(
     if result.status is not PutStatus.PUT_OK:
         return response  # 4.9.3 writes a line: the client has the reply, or the remark says why not
     state.traffic.count_put(header.topic, 1, result.size_bytes)
-    message_id = create_message_id(*state.store_host, result.physical_offset)
-    response.ext_fields |= to_ext_fields(
-        SendMessageResponseHeader(
-            msg_id=message_id, queue_id=queue_id, queue_offset=result.queue_offset
-        )
-    )
-    if not state.is_sync_flush:
-        return response
-    deadline_ms = now_ms + state.store_config.sync_flush_timeout_ms
-    return AwaitFlush(response, result.physical_offset_end, deadline_ms, response.code)
+    response.ext_fields |= {
+        "msgId": create_message_id(*state.store_host, result.physical_offset),
+        "queueId": str(queue_id),
+        "queueOffset": str(result.queue_offset),
+    }
+    return state.await_flush(response, result, now_ms, response.code)

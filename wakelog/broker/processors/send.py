@@ -14,7 +14,7 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delayed_delivery import delay_level, park
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.processors.send_check import (
     ILLEGAL_MESSAGE,
     check_send,
@@ -32,6 +32,7 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import SendHeader
 from wakelog.protocol.java import boolean_text, parse_boolean
 from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC
 from wakelog.protocol.properties import (
     CLUSTER,
     DELAY,
@@ -85,7 +86,16 @@ def send_message(state: BrokerState, request: Request[SendHeader]) -> Outcome:
             return _send_batch(state, request, topic_config)
         return _send_single(state, request, topic_config)
     except RemoteProtocolError as error:
-        return answer(request.command, error.code, error.remark, trace_fields(state))
+        return refuse_send(state, request, error)
+
+
+def refuse_send(
+    state: BrokerState, request: Request[SendHeader], error: RemoteProtocolError
+) -> RemotingCommand:
+    """Return the response to a send that is refused, with the fields of every such response."""
+    if isinstance(error, LimitReached):
+        state.log_refusal("limit reached", error, request.command.code)
+    return answer(request.command, error.code, error.remark, trace_fields(state))
 
 
 def trace_fields(state: BrokerState) -> dict[str, str]:
@@ -217,10 +227,7 @@ def _stored(
         # There are no slaves. 4.9.3 reports that after the message is stored (fact 23).
         failure = ResponseCode.SLAVE_NOT_AVAILABLE
         response.code = failure
-    if not state.is_sync_flush:
-        return response
-    deadline_ms = request.now_ms + state.store_config.sync_flush_timeout_ms
-    return AwaitFlush(response, result.physical_offset_end, deadline_ms, failure)
+    return state.await_flush(response, result, request.now_ms, failure)
 
 
 def _put_refusal(

@@ -12,7 +12,7 @@ from functools import partial
 
 from wakelog.broker.decision import Outcome, RunInPool
 from wakelog.broker.delayed_delivery import park
-from wakelog.broker.names import DLQ_PREFIX, check_any_topic, retry_topic
+from wakelog.broker.names import check_any_topic, retry_topic
 from wakelog.broker.processors.send import DLQ_QUEUE_COUNT
 from wakelog.broker.processors.send_check import retry_count_max
 from wakelog.broker.state import BrokerState
@@ -22,6 +22,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.names import DLQ_PREFIX
 from wakelog.protocol.properties import (
     DELAY,
     ORIGIN_MESSAGE_ID,
@@ -32,7 +33,7 @@ from wakelog.protocol.properties import (
 )
 from wakelog.protocol.record import MessageRecord
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB, is_writeable
-from wakelog.storage.log.append import MessageDraft, PutStatus
+from wakelog.storage.log.append import PutStatus, moved_draft
 
 FIRST_DELAY_LEVEL = 3  # 10 s with 4.9.3's levels
 
@@ -88,18 +89,8 @@ def _put_again(
     parked = park(state.delay_level_max, properties, topic, queue_id)
     if parked is not None:
         topic, queue_id, text = parked
-    draft = MessageDraft(
-        topic=topic,
-        queue_id=queue_id,
-        body=record.body,
-        properties_text=text,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times + 1,
-    )
+    draft = moved_draft(record, topic=topic, queue_id=queue_id, properties_text=text)
+    draft.reconsume_times += 1
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
         return request.refusal(ResponseCode.SYSTEM_ERROR, result.status.value)

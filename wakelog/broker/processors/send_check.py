@@ -9,7 +9,7 @@ Source: org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor.msgChe
 SendMessageProcessor.preSend (4.9.3).
 """
 
-from wakelog.broker.names import FAQ_HINT, RETRY_PREFIX, SCHEDULE_TOPIC, check_topic
+from wakelog.broker.names import FAQ_HINT, check_topic
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
@@ -17,6 +17,7 @@ from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendHeader
 from wakelog.protocol.java import boolean_text
+from wakelog.protocol.names import RETRY_PREFIX, SCHEDULE_TOPIC
 from wakelog.protocol.properties import PROPERTIES_READ_CHARACTERS_MAX
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
 

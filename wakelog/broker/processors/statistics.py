@@ -8,7 +8,6 @@ ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInf
 """
 
 from wakelog.broker.decision import Lane, Outcome, RunInPool
-from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.network.request import Request
@@ -16,6 +15,7 @@ from wakelog.protocol.bodies import BrokerStatsData, BrokerStatsItem, KVTable, e
 from wakelog.protocol.codes import VERSION_4_9_3, ResponseCode
 from wakelog.protocol.headers.admin import ViewBrokerStatsDataRequestHeader
 from wakelog.protocol.java import INT_MAX, double_text
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.file_system import DiskUsage
 
 VERSION_DESC = "V4_9_3"

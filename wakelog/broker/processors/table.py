@@ -1,6 +1,7 @@
 """The request table of a broker: code to handler, header, lane and access.
 
-A code that is not in the table is answered with code 3.
+A code that is not in the table is answered with code 3. 4.9.3 asks for an admin account for 17, 25,
+200, 207 and 215 only.
 
 Source: org.apache.rocketmq.broker.BrokerController.registerProcessor,
 org.apache.rocketmq.acl.plain.PlainAccessValidator.parse (4.9.3).
@@ -27,7 +28,15 @@ from wakelog.broker.processors import (
     transactions,
 )
 from wakelog.broker.processors.prices import PRICES
-from wakelog.network.request import ADMINISTRATION, Access, Permission, Resource, processor
+from wakelog.network.request import (
+    ADMINISTERS,
+    ADMINISTRATION,
+    ANYONE,
+    Access,
+    Permission,
+    Resource,
+    processor,
+)
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 
@@ -37,9 +46,6 @@ _RETRIES = Access(Permission.SUB, Resource.GROUP, "group")
 _SUBSCRIBES = Access(Permission.SUB, Resource.TOPIC, "topic")
 _CONSUMES = Access(Permission.SUB, Resource.GROUP, "consumer_group")
 _HEARTBEATS = Access(Permission.SUB, Resource.HEARTBEAT)
-_ADMINISTERS = Access(Permission.ADMIN, Resource.BROKER)
-"""For what changes the broker or a client; 4.9.3 asks it for 17, 25, 200, 207 and 215 only."""
-
 _CHANGES_ACCOUNTS = Access(Permission.ADMIN, Resource.ACCOUNTS)
 
 _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
@@ -47,100 +53,115 @@ _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 _ROWS = {
     Code.SEND_MESSAGE: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V1),
     Code.SEND_MESSAGE_V2: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V2),
-    Code.SEND_BATCH_MESSAGE: processor(send.send_message, Lane.SEND, header=_V2),
-    Code.SEND_REPLY_MESSAGE: processor(reply.send_reply, Lane.REPLY, header=_V1),
-    Code.SEND_REPLY_MESSAGE_V2: processor(reply.send_reply, Lane.REPLY, header=_V2),
+    Code.SEND_BATCH_MESSAGE: processor(send.send_message, Lane.SEND, ANYONE, header=_V2),
+    Code.SEND_REPLY_MESSAGE: processor(reply.send_reply, Lane.REPLY, ANYONE, header=_V1),
+    Code.SEND_REPLY_MESSAGE_V2: processor(reply.send_reply, Lane.REPLY, ANYONE, header=_V2),
     Code.CONSUMER_SEND_MSG_BACK: processor(
         send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES
     ),
-    Code.END_TRANSACTION: processor(transactions.end_transaction, Lane.END_TRANSACTION),
+    Code.END_TRANSACTION: processor(transactions.end_transaction, Lane.END_TRANSACTION, ANYONE),
     Code.PULL_MESSAGE: processor(
         pull.pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True
     ),
     Code.QUERY_MESSAGE: processor(query.query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True),
-    Code.VIEW_MESSAGE_BY_ID: processor(query.view_message_by_id, Lane.QUERY),
+    Code.VIEW_MESSAGE_BY_ID: processor(query.view_message_by_id, Lane.QUERY, ANYONE),
     Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, _HEARTBEATS),
     Code.UNREGISTER_CLIENT: processor(clients.unregister_client, Lane.CLIENT_MANAGE, _CONSUMES),
-    Code.CHECK_CLIENT_CONFIG: processor(clients.check_client_config, Lane.CLIENT_MANAGE),
-    Code.REGISTER_FILTER_SERVER: processor(clients.register_filter_server, Lane.ADMIN),
+    Code.CHECK_CLIENT_CONFIG: processor(clients.check_client_config, Lane.CLIENT_MANAGE, ANYONE),
+    Code.REGISTER_FILTER_SERVER: processor(clients.register_filter_server, Lane.ADMIN, ADMINISTERS),
     Code.GET_CONSUMER_LIST_BY_GROUP: processor(
         groups.get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES
     ),
     Code.UPDATE_CONSUMER_OFFSET: processor(
         offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES
     ),
-    Code.QUERY_CONSUMER_OFFSET: processor(offsets.query_consumer_offset, Lane.CONSUMER_MANAGE),
-    Code.GET_ALL_CONSUMER_OFFSET: processor(offsets.get_all_consumer_offset, Lane.ADMIN),
-    Code.GET_ALL_DELAY_OFFSET: processor(offsets.get_all_delay_offset, Lane.ADMIN),
-    Code.CLONE_GROUP_OFFSET: processor(offsets.clone_group_offset, Lane.ADMIN, _ADMINISTERS),
+    Code.QUERY_CONSUMER_OFFSET: processor(
+        offsets.query_consumer_offset, Lane.CONSUMER_MANAGE, ANYONE
+    ),
+    Code.GET_ALL_CONSUMER_OFFSET: processor(offsets.get_all_consumer_offset, Lane.ADMIN, ANYONE),
+    Code.GET_ALL_DELAY_OFFSET: processor(offsets.get_all_delay_offset, Lane.ADMIN, ANYONE),
+    Code.CLONE_GROUP_OFFSET: processor(offsets.clone_group_offset, Lane.ADMIN, ADMINISTERS),
     Code.UPDATE_AND_CREATE_TOPIC: processor(
-        topics.update_and_create_topic, Lane.ADMIN, _ADMINISTERS
+        topics.update_and_create_topic, Lane.ADMIN, ADMINISTERS
     ),
-    Code.DELETE_TOPIC_IN_BROKER: processor(topics.delete_topic, Lane.ADMIN, _ADMINISTERS),
-    Code.CLEAN_UNUSED_TOPIC: processor(topics.clean_unused_topics, Lane.ADMIN, _ADMINISTERS),
+    Code.DELETE_TOPIC_IN_BROKER: processor(topics.delete_topic, Lane.ADMIN, ADMINISTERS),
+    Code.CLEAN_UNUSED_TOPIC: processor(topics.clean_unused_topics, Lane.ADMIN, ADMINISTERS),
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: processor(
-        topics.clean_expired_queues, Lane.ADMIN, _ADMINISTERS
+        topics.clean_expired_queues, Lane.ADMIN, ADMINISTERS
     ),
-    Code.GET_ALL_TOPIC_CONFIG: processor(topics.get_all_topic_config, Lane.ADMIN),
+    Code.GET_ALL_TOPIC_CONFIG: processor(topics.get_all_topic_config, Lane.ADMIN, ANYONE),
+    Code.GET_TOPIC_CONFIG: processor(topics.get_topic_config, Lane.ADMIN, ANYONE),
     Code.GET_TOPIC_STATS_INFO: processor(
-        topics.get_topic_stats_info, Lane.ADMIN, reads_queues=True
+        topics.get_topic_stats_info, Lane.ADMIN, ANYONE, reads_queues=True
     ),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
-        groups.update_and_create_group, Lane.ADMIN, _ADMINISTERS
+        groups.update_and_create_group, Lane.ADMIN, ADMINISTERS
     ),
-    Code.DELETE_SUBSCRIPTIONGROUP: processor(groups.delete_group, Lane.ADMIN, _ADMINISTERS),
-    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_all_groups, Lane.ADMIN),
-    Code.GET_CONSUMER_CONNECTION_LIST: processor(groups.get_consumer_connections, Lane.ADMIN),
-    Code.GET_PRODUCER_CONNECTION_LIST: processor(groups.get_producer_connections, Lane.ADMIN),
+    Code.DELETE_SUBSCRIPTIONGROUP: processor(groups.delete_group, Lane.ADMIN, ADMINISTERS),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_all_groups, Lane.ADMIN, ANYONE),
+    Code.GET_CONSUMER_CONNECTION_LIST: processor(
+        groups.get_consumer_connections, Lane.ADMIN, ANYONE
+    ),
+    Code.GET_PRODUCER_CONNECTION_LIST: processor(
+        groups.get_producer_connections, Lane.ADMIN, ANYONE
+    ),
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_group, Lane.ADMIN, ANYONE),
+    Code.GET_ALL_PRODUCER_INFO: processor(groups.get_all_producers, Lane.ADMIN, ANYONE),
     Code.INVOKE_BROKER_TO_RESET_OFFSET: processor(
-        client_calls.reset_offset, Lane.ADMIN, _ADMINISTERS, reads_queues=True
+        client_calls.reset_offset, Lane.ADMIN, ADMINISTERS, reads_queues=True
     ),
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: processor(
-        client_calls.get_consumer_status, Lane.ADMIN
+        client_calls.get_consumer_status, Lane.ADMIN, ANYONE
     ),
-    Code.GET_CONSUMER_RUNNING_INFO: processor(client_calls.get_consumer_running_info, Lane.ADMIN),
+    Code.GET_CONSUMER_RUNNING_INFO: processor(
+        client_calls.get_consumer_running_info, Lane.ADMIN, ANYONE
+    ),
     Code.CONSUME_MESSAGE_DIRECTLY: processor(
-        client_calls.consume_message_directly, Lane.ADMIN, _ADMINISTERS
+        client_calls.consume_message_directly, Lane.ADMIN, ADMINISTERS
     ),
-    Code.UPDATE_BROKER_CONFIG: processor(config.update_broker_config, Lane.ADMIN, _ADMINISTERS),
-    Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN),
+    Code.UPDATE_BROKER_CONFIG: processor(config.update_broker_config, Lane.ADMIN, ADMINISTERS),
+    Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN, ANYONE),
     Code.SEARCH_OFFSET_BY_TIMESTAMP: processor(
-        offsets.search_offset_by_timestamp, Lane.ADMIN, reads_queues=True
+        offsets.search_offset_by_timestamp, Lane.ADMIN, ANYONE, reads_queues=True
     ),
-    Code.GET_MAX_OFFSET: processor(offsets.get_max_offset, Lane.ADMIN, reads_queues=True),
-    Code.GET_MIN_OFFSET: processor(offsets.get_min_offset, Lane.ADMIN),
-    Code.GET_EARLIEST_MSG_STORETIME: processor(offsets.get_earliest_store_time, Lane.ADMIN),
+    Code.GET_MAX_OFFSET: processor(offsets.get_max_offset, Lane.ADMIN, ANYONE, reads_queues=True),
+    Code.GET_MIN_OFFSET: processor(offsets.get_min_offset, Lane.ADMIN, ANYONE),
+    Code.GET_EARLIEST_MSG_STORETIME: processor(offsets.get_earliest_store_time, Lane.ADMIN, ANYONE),
     Code.QUERY_CONSUME_QUEUE: processor(
-        consume_queue.query_consume_queue, Lane.ADMIN, reads_queues=True
+        consume_queue.query_consume_queue, Lane.ADMIN, ANYONE, reads_queues=True
     ),
     Code.UPDATE_AND_CREATE_ACL_CONFIG: processor(
         accounts.update_account, Lane.ADMIN, _CHANGES_ACCOUNTS
     ),
     Code.DELETE_ACL_CONFIG: processor(accounts.delete_account, Lane.ADMIN, _CHANGES_ACCOUNTS),
-    Code.GET_BROKER_CLUSTER_ACL_INFO: processor(accounts.get_versions, Lane.ADMIN, _ADMINISTERS),
+    Code.GET_BROKER_CLUSTER_ACL_INFO: processor(accounts.get_versions, Lane.ADMIN, ADMINISTERS),
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: processor(
         accounts.update_white_addresses, Lane.ADMIN, _CHANGES_ACCOUNTS
     ),
-    Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(accounts.get_accounts, Lane.ADMIN),
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(accounts.get_accounts, Lane.ADMIN, ANYONE),
     Code.GET_CONSUME_STATS: processor(
-        consume_stats.get_consume_stats, Lane.ADMIN, reads_queues=True
+        consume_stats.get_consume_stats, Lane.ADMIN, ANYONE, reads_queues=True
     ),
     Code.GET_BROKER_CONSUME_STATS: processor(
-        consume_stats.get_broker_consume_stats, Lane.ADMIN, reads_queues=True
+        consume_stats.get_broker_consume_stats, Lane.ADMIN, ANYONE, reads_queues=True
     ),
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: processor(consume_stats.query_consuming_groups, Lane.ADMIN),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: processor(
+        consume_stats.query_consuming_groups, Lane.ADMIN, ANYONE
+    ),
     Code.QUERY_CONSUME_TIME_SPAN: processor(
-        consume_stats.query_consume_time_span, Lane.ADMIN, reads_queues=True
+        consume_stats.query_consume_time_span, Lane.ADMIN, ANYONE, reads_queues=True
     ),
-    Code.QUERY_CORRECTION_OFFSET: processor(consume_stats.query_correction_offset, Lane.ADMIN),
-    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: processor(topics.get_system_topics, Lane.ADMIN),
+    Code.QUERY_CORRECTION_OFFSET: processor(
+        consume_stats.query_correction_offset, Lane.ADMIN, ANYONE
+    ),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: processor(topics.get_system_topics, Lane.ADMIN, ANYONE),
     Code.GET_BROKER_RUNTIME_INFO: processor(
-        statistics.get_broker_runtime_info, Lane.ADMIN, reads_queues=True
+        statistics.get_broker_runtime_info, Lane.ADMIN, ANYONE, reads_queues=True
     ),
-    Code.VIEW_BROKER_STATS_DATA: processor(statistics.view_broker_stats_data, Lane.ADMIN),
-    Code.RESUME_CHECK_HALF_MESSAGE: processor(transactions.resume_check, Lane.ADMIN, _ADMINISTERS),
-    Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN),
-    Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN),
+    Code.VIEW_BROKER_STATS_DATA: processor(statistics.view_broker_stats_data, Lane.ADMIN, ANYONE),
+    Code.RESUME_CHECK_HALF_MESSAGE: processor(transactions.resume_check, Lane.ADMIN, ADMINISTERS),
+    Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN, ANYONE),
+    Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN, ANYONE),
 }
 
 PROCESSORS = {

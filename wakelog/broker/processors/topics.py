@@ -1,4 +1,4 @@
-"""Codes 17, 21, 202, 215, 305, 306 and 316: define, list, show and delete topics, remove queues.
+"""Codes 17, 21, 202, 215, 305, 306, 316 and 351: define, show and delete topics, remove queues.
 
 A topic is deleted in four steps. It leaves the table, and its queues take no more messages. The
 table is saved. Reput notes durably which records have no queue any more, and removes the files.
@@ -7,21 +7,15 @@ Then the name may be used again, and its queues start at 0.
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateTopic,
 getAllTopicConfig, getTopicStatsInfo, getSystemTopicListFromBroker, deleteTopic,
 cleanExpiredConsumeQueue, cleanUnusedTopic,
-org.apache.rocketmq.store.DefaultMessageStore.cleanUnusedTopic, cleanExpiredConsumerQueue (4.9.3).
+org.apache.rocketmq.store.DefaultMessageStore.cleanUnusedTopic, cleanExpiredConsumerQueue (4.9.3);
+AdminBrokerProcessor.getTopicConfig (5.3.3).
 """
 
 from functools import partial
 from typing import Any
 
 from wakelog.broker.decision import AwaitRegistration, Outcome, RemoveQueues, RunInPool
-from wakelog.broker.names import (
-    SCHEDULE_TOPIC,
-    TRANS_HALF_TOPIC,
-    TRANS_OP_HALF_TOPIC,
-    check_any_topic,
-    check_topic,
-    is_lmq,
-)
+from wakelog.broker.names import check_any_topic, check_topic, is_lmq
 from wakelog.broker.state import BrokerState
 from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.network.request import Request
@@ -38,6 +32,7 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
+from wakelog.protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.message_store import MessageStore
@@ -63,13 +58,24 @@ def update_and_create_topic(
         topic_sys_flag=header.topic_sys_flag or 0,
     )
     state.topics.update(topic, request.now_ms)
-    return AwaitRegistration(request.success())
+    seconds_max = state.config.register_broker_timeout_mills / 1000
+    return AwaitRegistration(request.success(), seconds_max)
 
 
 def get_all_topic_config(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the table of topics (code 21)."""
     work = partial(encode_body, state.topics.wrapper())
     return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+
+
+def get_topic_config(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:
+    """Return one topic (code 351)."""
+    name = request.header.topic
+    topic = state.topics.get(name)
+    if topic is None:
+        remark = f"No topic in this broker. topic: {name}"
+        return request.refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
+    return request.success(body=encode_body(topic))
 
 
 def get_topic_stats_info(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:

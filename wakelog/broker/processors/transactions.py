@@ -16,7 +16,6 @@ from typing import Final
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, RunInPool, WriteLine
 from wakelog.broker.delayed_delivery import unpark
-from wakelog.broker.names import TRANS_HALF_TOPIC
 from wakelog.broker.state import BrokerState
 from wakelog.broker.transactions import committed_draft, op_draft, resumed_draft
 from wakelog.network.request import Request
@@ -29,6 +28,7 @@ from wakelog.protocol.headers.transactions import (
 )
 from wakelog.protocol.java import parse_boolean
 from wakelog.protocol.message_id import decode_message_id
+from wakelog.protocol.names import TRANS_HALF_TOPIC
 from wakelog.protocol.properties import (
     PRODUCER_GROUP,
     TRANSACTION_CHECK_TIMES,
@@ -147,15 +147,15 @@ def _commit(
     state.transactions.committed += 1
     response = request.success()
     wait = properties.get(WAIT)
-    if not state.is_sync_flush or (wait is not None and not parse_boolean(wait)):
+    if wait is not None and not parse_boolean(wait):
         return response
-    deadline_ms = now_ms + state.store_config.sync_flush_timeout_ms
-    return AwaitFlush(response, result.physical_offset_end, deadline_ms, ResponseCode.SUCCESS)
+    return state.await_flush(response, result, now_ms, ResponseCode.SUCCESS)
 
 
 def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> None:
     """Put the op message. If the store refuses it, the half message is checked again."""
     result = state.store.put_message(op_draft(half, state.store_host, now_ms), now_ms)
+    state.open_check.note_ended(half.queue_offset)
     if result.status is not PutStatus.PUT_OK:
         values = {"queue_offset": half.queue_offset, "cause": result.status.value}
         line = WriteLine(Appender.TRANSACTION, "transaction op message write failed", values)

@@ -17,7 +17,7 @@ class CreateTopicRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class TopicRequestHeader(Header, frozen=True, kw_only=True):
-    """202: both ends of each queue. 300: its groups. 105: the route. 216: forget it."""
+    """202: both ends of each queue. 300: groups. 351: itself. 105: the route. 216: forget it."""
 
     topic: str
 
@@ -32,21 +32,20 @@ class GetConsumeStatsRequestHeader(Header, frozen=True, kw_only=True):
 class GetConsumeStatsInBrokerHeader(Header, frozen=True, kw_only=True):
     """317: how far every group has consumed; `is_order` leaves out topics without an order."""
 
-    is_order: bool
+    is_order: bool = False
 
 
 class QueryConsumeTimeSpanRequestHeader(Header, frozen=True, kw_only=True):
     """303: the times at both ends of a topic's queues, and of what a group consumes next."""
 
     topic: str
-    group: str
+    group: str = ""
 
 
 class QueryCorrectionOffsetHeader(Header, frozen=True, kw_only=True):
     """308: the lowest offsets of a topic. `filter_groups` are separated by commas."""
 
     topic: str
-    compare_group: str
     filter_groups: str | None = None
 
 

@@ -18,6 +18,12 @@ class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True):
     remove_offset: bool = False
 
 
+class GetSubscriptionGroupConfigRequestHeader(Header, frozen=True, kw_only=True):
+    """352: the definition of a consumer group."""
+
+    group: str
+
+
 class RegisterFilterServerRequestHeader(Header, frozen=True, kw_only=True):
     """301: a filter server is reached at this address."""
 

@@ -4,9 +4,6 @@ from typing import Final
 
 from wakelog.protocol.ext_fields import Header, Int32, Int64
 
-AUTO_CREATE_TOPIC: Final = "TBW102"
-"""The `default_topic` of a send: brokers that create topics on the first send have this one."""
-
 V2_LETTERS: Final = {
     "producer_group": "a",
     "topic": "b",

@@ -1,0 +1,137 @@
+"""When the members of a changed group are notified."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
+from wakelog.broker.consumer_notices import PERIOD_MS, STEP_COUNT_MAX, STEP_MS, ConsumerNotices
+from wakelog.protocol.codes import RequestCode
+
+NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+class Groups:
+    """Notices about groups whose members are set here."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, list[int]] = {}
+        self.notices = ConsumerNotices(lambda group: self.members.get(group, []))
+
+    def taken(self, now_ms: int) -> dict[str, list[int]]:
+        """Return the connections that are notified now, by group."""
+        by_group: dict[str, list[int]] = {}
+        for group, channel_id in self.notices.take(now_ms):
+            by_group.setdefault(group, []).append(channel_id)
+        self.notices.validate()
+        return by_group
+
+
+@pytest.fixture
+def groups() -> Iterator[Groups]:
+    made = Groups()
+    yield made
+    made.notices.validate()
+
+
+def test_the_first_change_is_notified_at_once(groups: Groups) -> None:
+    groups.members["g"] = [1, 2]
+    groups.notices.note("g", NOW_MS)
+    assert groups.taken(NOW_MS) == {"g": [1, 2]}
+    assert not groups.notices.is_pending
+    assert groups.notices.next_ms() is None
+
+
+def test_changes_within_a_second_go_together_to_the_members_of_then(groups: Groups) -> None:
+    groups.members["g"] = [1, 2]
+    groups.notices.note("g", NOW_MS)
+    assert groups.taken(NOW_MS) == {"g": [1, 2]}
+    for later_ms in (100, 200, 300):
+        groups.notices.note("g", NOW_MS + later_ms)
+        assert groups.taken(NOW_MS + later_ms) == {}
+    groups.members["g"] = [2, 3]
+    assert groups.notices.is_pending
+    assert groups.notices.next_ms() == NOW_MS + PERIOD_MS
+    assert groups.taken(NOW_MS + PERIOD_MS - 1) == {}
+    assert groups.taken(NOW_MS + PERIOD_MS) == {"g": [2, 3]}
+    # That notice began a period as well; a change after it is notified at once again.
+    groups.notices.note("g", NOW_MS + PERIOD_MS + 1)
+    assert groups.taken(NOW_MS + PERIOD_MS + 1) == {}
+    assert groups.taken(NOW_MS + 2 * PERIOD_MS) == {"g": [2, 3]}
+    groups.notices.note("g", NOW_MS + 3 * PERIOD_MS)
+    assert groups.taken(NOW_MS + 3 * PERIOD_MS) == {"g": [2, 3]}
+
+
+def test_a_second_member_is_noticed_at_once_however_soon_it_comes(groups: Groups) -> None:
+    groups.members["g"] = [1]
+    groups.notices.note("g", NOW_MS)
+    assert groups.taken(NOW_MS) == {"g": [1]}
+    groups.members["g"] = [1, 2]
+    groups.notices.note("g", NOW_MS + 1)
+    assert groups.taken(NOW_MS + 1) == {"g": [1, 2]}
+
+
+def test_groups_do_not_wait_for_each_other(groups: Groups) -> None:
+    groups.members |= {"g": [1, 2], "h": [1, 3]}
+    groups.notices.note("g", NOW_MS)
+    groups.notices.note("h", NOW_MS + 1)
+    assert groups.taken(NOW_MS + 1) == {"g": [1, 2], "h": [1, 3]}
+
+
+def test_the_notices_of_a_large_group_leave_in_steps(groups: Groups) -> None:
+    members = list(range(STEP_COUNT_MAX * 2 + 1))
+    groups.members["g"] = members
+    groups.notices.note("g", NOW_MS)
+    assert groups.taken(NOW_MS) == {"g": members[:STEP_COUNT_MAX]}
+    assert groups.taken(NOW_MS + STEP_MS - 1) == {}
+    assert groups.notices.next_ms() == NOW_MS + STEP_MS
+    assert groups.taken(NOW_MS + STEP_MS) == {"g": members[STEP_COUNT_MAX : 2 * STEP_COUNT_MAX]}
+    # A change meanwhile waits, even if the rest leaves only after the period.
+    groups.notices.note("g", NOW_MS + STEP_MS)
+    assert groups.taken(NOW_MS + PERIOD_MS) == {"g": members[-1:]}
+    assert groups.notices.is_pending
+    assert groups.taken(NOW_MS + 2 * PERIOD_MS) == {"g": members[:STEP_COUNT_MAX]}
+
+
+def test_a_group_that_is_gone_is_forgotten(groups: Groups) -> None:
+    groups.members["g"] = [1, 2]
+    groups.notices.note("g", NOW_MS)
+    groups.taken(NOW_MS)
+    groups.notices.note("g", NOW_MS + 1)
+    del groups.members["g"]
+    assert groups.taken(NOW_MS + PERIOD_MS) == {}
+    assert not groups.notices.is_pending
+    groups.notices.note("g", NOW_MS + PERIOD_MS)
+    assert not groups.notices.is_pending
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up(groups: Groups) -> None:
+    groups.members["g"] = [1, 2]
+    groups.notices.note("g", NOW_MS)
+    groups.taken(NOW_MS)
+    groups.notices.note("g", NOW_MS + 1)
+    assert groups.taken(NOW_MS - 3_600_000) == {"g": [1, 2]}
+
+
+def test_thousands_that_join_one_group_get_one_notice_a_second_each(harness: Harness) -> None:
+    """4.9.3 sends one to every member at each join: 2,000 members would make 2,001,000."""
+    joins_count, joins_each_ms, received = 2_000, 2, Counter[int]()
+    for number in range(1, joins_count + 1):
+        harness.beat("g", subscription(), channel=FakeChannel(number), client_id=f"c{number}")
+        received.update(harness.pushed(NOTIFY))
+        if number % joins_each_ms == 0:
+            harness.now_ms += 1
+            harness.broker.tick(harness.now_ms)
+            received.update(harness.pushed(NOTIFY))
+    while harness.broker.state.notices.is_pending:
+        assert harness.broker.next_tick_ms() <= harness.now_ms + PERIOD_MS
+        harness.now_ms += STEP_MS
+        harness.broker.tick(harness.now_ms)
+        received.update(harness.pushed(NOTIFY))
+        harness.broker.state.notices.validate()
+    assert harness.now_ms - NOW_MS < 4_000
+    # Two for the first two members, then one in each period that began.
+    assert max(received.values()) <= 5
+    # The last notice was after the last join: everybody knows of everybody.
+    assert len(received) == joins_count

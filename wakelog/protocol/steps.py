@@ -1,0 +1,25 @@
+"""Steps: long work in pieces, so that one loop can do other things between them.
+
+It is a generator. It yields where it may pause, and returns the result. No piece takes longer than
+a fraction of a millisecond, however large a request is. What it changes between two pauses belongs
+together: whatever runs meanwhile sees tables that keep their invariants.
+
+Source: none upstream; there a thread of a pool is interrupted by the kernel.
+"""
+
+from collections.abc import Generator
+from typing import TypeAlias, TypeVar
+
+Result = TypeVar("Result")
+
+Steps: TypeAlias = Generator[None, None, Result]
+
+
+def finish(steps: Steps[Result]) -> Result:
+    """Do all of the work at once, and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
