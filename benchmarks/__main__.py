@@ -5,6 +5,7 @@
 
 import argparse
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -140,15 +141,21 @@ def read_options(arguments: Sequence[str]) -> Options:
     )
     found = parser.parse_args(arguments)
     output: Path | None = found.output
+    if output is not None and found.against is not None:
+        parser.error("results of --against are printed only: leave --output out")
     if output is None and found.against is None and found.pairs >= PAIRS_COUNT:
         output = results.FOLDER
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
+    try:
+        other = other_side(found.against)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        parser.error(f"--against: {error}")
     return Options(
         [row for row in ROWS if found.row is None or row.name in found.row],
         found.pairs,
         output,
-        other_side(found.against),
+        other,
     )
 
 

@@ -8,6 +8,7 @@ process it started.
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import uuid
@@ -93,7 +94,9 @@ class Side:
     def _spawn(self, command: list[str], environment: Mapping[str, str], log_name: str) -> None:
         marked = {**environment, MARK: self._mark}
         log_path = self.folder / log_name
-        self._processes.append(TestProcess(command, env=marked, log_path=log_path))
+        # Not in a checkout: Python would import that one's modules, whatever is installed.
+        process = TestProcess(command, env=marked, log_path=log_path, cwd=self.folder)
+        self._processes.append(process)
 
     def cost(self) -> Cost:
         """Return what every process used that was started here, Ray's daemons included."""
@@ -176,8 +179,15 @@ class OtherCheckout(Wakelog):
 
 
 def other_side(checkout: Path | None) -> type[Side]:
-    """Return what wakelog is compared with: a checkout with an environment, else RocketMQ."""
+    """Return what wakelog is compared with: a checkout with an environment, else RocketMQ.
+
+    Raises: ValueError if that environment's wakelog is not the checkout's.
+    """
     if checkout is None:
         return RocketMQ
     OtherCheckout.python = str(checkout.absolute() / ".venv" / "bin" / "python")
+    ask = [OtherCheckout.python, "-c", "import wakelog; print(wakelog.__file__)"]
+    found = subprocess.run(ask, cwd="/", capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(found).is_relative_to(checkout.resolve()):
+        raise ValueError(f"{OtherCheckout.python} imports {found}: run ./dev check in {checkout}")
     return OtherCheckout

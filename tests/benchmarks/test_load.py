@@ -18,7 +18,7 @@ ROWS = [
 
 
 @pytest.mark.java
-@pytest.mark.slow
+@pytest.mark.long
 def test_drivers_say_what_was_stored_and_the_side_what_it_cost(tmp_path: Path) -> None:
     drivers = compile_drivers(tmp_path / "classes")
     side = RocketMQ(tmp_path / "rocketmq", settings_of(ROWS[0]))

@@ -34,11 +34,37 @@ def test_another_checkout_takes_the_place_of_rocketmq_and_no_result_is_kept(
     tmp_path: Path,
 ) -> None:
     assert read_options([]).other is RocketMQ
+    make_environment(tmp_path, tmp_path / "wakelog" / "__init__.py")
     options = read_options(["--against", str(tmp_path)])
     assert (options.other.name, options.output) == ("other", None)
     assert issubclass(options.other, Wakelog)
     assert options.other.python == str(tmp_path / ".venv" / "bin" / "python")
     assert Wakelog.python != options.other.python
+
+
+def make_environment(checkout: Path, package: Path) -> None:
+    """Stand in for an environment whose wakelog is this package."""
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho {package}\n")
+    python.chmod(0o755)
+
+
+def test_an_environment_with_the_wakelog_of_another_checkout_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_environment(tmp_path, Path("/elsewhere/wakelog/__init__.py"))
+    with pytest.raises(SystemExit):
+        read_options(["--against", str(tmp_path)])
+    assert "imports /elsewhere/wakelog/__init__.py" in capsys.readouterr().err
+
+
+def test_a_folder_for_results_beside_another_checkout_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        read_options(["--against", str(tmp_path), "--output", str(tmp_path / "results")])
+    assert "leave --output out" in capsys.readouterr().err
 
 
 def test_an_unknown_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

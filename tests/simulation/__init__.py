@@ -8,6 +8,7 @@ Read in this order:
     machine client    one broker's store in one thread; the responses that clients got
     oracle            what must hold afterwards
     workloads         sequences of steps
+    transactions      half messages, their ends and the check
     trial             one workload with all its crashes
     fault_trial       one failing call
     encounters        second brokers, changed bits

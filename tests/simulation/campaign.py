@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.oracle import Violation
+from tests.simulation.transactions import TransactionMachine
 from tests.simulation.trial import Tally, Trial
 from tests.simulation.workloads import (
     BESIDE_QUEUES,
@@ -125,6 +126,31 @@ def run_beside(steps: tuple[str, ...], tally: Tally) -> None:
     """Run a workload of `MADE_AHEAD` or `SUMMED` under both models. Raises: Violation."""
     for seed, model in enumerate(Model):
         Trial(simulated_config(synchronous=seed == 0), model, seed, tally).run(steps)
+
+
+def _one_of_each(steps: tuple[str, ...]) -> list[Setting]:
+    """Return one setting, another one for workloads of another length."""
+    return settings_of(0)[len(steps) % 4 :][:1]
+
+
+def run_deleted(steps: tuple[str, ...], tally: Tally, *, is_long: bool = False) -> None:
+    """Run a workload of `DELETED`, in every setting if long. Raises: Violation."""
+    for seed, model, synchronous, index in SETTINGS if is_long else _one_of_each(steps):
+        config = simulated_config(synchronous=synchronous, message_index_enable=index)
+        Trial(config, model, seed, tally).run(steps)
+
+
+def run_transactions(
+    steps: tuple[str, ...],
+    tally: Tally,
+    *,
+    is_long: bool = False,
+    machine_type: type[TransactionMachine] = TransactionMachine,
+) -> None:
+    """Run a workload of `TRANSACTIONS`, in every setting if long. Raises: Violation."""
+    for seed, model, synchronous, index in SETTINGS if is_long else _one_of_each(steps):
+        config = simulated_config(synchronous=synchronous, message_index_enable=index)
+        Trial(config, model, seed, tally, machine_type=machine_type).run(steps)
 
 
 def run_index_cut(steps: tuple[str, ...], tally: Tally, *, is_long: bool = False) -> None:

@@ -63,6 +63,19 @@ class Trimmed(NamedTuple):
     physical_offset: int
 
 
+class Deleting(NamedTuple):
+    """A topic is being deleted: what it has below goes."""
+
+    topic: str
+    physical_offset: int
+
+
+class Deleted(NamedTuple):
+    """The topic is gone, and its name may be used again."""
+
+    topic: str
+
+
 class Recovered(NamedTuple):
     """A broker came up with the log up to here: later bytes are gone for good."""
 
@@ -75,6 +88,8 @@ class Lied(NamedTuple):
 
 class ClientView:
     """What is known and promised after the marks taken in so far.
+
+    `deleting`: topics of whose deletion the end is not known; it may have happened or not.
 
     `has_lost`: the machine went down since consumer offsets were saved, and what they count may
     be gone.
@@ -89,6 +104,8 @@ class ClientView:
         self.offsets_tried: list[str] = []
         self.has_lost = False
         self.trimmed = 0
+        self.deleting: dict[str, int] = {}
+        self.deleted: dict[str, int] = {}  # by topic: its records below are in no queue
         self.is_lied_to = False
         self.lied_about: range | None = None
         self._fingerprint: bytes | None = None
@@ -107,11 +124,12 @@ class ClientView:
                 sorted(self.shown.items()),
             )
             saved = (self.offsets_done, self.offsets_tried, self.trimmed, self.lied_about)
-            found.update(repr((known, saved)).encode())
+            gone = sorted(self.deleting.items()), sorted(self.deleted.items())
+            found.update(repr((known, saved, gone)).encode())
             self._fingerprint = found.digest()
         return self._fingerprint
 
-    def copy(self) -> ClientView:
+    def copy(self) -> "ClientView":
         """Return a view that goes its own way from here."""
         made = ClientView()
         made.sent = dict(self.sent)
@@ -122,6 +140,7 @@ class ClientView:
         made.offsets_tried = list(self.offsets_tried)
         made.has_lost = self.has_lost
         made.trimmed = self.trimmed
+        made.deleting, made.deleted = dict(self.deleting), dict(self.deleted)
         made.is_lied_to = self.is_lied_to
         made.lied_about = self.lied_about
         return made
@@ -151,6 +170,11 @@ class ClientView:
                 self.trimmed = max(self.trimmed, physical_offset)
             case Committing(text):
                 self.offsets_tried.append(text)
+            case Deleting(topic, physical_offset):
+                self.deleting[topic] = physical_offset
+                self.shown = {key: seen for key, seen in self.shown.items() if key[0] != topic}
+            case Deleted(topic) if topic in self.deleting:
+                self.deleted[topic] = self.deleting.pop(topic)
             case _ if not self.is_lied_to:
                 self._promise(event)
 
@@ -173,4 +197,6 @@ class ClientView:
         self.is_lied_to = False
         self.sent = {place: sent for place, sent in self.sent.items() if place < log_end}
         self.acknowledged_in_cache = min(self.acknowledged_in_cache, log_end)
+        for ends in (self.deleting, self.deleted):
+            ends.update({topic: min(end, log_end) for topic, end in ends.items()})
         self.shown = {key: seen for key, seen in self.shown.items() if seen[1] < log_end}

@@ -135,7 +135,7 @@ class SimulatedDisk:
         self.calls_count = 0
         self.view = ClientView()
 
-    def process(self) -> SimulatedFileSystem:
+    def process(self) -> "SimulatedFileSystem":
         """Return the disk as a new process sees it."""
         return SimulatedFileSystem(self)
 

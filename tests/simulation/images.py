@@ -110,7 +110,7 @@ class Platter:
         self._next = 0
         self._newest: tuple[int, int, int] | None = None  # first unit, position, length
 
-    def fork(self) -> Platter:
+    def fork(self) -> "Platter":
         """Return another one in the same state."""
         made = copy(self)
         made._names = dict(self._names)

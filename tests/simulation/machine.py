@@ -9,6 +9,7 @@ Source: wakelog.actors.broker.service, wakelog.actors.services.flush,
 wakelog.actors.services.dispatch.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.simulation.client import (
     Acknowledged,
     Committed,
     Committing,
+    Deleted,
+    Deleting,
     QueueKey,
     Recovered,
     Sent,
@@ -103,6 +106,7 @@ class Machine:
         self._files = ConfigFiles(self.fs, config.paths.config)
         self.flush_core = Flush(config, end, now_ms)
         self.segments = SegmentSync(self.fs, config.commit_log_file_bytes)
+        self.further_steps: dict[str, Callable[[], object]] = {"delete": self.delete_topic}
         try:
             self._checkpoint = Checkpoint(self.fs, config.paths.checkpoint)
             self._watermark = Watermark(self.fs, config.paths.watermark)
@@ -278,6 +282,21 @@ class Machine:
             self.store.log.files.forget_before(first.end_offset)
             self.dispatch.core.trim(first.end_offset)
         files.close()
+
+    def delete_topic(self) -> None:
+        """Delete a topic, as Broker and Reput do. Raises: StoreError."""
+        topic = TOPICS[0]
+        removal = self.store.begin_removal([topic])
+        if removal is None:
+            return
+        self.disk.mark(Deleting(topic, removal.physical_offset))
+        self.dispatch.core.remove_queues(removal)
+        self.store.end_removal(removal, removed=True)
+        self._shown = {key: end for key, end in self._shown.items() if key[0] != topic}
+        self.disk.mark(Deleted(topic))
+
+    def settle(self) -> None:
+        """Go on until nothing is open, and check what became of all. Raises: Violation."""
 
     def sum_durable(self) -> None:
         """Keep sums of what is durable, as Retention does. Raises: StoreError."""

@@ -29,6 +29,7 @@ from tests.simulation.kept_aside import Cut, cut_from, missing_of
 from tests.simulation.machine import Machine, java_hash
 from tests.simulation.units import is_address, unit_at, unit_of
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import read_deleted_topics
 from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums
 
 _HEAD: Final = struct.Struct(">ii")
@@ -118,7 +119,7 @@ def check_machine(machine: Machine, view: ClientView, *, whole: bool) -> None:
         raise Violation("I9", f"a crash taken for another broker: {recovery.watermark_doubt}")
     begin, end = machine.store.min_physical_offset, recovery.log_end
     _check_promises(machine, view, log, begin, end, whole=whole)
-    _check_queues(machine, log)
+    _check_queues(machine, _in_queues(machine, view, log))
     if machine.config.message_index_enable:
         _check_index(machine, log)
     _check_offsets(machine, view, whole=whole)
@@ -202,6 +203,16 @@ def _check_promises(
             if found != place or place not in places:
                 key = f"{topic}/{queue_id}/{queue_offset}"
                 raise Violation("I5", f"{key} was shown as {place} and is {found}")
+
+
+def _in_queues(machine: Machine, view: ClientView, log: list[Sent]) -> list[Sent]:
+    """Leave out what belongs to a topic that was deleted, or may have been and is."""
+    found = read_deleted_topics(machine.fs, machine.config.paths)
+    cut = machine.store.recovery.log_end
+    begun = view.deleting.items()
+    done = {topic: end for topic, end in begun if found.get(topic, 0) >= min(end, cut)}
+    ends = view.deleted | done
+    return [record for record in log if record.physical_offset >= ends.get(record.topic, 0)]
 
 
 def _check_queues(machine: Machine, log: list[Sent]) -> None:

@@ -2,8 +2,10 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.simulation.campaign import (
     SETTINGS,
@@ -13,13 +15,25 @@ from tests.simulation.campaign import (
     run_beside_queues,
     run_campaign,
     run_clock_jumps,
+    run_deleted,
     run_index_cut,
     run_reput_killed,
+    run_transactions,
     settings_of,
     short_seeds,
 )
 from tests.simulation.trial import Tally
-from tests.simulation.workloads import BESIDE_QUEUES, INDEX_CUT, MADE_AHEAD, REPUT_KILLED, SUMMED
+from tests.simulation.workloads import (
+    BESIDE_QUEUES,
+    DELETED,
+    DELETED_LONG,
+    INDEX_CUT,
+    MADE_AHEAD,
+    REPUT_KILLED,
+    SUMMED,
+    TRANSACTIONS,
+    TRANSACTIONS_LONG,
+)
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -31,6 +45,10 @@ SEEDS_APART = 263
 
 _TALLY = Tally()
 """One for all, so that what two workloads have in common is checked once."""
+
+
+def _long(workloads: Iterable[tuple[str, ...]]) -> list[ParameterSet]:
+    return [pytest.param(steps, marks=pytest.mark.long) for steps in workloads]
 
 
 @pytest.fixture
@@ -63,6 +81,16 @@ def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -
 @pytest.mark.parametrize("steps", SUMMED, ids="-".join)
 def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
     run_beside(steps, _TALLY)
+
+
+@pytest.mark.parametrize("steps", [*DELETED, *_long(DELETED_LONG)], ids="-".join)
+def test_no_crash_brings_a_deleted_topic_back(steps: tuple[str, ...], is_long: bool) -> None:
+    run_deleted(steps, _TALLY, is_long=is_long)
+
+
+@pytest.mark.parametrize("steps", [*TRANSACTIONS, *_long(TRANSACTIONS_LONG)], ids="-".join)
+def test_no_crash_loses_or_doubles_a_transaction(steps: tuple[str, ...], is_long: bool) -> None:
+    run_transactions(steps, _TALLY, is_long=is_long)
 
 
 @pytest.mark.parametrize("number", range(len(BESIDE_QUEUES)))

@@ -206,7 +206,10 @@ class Trial:
         if lives_on:
             self._live_on(machine, view.copy(), crash)
         else:
-            machine.abandon()
+            try:
+                machine.settle()
+            finally:
+                machine.abandon()
 
     def _live_on(self, machine: Machine, view: ClientView, crash: Crash) -> None:
         disk, cuts = machine.disk, cut_by(machine)

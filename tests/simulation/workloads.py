@@ -67,6 +67,27 @@ BESIDE_QUEUES: Final = (
 """Messages that light queues have as well, and extension units of the queues' entries. Few units
 fit into a file. They are not among the steps, whose seeds would change."""
 
+DELETED: Final = (("put", "batch", "delete", "put", "put", "kill", "delete"),)
+DELETED_LONG: Final = (
+    ("put", "put", "flush", "delete", "put", "flush", "dispatch"),
+    ("put", "put", "flush", "dispatch", "delete", "put", "put", "flush", "dispatch", "derive"),
+    ("put", "batch", "delete", "put", "kill_reput", "put", "flush", "delete", "put", "dispatch"),
+    ("put", "put", "roll", "flush", "dispatch", "delete", "trim", "put", "batch", "kill", "put"),
+    ("batch", "put", "flush", "delete", "stop", "put", "put", "flush", "dispatch", "delete"),
+)
+"""A topic is deleted, and its name used again. Not among the steps, whose seeds would change."""
+
+TRANSACTIONS: Final = (("half", "half", "end", "check", "commit", "answer"),)
+TRANSACTIONS_LONG: Final = (
+    ("half", "check", "commit", "kill", "check", "answer"),
+    ("half", "half", "end", "check", "answer", "commit", "half", "end", "flush", "check"),
+    ("half", "half", "half", "end", "flush", "check", "commit", "answer", "check", "commit"),
+    ("half", "check", "commit", "kill", "check", "answer", "half", "end", "check", "kill", "check"),
+    ("half", "put", "half", "check", "answer", "dispatch", "kill_reput", "check", "commit", "stop"),
+)
+"""Half messages, their ends, rounds of the check with its questions, and positions that are saved.
+Not among the steps, whose seeds would change."""
+
 CLOCK_JUMPS_MS: Final = {
     "a second back": -1_000,
     "a second ahead": 1_000,
@@ -122,8 +143,10 @@ def apply(machine: Machine, step: str, config: StoreConfig) -> Machine:
     if step in _PUTS:
         number = len(machine.disk.view.sent) + machine.disk.view.version
         _PUTS[step](machine, TOPICS[number % len(TOPICS)], number % 3 // 2, number)
-    else:
+    elif step in _CALLS:
         _CALLS[step](machine)
+    else:
+        machine.further_steps[step]()
     return machine
 
 

@@ -229,6 +229,14 @@ class TestReal:
             fs.pread(fd, 1, 0)
         fs.close(fd)
 
+    def test_other_users_read_nothing(self, tmp_path: Path) -> None:
+        fs = FileSystem()
+        fs.make_directories(str(tmp_path / "store" / "commitlog"))
+        fs.close(fs.open(str(tmp_path / "store" / "commitlog" / "file"), create=True))
+        made = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+        assert len(made) == 3
+        assert not any(path.stat().st_mode & 0o007 for path in made)
+
     def test_a_link_in_a_files_place_is_not_written_through(self, tmp_path: Path) -> None:
         fs = FileSystem()
         outside = tmp_path / "outside"

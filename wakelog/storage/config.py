@@ -12,7 +12,6 @@ Source: org.apache.rocketmq.store.config.MessageStoreConfig (4.9.3).
 """
 
 import enum
-import re
 from functools import lru_cache
 from posixpath import isabs
 from typing import TypeVar
@@ -20,6 +19,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import field
 
+from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.settings_text import keys_without_effect
@@ -31,8 +31,6 @@ INT32_MAX = 0x7FFFFFFF  # every size and interval of MessageStoreConfig is a Jav
 INT64_MAX = 0x7FFFFFFF_FFFFFFFF  # offsets in the log, and so its length
 
 T = TypeVar("T")
-
-DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
 class FlushDiskType(enum.Enum):
@@ -266,21 +264,17 @@ OWN_KEYS = frozenset(
         "parquetFileBytes",
         "requestLimitFactor",
         "scrubBytesPerSecond",
+        "tableLimitFactor",
     }
 )
-"""Keys that only wakelog has, BrokerConfig's one included; 4.9.3 ignores what it does not know."""
-
-_DELAY_LEVEL = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
-_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Keys that only wakelog has, BrokerConfig's two included; 4.9.3 ignores what it does not know."""
 
 
 def _delays_ms(text: str) -> tuple[int, ...]:
-    """Split at each blank, as 4.9.3: two blanks make an empty level, and neither broker starts."""
-    matches = [_DELAY_LEVEL.fullmatch(level) for level in text.split(" ")]
-    delays_ms = tuple(int(match[1]) * _UNIT_MS[match[2]] for match in matches if match is not None)
-    if len(delays_ms) < len(matches):
-        accepted = "numbers with s, m, h or d, separated by one blank each"
-        raise IllegalConfiguration("messageDelayLevel", text, accepted)
+    try:
+        delays_ms = read_delay_levels(text)
+    except ValueError as error:
+        raise IllegalConfiguration("messageDelayLevel", text, str(error)) from None
     if len(delays_ms) > DELAY_LEVELS_MAX:
         raise IllegalConfiguration("messageDelayLevel", text, f"at most {DELAY_LEVELS_MAX} levels")
     return delays_ms

@@ -33,6 +33,9 @@ WRITE_BUFFER_COUNT_MAX = 1024
 # Zeros are written in pieces of this size where the system cannot allocate by itself.
 ZERO_PIECE_BYTES = 1 << 20
 
+# Messages are for the broker's user, and for a group that reads them, such as Spark's.
+FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
+
 _MACOS = sys.platform == "darwin"
 _NO_WAIT_FLAG: int | None = getattr(os, "RWF_NOWAIT", None)
 # "the call is not there, or not on this file system": EOPNOTSUPP, ENOSYS, and EINVAL of old kernels
@@ -83,7 +86,7 @@ class FileSystem:
         place would otherwise block until another process writes to it.
         """
         flags = os.O_RDONLY | os.O_NONBLOCK if read_only else os.O_RDWR | os.O_NOFOLLOW
-        return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
 
     def close(self, fd: int) -> None:
         """Close a descriptor. Closing any descriptor of a file drops this process's locks on it."""
@@ -276,7 +279,7 @@ class FileSystem:
         sync(os.path.dirname(path))
         for level in reversed(missing):
             with contextlib.suppress(FileExistsError):
-                os.mkdir(level, 0o755)
+                os.mkdir(level, DIRECTORY_MODE)
             sync(os.path.dirname(level))
 
     def remove_directory(self, path: str) -> None:

@@ -49,7 +49,13 @@ from wakelog.storage.read.reader import (
 from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.queues import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
-from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
+from wakelog.storage.store_parts import (
+    OpenOptions,
+    StoreParts,
+    close_parts,
+    make_durable,
+    open_parts,
+)
 
 NO_QUEUES: Mapping[QueueKey, int] = MappingProxyType({})
 
@@ -92,7 +98,7 @@ class MessageStore:
         *,
         physical_memory_bytes: int,
         options: OpenOptions | None = None,
-    ) -> MessageStore:
+    ) -> "MessageStore":
         """Take the lock, recover, and return a store that is ready to be written.
 
         Readers see what Reput had dispatched before. The Broker accepts clients once Reput has
@@ -146,6 +152,10 @@ class MessageStore:
             self._put_failed_count += 1
             return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
+
+    def make_durable(self) -> None:
+        """Write and sync all that was put. Raises: StoreError; the log then takes no more."""
+        make_durable(self._parts)
 
     def renew_guard(self) -> None:
         """Keep 4.9.3 brokers out again after one was refused; may be called on any thread.
@@ -263,6 +273,11 @@ class MessageStore:
             return readers.query.query_message(
                 topic, key, count_max, self._view(), begin_ms=begin_ms, end_ms=end_ms
             )
+
+    @property
+    def light_queue_count(self) -> int:
+        """The number of light queues (`%LMQ%...`) that have had a message."""
+        return self.log.queue_offsets.light_count
 
     def max_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the queue offset after the last readable entry, 0 for an unknown queue."""

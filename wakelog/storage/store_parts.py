@@ -23,6 +23,7 @@ from wakelog.storage.durability.start_guard import StartGuard
 from wakelog.storage.durability.store_links import refuse_links_out
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.durability.watermark import Watermark
+from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import InlineSegments, clean_unfinished
 from wakelog.storage.log.commit_log import CommitLog, SegmentSource
@@ -157,14 +158,23 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
                 closings.callback(parts.pool.close)
             closings.callback(parts.log.close)
             if parts.log.failure is None:
-                parts.log.write_pending()
-                _commit(parts)
-                sync_segments(parts.log.files, parts.report.checked_from)
+                make_durable(parts)
                 _note_durable(parts, last_store_timestamp_ms, clean=clean)
         clean = clean and parts.log.failure is None
         if clean:
             AbortFile(parts.fs, parts.config.paths.abort).remove()
         return clean
+
+
+def make_durable(parts: StoreParts) -> None:
+    """Write and sync all that was put. Raises: StoreError; the log then takes no more."""
+    try:
+        parts.log.write_pending()
+        _commit(parts)
+        sync_segments(parts.log.files, parts.report.checked_from)
+    except StoreError as error:
+        parts.log.fail(str(error))
+        raise
 
 
 def _commit(parts: StoreParts) -> None:

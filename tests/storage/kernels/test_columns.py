@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.fakes.columns import scanned
 from tests.fakes.records import STORE_MS, LogBytes, properties, record
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
 from wakelog.storage.index.index_file import index_key_hash
@@ -15,7 +16,7 @@ from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.log.dispatch_request import DispatchRequest
-from wakelog.storage.log.scan import SCHEDULE_TOPIC, PlainScan, scan_plain
+from wakelog.storage.log.scan import PlainScan, scan_plain
 from wakelog.storage.queue.entries import ENTRY
 
 DELAYS_MS = (1000, 5000)

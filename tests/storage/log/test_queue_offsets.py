@@ -31,6 +31,18 @@ def test_a_closed_topic_gets_no_queue() -> None:
     assert offsets.get_or_add(("U", 0)) == 2
 
 
+def test_light_queues_are_counted() -> None:
+    offsets = QueueOffsets({("%LMQ%a", 0): 7, ("T", 0): 3}, enable_lmq=True)
+    for name in ("%LMQ%b", "%LMQ%b", "U"):
+        offsets.get_or_add((name, 0))
+    assert offsets.light_count == 2
+    offsets.close(("%LMQ%a", "%LMQ%b"), {})
+    assert offsets.light_count == 0
+    offsets.open(("%LMQ%a",), removed=True)
+    offsets.open(("%LMQ%b",), removed=False)
+    assert offsets.light_count == 1
+
+
 @pytest.mark.parametrize("key", [("../etc", 0), ("T", -1), ("", 0)])
 def test_a_name_that_must_not_be_a_path_opens_no_queue(key: tuple[str, int]) -> None:
     table: dict[tuple[str, int], int] = {}

@@ -4,8 +4,9 @@ import pytest
 
 from tests.fakes.records import STORE_MS, LogBytes, properties, record
 from wakelog.protocol.java import string_hash
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.log.record_check import CheckKind
-from wakelog.storage.log.scan import SCHEDULE_TOPIC, PlainScan, scan_plain
+from wakelog.storage.log.scan import PlainScan, scan_plain
 
 DELAYS_MS = (1000, 5000)
 

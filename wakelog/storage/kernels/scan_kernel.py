@@ -15,6 +15,7 @@ org.apache.rocketmq.store.index.IndexFile#indexKeyHashMethod (4.9.3).
 
 from typing import Final
 
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import TOPIC_BYTES_MAX
 from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from wakelog.storage.kernels import layout
@@ -22,7 +23,6 @@ from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.integers import Array, Int
 from wakelog.storage.kernels.record_kernel import copy_numbers, group_of, sound_size
 from wakelog.storage.kernels.text_kernel import equals, find_properties, java_hash, next_byte
-from wakelog.storage.log.scan import SCHEDULE_TOPIC
 
 _INT32_MASK: Final = 0xFFFFFFFF
 _SPACE: Final = 32

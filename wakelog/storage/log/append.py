@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from wakelog.protocol.batch import BatchedMessage, append_properties
-from wakelog.protocol.record import BLANK_BYTES, encode_record
+from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
 
 
 class PutStatus(Enum):
@@ -82,6 +82,24 @@ class MessageDraft(msgspec.Struct):
 def fits(position: int, size_bytes: int, file_bytes: int) -> bool:
     """Tell whether `size_bytes` at `position` leave room for a blank after them."""
     return position + size_bytes + BLANK_BYTES <= file_bytes
+
+
+def moved_draft(
+    record: MessageRecord, *, topic: str, queue_id: int, properties_text: str
+) -> MessageDraft:
+    """Return the draft that stores a record's message again, in another queue."""
+    return MessageDraft(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties_text=properties_text,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+    )
 
 
 def batch_drafts(outer: MessageDraft, messages: Iterable[BatchedMessage]) -> list[MessageDraft]:

@@ -31,14 +31,14 @@ class OpenFiles:
         self._count_max = count_max
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
 
-    def use(self, file: MappedFile) -> None:
+    def use(self, file: "MappedFile") -> None:
         """Note that `file` has a descriptor and is in use; close another one over the limit."""
         self._files[file] = None
         self._files.move_to_end(file)
         if len(self._files) > self._count_max:
             self._files.popitem(last=False)[0].release()
 
-    def forget(self, file: MappedFile) -> None:
+    def forget(self, file: "MappedFile") -> None:
         """Note that `file` has no descriptor any more."""
         self._files.pop(file, None)
 

@@ -42,6 +42,10 @@ def multi_dispatch_keys(names: str, queue_id: int, *, enable_lmq: bool) -> list[
     ]
 
 
+def _is_light(key: QueueKey) -> bool:
+    return key[0].startswith(LMQ_PREFIX)
+
+
 class TopicClosed(Exception):
     """The queues of a topic are being removed: try again."""
 
@@ -53,6 +57,7 @@ class QueueOffsets:
         """Own the table that recovery made."""
         self._next = seed
         self._enable_lmq = enable_lmq
+        self.light_count = sum(map(_is_light, seed))
         self._closed: dict[str, dict[QueueKey, int]] = {}
 
     def get(self, key: QueueKey) -> int:
@@ -72,6 +77,7 @@ class QueueOffsets:
             if key[0] in self._closed:
                 raise TopicClosed(key[0])
             queue_offset = self._next[key] = 0
+            self.light_count += _is_light(key)
         return queue_offset
 
     def advance(self, key: QueueKey, count: int = 1) -> None:
@@ -93,6 +99,7 @@ class QueueOffsets:
         ]
         for key in dropped:
             self._closed.setdefault(key[0], {})[key] = self._next.pop(key)
+            self.light_count -= _is_light(key)
         return dropped
 
     def is_closed(self, topic: str) -> bool:
@@ -105,6 +112,7 @@ class QueueOffsets:
             kept = self._closed.pop(topic)
             if not removed:
                 self._next.update(kept)
+                self.light_count += sum(map(_is_light, kept))
 
     def add_further_offsets(self, properties_text: str, queue_id: int) -> tuple[str, set[QueueKey]]:
         """Return a multi-dispatch message's properties with its offsets, and its queues.

@@ -14,16 +14,15 @@ org.apache.rocketmq.store.schedule.ScheduleMessageService#parseDelayLevel,
 bad. Here such a record keeps the tags code of its tags.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from wakelog.protocol.java import LONG_MAX, parse_integer
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, UNIQ_KEY, decode_properties
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import Buffer, CheckKind, RecordCheck, check_record
 from wakelog.storage.log.record_walk import walk_records
-
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 
 class PlainScan(NamedTuple):

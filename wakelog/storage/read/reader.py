@@ -245,7 +245,7 @@ class Reader:
         request: GetRequest,
         view: LogView,
         data: bytes,
-        record_filter: _RecordFilter | None,
+        record_filter: "_RecordFilter | None",
     ) -> _Selection:
         """Choose records, one entry after the other."""
         count_max, max_physical_offset = request.count_max, view.max_physical_offset

@@ -64,6 +64,8 @@ class LogEnd(NamedTuple):
     records_checked_count: int
     last_store_timestamp_ms: int
     damaged: tuple[DamagedStretch, ...]
+    last_record: int = -1
+    """Physical offset of the last record that was checked, -1 if none was."""
 
 
 class LogEndSearch:
@@ -108,6 +110,7 @@ class LogEndSearch:
         self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
         self._records_count = 0
         self._last_ms = last_ms
+        self._last_record = -1
         self._damaged: list[DamagedStretch] = []
 
     def run(self, begin: int) -> LogEnd:
@@ -137,7 +140,8 @@ class LogEndSearch:
                 break
             self._damaged.append(DamagedStretch(position, resume, stopped_by.reason))
             position = resume
-        return LogEnd(position, reason, self._records_count, self._last_ms, tuple(self._damaged))
+        counts = self._records_count, self._last_ms
+        return LogEnd(position, reason, *counts, tuple(self._damaged), self._last_record)
 
     def _check_segment(self, file: MappedFile, begin: int) -> tuple[int, RecordCheck | None]:
         """Check records of one segment from `begin` on; return where and why the check stopped."""
@@ -200,6 +204,7 @@ class LogEndSearch:
             )
             self._records_count += 1
             self._last_ms = store_ms
+            self._last_record = record_offset
             at = record_end
         if at == end:
             return physical_offset + at, None

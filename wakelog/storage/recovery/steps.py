@@ -71,6 +71,7 @@ class RecoveryReport(NamedTuple):
     read_only: why the log takes no messages, None if it does.
     unrestored: what a dead broker's transient pool held for places where another broker has written
         since; it is kept in the quarantine.
+    last_record: physical offset of the last record that was checked, -1 if none was.
     """
 
     clean_exit: bool
@@ -92,6 +93,7 @@ class RecoveryReport(NamedTuple):
     positions_doubt: str | None = None
     read_only: str | None = None
     unrestored: tuple[QuarantinedPiece, ...] = ()
+    last_record: int = -1
 
 
 class Recovered(NamedTuple):
@@ -130,8 +132,7 @@ def recover(
         mark = read_dispatched(fs, config.paths.dispatched)
         has_index = mark.index_end != IndexEnd()
         durable = durable._replace(dispatched=mark.physical_offset, has_index=has_index)
-    with closing(QueueRepair(fs, config)) as queues:
-        # 3, 4, 5: the queues' own ends, then the log's
+    with closing(QueueRepair(fs, config)) as queues:  # 3, 4, 5: queues' own ends, then the log's
         deleted = _cut_queues(fs, config, queues, None if clean_exit else durable.dispatched)
         store = RecoveringStore(fs, config, files, queues, times, cut_at_damage, dict(deleted.ends))
         found = search_log_end(store, durable, clean_exit=clean_exit)
@@ -169,6 +170,7 @@ def recover(
         consume_queues_cut=queues_cut,
         index_files_removed=index_removed,
         read_only=_why_read_only(files),
+        last_record=end.last_record,
     )
     return Recovered(report, files)
 
