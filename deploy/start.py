@@ -35,6 +35,7 @@ def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
     parser.add_argument("--namesrv-port", type=int, metavar="PORT", dest="name_server_port")
     parser.add_argument("--broker-port", type=int, metavar="PORT")
     parser.add_argument("--bind", default="127.0.0.1", metavar="IP")
+    parser.add_argument("--open", action="store_true")
     parser.add_argument("--advertise", metavar="IP")
     parser.add_argument("--brokers", type=int, default=1, metavar="N", dest="broker_count")
     parser.add_argument("--config", metavar="FILE", dest="config_path")
@@ -90,6 +91,8 @@ def main(arguments: Sequence[str]) -> int:
         if find_actor(SUPERVISOR) is not None:
             raise DeploymentFailed("this cluster has a deployment", "Submit deploy/stop.py first.")
         plan = preflight(make_plan(options), FileSystem())
+        for warning in plan.warnings:
+            print(f"wakelog: {warning}")
         asyncio.run(start(plan, resource))
     except Exception as error:
         failure = explain(error)

@@ -12,7 +12,7 @@ class FakeHandle:
         self.target = target
         self.calls: list[str] = []
 
-    def __getattr__(self, name: str) -> FakeMethod:
+    def __getattr__(self, name: str) -> "FakeMethod":
         return FakeMethod(self, name)
 
 
@@ -24,7 +24,7 @@ class FakeMethod:
         self._name = name
         self._parts = 1
 
-    def options(self, *, num_returns: int) -> FakeMethod:
+    def options(self, *, num_returns: int) -> "FakeMethod":
         self._parts = num_returns
         return self
 

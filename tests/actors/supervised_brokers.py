@@ -1,6 +1,7 @@
 """The deployments of actors that tests of a session share: one for each transport."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,12 +135,14 @@ class SupervisedBroker:
             return None
 
 
-def start_supervised(kind: Kind, cluster: RayCluster, store: Path) -> SupervisedBroker:
+def start_supervised(
+    kind: Kind, cluster: RayCluster, store: Path, file_sizes: Mapping[str, str] = FILE_SIZES
+) -> SupervisedBroker:
     """Start a deployment in a Ray that this process is connected to."""
     plan = small_plan(
         store,
         *kind.settings,
-        *(f"{key}={value}" for key, value in FILE_SIZES.items()),
+        *(f"{key}={value}" for key, value in file_sizes.items()),
         is_local=False,
         transport=kind.transport,
         segment_bytes=SEGMENT_BYTES,

@@ -113,7 +113,9 @@ def test_a_broker_registers_with_tls(tmp_path: Path, settings: tuple[str, ...]) 
     # Relative paths begin where the command was started.
     tls = msgspec.structs.replace(plan.tls, directory=str(tmp_path))
     brokers = tuple(msgspec.structs.replace(broker, tls=tls) for broker in plan.brokers)
-    plan = msgspec.structs.replace(plan, tls=tls, brokers=brokers)
+    assert plan.name_server is not None
+    name_server = msgspec.structs.replace(plan.name_server, tls=tls)
+    plan = msgspec.structs.replace(plan, tls=tls, brokers=brokers, name_server=name_server)
 
     async def main() -> None:
         async with running(plan) as (deployment, _):

@@ -12,12 +12,17 @@ import pytest
 
 from tests.actors.bounded import run
 from tests.actors.client import Client
+from tests.broker.access.requests import ADMIN, FILE, LOW, UNSIGNED, signed
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.nameserver.harness import Announced, topic
+from tests.nameserver.harness import Announced, FakeChannel, topic
 from wakelog.actors import name_server
+from wakelog.actors.broker import account_files
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.name_server import NameServerActor, NameServerService
+from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.network.errors import PortUnavailable
+from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
@@ -26,6 +31,7 @@ from wakelog.storage.file_system import FileSystem
 
 HOST = "127.0.0.1"
 PATH = "/n/kvConfig.json"
+REMOTE = FakeChannel(99, "10.0.0.9")
 
 
 class Peer:
@@ -64,8 +70,12 @@ class Peer:
 
 
 def make_service(path: str, fs: FileSystem | None = None, *, port: int = 0) -> NameServerService:
+    return NameServerService(make_plan(path, port), fs=fs)
+
+
+def make_plan(path: str, port: int) -> NameServerPlan:
     config = NameServerConfig(kv_config_path=path, listen_port=port)
-    return NameServerService(config, bind_host=HOST, fs=fs)
+    return NameServerPlan(config=config, bind_host=HOST, log_directory="")
 
 
 def put(value: str, *, oneway: bool = False, opaque: int = 1) -> RemotingCommand:
@@ -78,8 +88,8 @@ def get() -> RemotingCommand:
     return make_request(RequestCode.GET_KV_CONFIG, fields, opaque=2)
 
 
-def route() -> RemotingCommand:
-    return make_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}, opaque=3)
+def route(topic: str = "T") -> RemotingCommand:
+    return make_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, opaque=3)
 
 
 def saved_value(text: str) -> str:
@@ -269,14 +279,44 @@ def test_a_damaged_file_is_refused_and_the_port_given_back(tmp_path: Path) -> No
     run(main)
 
 
+def test_where_there_are_accounts_an_admins_signature_administers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account_files, "WATCH_SECONDS", 0.01)
+    file = tmp_path / "conf" / "plain_acl.yml"
+    file.parent.mkdir()
+    plan = make_plan(str(tmp_path / "kvConfig.json"), 0)
+    plan = msgspec.structs.replace(plan, accounts_home=str(tmp_path))
+
+    def passes(service: NameServerService, by: Credentials) -> bool:
+        command = service.name_server.process(signed(205, by, {"brokerName": "b"}), REMOTE, 0)
+        assert command is not None
+        return command.code != ResponseCode.NO_PERMISSION
+
+    async def main() -> None:
+        file.write_text("accounts: [")
+        with pytest.raises(DeploymentFailed, match="this is no YAML"):
+            await NameServerService(plan).start()
+        file.write_text("accounts: []")
+        service = NameServerService(plan)
+        await service.start()
+        assert not passes(service, ADMIN)
+        file.write_text(FILE)
+        while not passes(service, ADMIN):
+            await asyncio.sleep(0.01)
+        assert not passes(service, LOW) and not passes(service, UNSIGNED)
+        await service.stop()
+
+    run(main)
+
+
 def make_actor(directory: Path, port: int) -> NameServerActor:
-    config = NameServerConfig(kv_config_path=str(directory / "kv.json"), listen_port=port)
-    return NameServerActor(msgspec.to_builtins(config), "127.0.0.1", str(directory), {})
+    return NameServerActor(msgspec.to_builtins(make_plan(str(directory / "kv.json"), port)))
 
 
 @pytest.fixture(autouse=True)
 def no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_server, "configure_logs", lambda *_, **__: None)
+    monkeypatch.setattr(name_server, "open_logs", lambda *_: None)
 
 
 @pytest.mark.process

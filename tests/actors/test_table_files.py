@@ -8,15 +8,18 @@ import pytest
 from tests.actors.bounded import on_loop
 from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.actors.table_files import TableFiles
+from wakelog.actors.table_files import TableFiles, WaitDurable
+from wakelog.broker.broker import POSITIONS
 from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.errors import NotWriteable
 from wakelog.storage.paths import StorePaths
 from wakelog.telemetry.logs import Log
 
 
-def make_tables(fs: MemoryFileSystem) -> TableFiles:
+def make_tables(fs: MemoryFileSystem, wait_durable: WaitDurable | None = None) -> TableFiles:
     fs.make_directories("/store")
-    return TableFiles(ConfigFiles(fs, StorePaths("/store").config), Log.BROKER, "test")
+    files = ConfigFiles(fs, StorePaths("/store").config)
+    return TableFiles(files, Log.BROKER, "test", wait_durable)
 
 
 @on_loop
@@ -67,3 +70,46 @@ def test_a_table_that_cannot_be_saved_does_not_keep_the_others_back(
     saved = [name for name in fs.list_directory("/store/config") if name.endswith(".json")]
     assert len(saved) == len(harness.broker.tables) - 1
     assert tables.failed_count == 1 and "table not saved" in caplog.text
+
+
+@on_loop
+async def test_positions_are_saved_once_what_they_count_is_durable() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    asked: list[str] = []
+    durable = asyncio.Event()
+
+    async def wait_durable(table: str) -> None:
+        asked.append(table)
+        await durable.wait()
+
+    tables = make_tables(fs, wait_durable)
+    harness.broker.state.offsets.commit("g", "T", 0, 7)
+    tables.save_soon(harness.broker, "consumerOffset")
+    while not asked:
+        await asyncio.sleep(0)
+    harness.broker.state.offsets.commit("g", "T", 0, 8)  # of what may not be durable then
+    assert tables.saved_count == 0
+    durable.set()
+    await tables.wait_saved()
+    assert asked == ["consumerOffset"] and tables.saved_count == 1
+    loaded = Harness().broker
+    make_tables(fs).load_all(loaded, {})
+    assert loaded.state.offsets.query("g", "T", 0) == 7
+    tables.close()
+
+
+@on_loop
+async def test_positions_that_count_what_never_will_be_durable_are_not_saved() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+
+    async def wait_durable(_table: str) -> None:
+        raise NotWriteable("EIO")
+
+    tables = make_tables(fs, wait_durable)
+    tables.save_soon(harness.broker, "delayOffset")
+    await tables.wait_saved()
+    tables.save_all(harness.broker, except_for=POSITIONS)
+    assert tables.failed_count == 1
+    assert not fs.exists("/store/config/delayOffset.json")
+    assert not fs.exists("/store/config/consumerOffset.json")
+    assert fs.exists("/store/config/topics.json")

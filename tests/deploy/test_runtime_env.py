@@ -34,10 +34,10 @@ def upload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return archive
 
 
-def test_the_packages_are_those_of_the_project_without_ray() -> None:
+def test_the_packages_are_those_of_the_project_and_of_fast() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [text for text in project["dependencies"] if not text.startswith("ray")]
-    assert runtime_env()["pip"] == wanted
+    wanted = project["dependencies"] + project["optional-dependencies"]["fast"]
+    assert runtime_env()["pip"] == sorted(wanted)
 
 
 def test_every_exclude_leaves_something_out() -> None:

@@ -13,7 +13,7 @@ def test_options_are_those_of_up() -> None:
             *("--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"),
             *("--advertise", "10.0.0.1", "--brokers", "3", "--config", "broker.conf"),
             *("--set", "a=b", "--set", "c=d", "--transport", "references", "--metrics-port", "0"),
-            *("--resource", "disk-a"),
+            *("--resource", "disk-a", "--open"),
         ]
     )
     assert options == UpOptions(
@@ -21,6 +21,7 @@ def test_options_are_those_of_up() -> None:
         name_server_port=1,
         broker_port=2,
         bind="0.0.0.0",
+        open=True,
         advertise="10.0.0.1",
         broker_count=3,
         config_path="broker.conf",

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from wakelog.telemetry import exposition
-from wakelog.telemetry.exposition import MetricsServer, Request, parse_head
+from wakelog.telemetry.exposition import SILENT_MAX, MetricsServer, Request, parse_head
 from wakelog.telemetry.metric_spec import Kind, MetricSpec
 
 SPECS = (
@@ -150,6 +150,24 @@ def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (await exchange(port, get())).startswith(b"HTTP/1.1 503 ")
         answered.set()
         assert (await first).startswith(b"HTTP/1.1 200 ")
+        await server.close()
+
+    asyncio.run(main())
+
+
+def test_silent_connections_take_no_place_and_the_oldest_of_many_is_closed() -> None:
+    async def main() -> None:
+        server = MetricsServer(read_values, SPECS)
+        port = await server.start("127.0.0.1", 0)
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(SILENT_MAX)]
+        assert (await exchange(port, get())).startswith(b"HTTP/1.1 200 ")
+        with contextlib.suppress(ConnectionError):
+            assert await silent[0][0].read() == b""
+        assert not silent[1][0].at_eof()
+        for _, writer in silent:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
         await server.close()
 
     asyncio.run(main())

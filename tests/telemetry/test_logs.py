@@ -101,6 +101,11 @@ def test_a_value_cannot_forge_a_line(tmp_path: Path) -> None:
     assert "\\n" in line
 
 
+def test_other_users_read_no_log(tmp_path: Path) -> None:
+    configure_logs(tmp_path / "logs", actor="broker", epoch=1)
+    assert not (tmp_path / "logs").stat().st_mode & 0o007
+
+
 def test_a_long_value_is_cut(tmp_path: Path) -> None:
     configure_logs(tmp_path, actor="broker", epoch=1)
     logger(Log.BROKER).info("remark", remark="x" * 100_000)

@@ -1,6 +1,6 @@
 """Certificates: TLS of one server, from its tls.properties to its ports.
 
-The files are read in a thread, at the start, and looked at again each `WATCH_SECONDS` while the
+The files are read in a thread, at the start, and checked again each `WATCH_SECONDS` while the
 server runs. A new file that cannot be used leaves the old certificate in use, with a log line. A
 server without files of its own (TLS is off, or it signs its certificate itself) watches nothing.
 
@@ -72,7 +72,7 @@ class Certificates:
 
     def _read(self) -> tuple[TlsProperties, ServerContext, dict[str, bytes]]:
         properties = read_tls(self._source)
-        # Before the files are used: a change that comes in between is seen by the next look.
+        # Before the files are used: a change that comes in between is found by the next check.
         digests = digests_of(watched(properties.server))
         return properties, ServerContext(properties.server), digests
 

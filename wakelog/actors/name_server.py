@@ -17,35 +17,40 @@ Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
 
 import asyncio
 import os
+import time
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.certificates import Certificates
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import own_node_id
+from wakelog.actors.services.session import open_logs
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.full_collections import FullCollections
+from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
+from wakelog.broker.access.administrators import Administrators, read_trusted
+from wakelog.broker.access.control import AccessControl
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
-from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
-from wakelog.nameserver.name_server import NameServer
+from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist, Refused
+from wakelog.nameserver.name_server import CheckAdministrator, NameServer
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
-from wakelog.network.tls_properties import TlsSource
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.telemetry.logs import Log, configure_logs, logger
+from wakelog.telemetry.logs import LineBudget, Log, logger
 
 
 class AwaitSave(NamedTuple):
@@ -58,43 +63,57 @@ class AwaitSave(NamedTuple):
 class NameServerService:
     """One name server in this process."""
 
-    def __init__(
-        self,
-        config: NameServerConfig,
-        *,
-        bind_host: str,
-        tls: TlsSource | None = None,
-        fs: FileSystem | None = None,
-    ) -> None:
-        """Open nothing yet. tls: None for connections without TLS only."""
-        self._certificates = Certificates(tls or TlsSource())
+    def __init__(self, plan: NameServerPlan, *, fs: FileSystem | None = None) -> None:
+        """Open nothing yet."""
+        config = plan.config
+        self._certificates = Certificates(plan.tls)
+        self._plan = plan
         self._config = config
-        self._bind_host = bind_host
         files = ConfigFiles(fs or FileSystem(), lambda _: config.kv_config_path)
         self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
         self._timer = Timer(self._tick)
         self._log = logger(Log.NAME_SERVER)
-        self.name_server = NameServer(config, wall_ms())
+        self._line_budget = LineBudget()
+        self._watching: asyncio.Task[None] | None = None
         self.port = config.listen_port
 
     async def start(self) -> None:
         """Return when the name server accepts; `port` is then the one that it has.
 
-        Raises: PortUnavailable, TlsRefused, DamagedStore, StoreFailed; nothing is left open then.
+        Raises: PortUnavailable, TlsRefused, DamagedStore, StoreFailed, DeploymentFailed; nothing is
+            left open then.
         """
         self._server = self._make_server()
         try:
-            self.port = self._server.bind(self._bind_host, self._config.listen_port)
+            self.port = self._server.bind(self._plan.bind_host, self._config.listen_port)
+            check = await self._check_administrator()
+            self.name_server = NameServer(self._config, wall_ms(), check)
             load = partial(self._tables.load_all, self.name_server, {})
             await asyncio.get_running_loop().run_in_executor(None, load)
             await self._certificates.start(self._server)
             await self._server.start_listening()
         except BaseException:
-            self._certificates.close()
+            self._close_watches()
             await self._server.close()
             self._tables.close()
             raise
         self._tick()
+
+    async def _check_administrator(self) -> CheckAdministrator:
+        """Return the check, and watch the accounts if there are any."""
+        trusted = read_trusted(self._plan.trusted_addresses)
+        if not self._plan.accounts_home:
+            return Administrators(trusted).check
+        run = partial(asyncio.get_running_loop().run_in_executor, None)
+        files = AccountFiles(self._plan.accounts_home)
+        access = AccessControl(await run(files.open))
+        self._watching = asyncio.create_task(files.watch(access, run))
+        return Administrators(trusted, access).check
+
+    def _close_watches(self) -> None:
+        self._certificates.close()
+        if self._watching is not None:
+            self._watching.cancel()
 
     def _make_server(self) -> Server:
         config = self._config
@@ -108,7 +127,7 @@ class NameServerService:
             default_lane=NAME_SERVER_LANE,
             bytes_max=limits.lane_bytes_max,
         )
-        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred)
+        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred, wall_ms=wall_ms)
 
     # Handler: called by the server.
     def process(
@@ -140,6 +159,9 @@ class NameServerService:
                     self._log.info("broker registered", **msgspec.to_builtins(instruction))
                 case BrokerLeft():
                     self._log.warning("broker left", **msgspec.to_builtins(instruction))
+                case Refused():
+                    if self._line_budget.allows(time.monotonic()):
+                        self._log.warning("not allowed", **msgspec.to_builtins(instruction))
         return to_save
 
     def _on_deferred(self, outcome: AwaitSave, request: RemotingCommand, reply: Reply) -> None:
@@ -171,7 +193,7 @@ class NameServerService:
     async def stop(self) -> None:
         """Send the answers that wait, then close every connection, which brokers notice."""
         self._timer.cancel()
-        self._certificates.close()
+        self._close_watches()
         self._server.stop_listening()
         await self._tables.wait_saved()
         await self._server.close()
@@ -183,14 +205,10 @@ class NameServerService:
 class NameServerActor:
     """One name server; `start` after each construction."""
 
-    def __init__(
-        self, config: dict[str, Any], bind_host: str, log_directory: str, tls: dict[str, Any]
-    ) -> None:
-        self._config = config
-        self._tls = tls
-        self._bind_host = bind_host
-        self._log_directory = log_directory
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._plan = msgspec.convert(plan, NameServerPlan)
         self._service: NameServerService | None = None
+        self._collections = FullCollections()
         self._starting = asyncio.Lock()
 
     async def ping(self) -> int:
@@ -201,21 +219,21 @@ class NameServerActor:
         """Start unless it runs; return its port and node, or why it cannot start."""
         async with self._starting:
             if self._service is None:
-                configure_logs(Path(self._log_directory), actor="namesrv", epoch=wall_ms())
-                config = msgspec.convert(self._config, NameServerConfig)
-                tls = msgspec.convert(self._tls, TlsSource)
-                service = NameServerService(config, bind_host=self._bind_host, tls=tls)
+                open_logs(self._plan, "namesrv", wall_ms())
+                service = NameServerService(self._plan)
                 try:
                     await service.start()
-                except (StoreError, PortUnavailable, TlsRefused) as error:
+                except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
+                self._collections.begin()
             return started(port=self._service.port, node_id=own_node_id())
 
     async def stop(self) -> None:
         """Stop in order."""
         async with self._starting:
             service, self._service = self._service, None
+            self._collections.end()
             if service is not None:
                 await service.stop()
 

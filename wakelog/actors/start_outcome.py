@@ -14,6 +14,15 @@ from wakelog.actors.errors import DeploymentError, DeploymentFailed
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLocked, WrongStore
 
+EXTRAS = {
+    "llvmlite": ("numba is not installed", "Run pip install 'wakelog[fast]'."),
+    "numba": ("numba is not installed", "Run pip install 'wakelog[fast]'."),
+    "plotly": ("plotly is not installed", "Run pip install 'wakelog[spark]'."),
+    "pyarrow": ("pyarrow is not installed", "Run pip install 'wakelog[spark]'."),
+    "ray": ("Ray is not installed", "Run pip install 'wakelog[ray]', or start with --local."),
+}
+"""Modules that only an extra brings: cause and remedy without them."""
+
 
 def started(**facts: Any) -> dict[str, Any]:
     """Return the outcome of a start that succeeded."""
@@ -57,6 +66,8 @@ def cause_and_remedy(error: BaseException) -> tuple[str, str] | None:
         return str(error), "Free some space, or give a --store on another disk."
     if isinstance(error, StoreError):
         return str(error), "Look at the disk, and at the permissions of the store."
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        return EXTRAS.get(error.name.partition(".")[0])
     return None
 
 

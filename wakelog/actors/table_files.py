@@ -1,11 +1,12 @@
 """TableFiles: the tables of a broker or a name server on disk, loaded at the start and saved later.
 
 At most one save of a table is under way, in a thread. Saves requested meanwhile are one more, of
-the table as it is then.
+the table as it is then. A table of positions in the log waits for the disk first: the file must not
+count messages that a power cut takes.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
@@ -16,6 +17,10 @@ from wakelog.telemetry.logs import Log, logger
 
 OnSaved = Callable[[BaseException | None], None]
 """Called on the loop after a save, with the reason if it failed."""
+
+
+WaitDurable = Callable[[str], Awaitable[None]]
+"""Called after a table of this name was copied; returns when the copy may be saved, or raises."""
 
 
 class Table(Protocol):
@@ -39,8 +44,16 @@ class TableOwner(Protocol):
 class TableFiles:
     """The files of one owner's tables."""
 
-    def __init__(self, files: ConfigFiles, log: Log, thread_name: str) -> None:
+    def __init__(
+        self,
+        files: ConfigFiles,
+        log: Log,
+        thread_name: str,
+        wait_durable: WaitDurable | None = None,
+    ) -> None:
+        """Save nothing yet. `wait_durable`: what the save of some tables waits for."""
         self._files = files
+        self._wait_durable = wait_durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
         self._workers: dict[str, BatchWorker] = {}
         self._waiting: dict[str, list[OnSaved]] = {}
@@ -69,10 +82,10 @@ class TableFiles:
             self._workers[name] = BatchWorker(f"save {name}", save)
         self._workers[name].request()
 
-    def save_all(self, owner: TableOwner) -> None:
+    def save_all(self, owner: TableOwner, *, except_for: Collection[str] = ()) -> None:
         """Save every table and return when all are durable; failures are logged."""
         self.close()
-        for name in owner.tables:
+        for name in [name for name in owner.tables if name not in except_for]:
             try:
                 self._save(name, owner.tables[name].snapshot())
             except Exception as error:
@@ -94,6 +107,10 @@ class TableFiles:
         waiting, failure = self._waiting.pop(name), None
         save = partial(self._save, name, owner.tables[name].snapshot())
         try:
+            if self._wait_durable is not None:
+                await self._wait_durable(name)
+            if self._is_closed:
+                return False  # `save_all` has saved a later copy
             await asyncio.get_running_loop().run_in_executor(self._thread, save)
             self.saved_count += 1
         except Exception as error:

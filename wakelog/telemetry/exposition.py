@@ -2,8 +2,9 @@
 
 A small HTTP/1.1 end on the loop of its owner: one request a connection, nothing but GET.
 
-Bad input is bounded: 8 KiB of request head within 5 s, and a few requests at a time. A scrape that
-gets its values too slowly ends with 503, so that scrapes do not pile up.
+Bad input is bounded: 8 KiB of request head within 5 s, and a few requests at a time. A connection
+without a request takes no request's place. The oldest of too many such connections is closed. A
+scrape that gets its values too slowly ends with 503, so that scrapes do not pile up.
 
 Source: no counterpart in 4.9.3, whose exporter is a process that asks brokers.
 """
@@ -33,6 +34,9 @@ SCRAPE_SECONDS_MAX = 5.0
 
 SCRAPES_MAX = 4
 """Requests at a time; Prometheus servers come in pairs."""
+
+SILENT_MAX = 64
+"""Connections that have not sent their request yet; a scrape sends it with its first packet."""
 
 ReadStatistics = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -89,6 +93,7 @@ class MetricsServer:
         ProcessCollector(registry=self._registry)
         self._server: asyncio.Server | None = None
         self._scrapes_count = 0
+        self._silent: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self, host: str, port: int) -> int:
         """Listen and return the port; 0 means any. Raises: OSError."""
@@ -101,33 +106,44 @@ class MetricsServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._scrapes_count += 1
         try:
-            writer.write(await self._respond(reader))
+            writer.write(await self._respond(reader, writer))
             async with asyncio.timeout(HEAD_SECONDS_MAX):
                 await writer.drain()
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             writer.transport.abort()
         finally:
-            self._scrapes_count -= 1
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _respond(self, reader: asyncio.StreamReader) -> bytes:
+    async def _read_head(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Request | None:
+        self._silent[writer] = None
+        if len(self._silent) > SILENT_MAX:
+            oldest = next(iter(self._silent))
+            del self._silent[oldest]
+            oldest.transport.abort()
         try:
             async with asyncio.timeout(HEAD_SECONDS_MAX):
-                request = parse_head(await reader.readuntil(b"\r\n\r\n"))
+                return parse_head(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
-            request = None
+            return None
+        finally:
+            self._silent.pop(writer, None)
+
+    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        request = await self._read_head(reader, writer)
         if request is None:
             return encode_refusal(400, "not a request")
         if request.path != "/metrics":
             return encode_refusal(404, "metrics are at /metrics")
         if request.method != "GET":
             return encode_refusal(405, "only GET is served")
-        if self._scrapes_count > SCRAPES_MAX:
+        if self._scrapes_count >= SCRAPES_MAX:
             return encode_refusal(503, f"more than {SCRAPES_MAX} requests at a time")
+        self._scrapes_count += 1
         try:
             async with asyncio.timeout(SCRAPE_SECONDS_MAX):
                 self._values = await self._read()
@@ -136,6 +152,8 @@ class MetricsServer:
         except Exception as error:
             # Whatever an actor raised: a scrape that fails is seen at once, as `up == 0`.
             return encode_refusal(503, f"no statistics: {type(error).__name__}")
+        finally:
+            self._scrapes_count -= 1
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         body = encode(self._registry)
         if not gzip_accepted(request.headers.get("accept-encoding", "")):

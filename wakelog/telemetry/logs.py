@@ -75,6 +75,9 @@ class LogFormat(StrEnum):
 FILES_OF_BROKER = "broker"
 """The actor whose files carry 4.9.3's bare names."""
 
+DIRECTORY_MODE = 0o750
+"""Lines name topics, groups and addresses, which are not for every user of the machine."""
+
 VALUE_CHARACTERS_MAX = 4096
 """A longer value is cut: a remark or a host name from the network must not fill a disk."""
 
@@ -107,7 +110,7 @@ def configure_logs(
 
     Files appear with their first line, so that an actor leaves none it has nothing to say in.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
     formatter = _formatter(log_format, actor, epoch)
     for log in Log:
         appender = log.value

@@ -11,7 +11,6 @@ from wakelog.actors.broker import account_files
 from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker.access.accounts import AccessFileRefused
-from wakelog.broker.config import BrokerConfig
 from wakelog.telemetry.logs import FILES_OF_BROKER, configure_logs, unconfigure_logs
 
 
@@ -28,7 +27,7 @@ def write(home: Path, path: str, text: str) -> Path:
 
 
 def files_in(home: Path) -> AccountFiles:
-    return AccountFiles(BrokerConfig(acl_enable=True, rocketmq_home=str(home)))
+    return AccountFiles(str(home))
 
 
 def test_all_files_below_the_folder_and_the_main_one(tmp_path: Path) -> None:

@@ -4,11 +4,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from tests.actors.bounded import on_loop
+from wakelog.actors.broker import log_progress
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.broker.decision import AwaitFlush
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.storage.config import FlushDiskType, StoreConfig
+from wakelog.storage.errors import NotWriteable
 
 TIMEOUT_MS = 20
 
@@ -191,10 +196,48 @@ def test_a_clock_that_is_set_back_lets_no_response_wait_longer() -> None:
     assert harness.given == [(110, TIMED_OUT), (120, TIMED_OUT)]
 
 
-def test_a_waiter_for_durable_bytes_is_woken() -> None:
-    harness = waiting()
-    grown: asyncio.Event = harness.progress.flushed_grown
-    harness.progress.note_flushed(100)
-    assert not grown.is_set()
-    harness.progress.note_flushed(101)
-    assert grown.is_set()
+@on_loop
+async def test_what_was_put_until_now_is_waited_for() -> None:
+    harness = Harness(synchronous_flush=False)
+    await harness.progress.wait_durable()
+    harness.append(120)
+    harness.take()
+    waiting = asyncio.create_task(harness.progress.wait_durable())
+    await asyncio.sleep(0)
+    harness.append(140)
+    harness.progress.note_flushed(119)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.done() and harness.reported.count(("sync",)) == 2
+    harness.progress.note_flushed(120)
+    await waiting
+
+
+@on_loop
+async def test_a_sync_is_asked_for_again_while_one_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Commit copies after the first one, nobody else would ask for soon."""
+    monkeypatch.setattr(log_progress, "ASK_SECONDS", 0.001)
+    harness = Harness(synchronous_flush=False)
+    harness.append(120)
+    waiting = asyncio.create_task(harness.progress.wait_durable())
+    while harness.reported.count(("sync",)) < 3:
+        await asyncio.sleep(0.001)
+    harness.progress.note_flushed(120)
+    await waiting
+
+
+@pytest.mark.parametrize("fail", [LogProgress.fail_all, LogProgress.fail_unwritten])
+@on_loop
+async def test_what_never_will_be_durable_is_not_waited_for(
+    fail: Callable[[LogProgress, str], None],
+) -> None:
+    harness = Harness(synchronous_flush=True)
+    harness.append(120)
+    waiting = asyncio.create_task(harness.progress.wait_durable())
+    await asyncio.sleep(0)
+    fail(harness.progress, "EIO")
+    for wait in (waiting, harness.progress.wait_durable()):
+        with pytest.raises(NotWriteable, match="EIO"):
+            await wait

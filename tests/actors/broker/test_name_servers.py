@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -9,46 +11,136 @@ from tests.actors.bounded import run
 from tests.actors.test_name_server import HOST, PATH, Peer, make_service, route
 from tests.broker.harness import Harness
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.nameserver.harness import Announced
 from wakelog.actors.broker import name_servers
 from wakelog.actors.broker.name_servers import NameServers
-from wakelog.protocol.codes import ResponseCode
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.broker import registration
+from wakelog.network.client import RemotingClient
+from wakelog.protocol.bodies import TopicRouteData, decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, make_request
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("oneway", [True, False])
-def test_what_waits_for_a_registration_comes_after_it(oneway: bool) -> None:
-    async def main() -> None:
-        service = make_service(PATH, MemoryFileSystem())
-        await service.start()
-        harness = Harness(namesrvAddr=f"{HOST}:{service.port}")
-        servers = NameServers(harness.broker)
-        await servers.register(seconds_max=5.0)
-        async with Peer(service) as client:
-            assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
-            harness.send("T")
-            reported = asyncio.Event()
-            servers.register_soon(oneway=oneway)
-            servers.after_registration(reported.set, oneway=oneway)
-            await reported.wait()
-            assert (await client.ask(route())).code == ResponseCode.SUCCESS
+@asynccontextmanager
+async def registered(harness: Harness) -> AsyncIterator[tuple[NameServers, Peer]]:
+    """Register a broker with a name server of its own."""
+    service = make_service(PATH, MemoryFileSystem())
+    await service.start()
+    harness.settings.broker.namesrv_addr = f"{HOST}:{service.port}"
+    servers = NameServers(harness.broker.state, RemotingClient())
+    await servers.register(seconds_max=5.0)
+    async with Peer(service) as client:
+        yield servers, client
         await servers.close()
         await service.stop()
+
+
+async def settle(servers: NameServers, *topics: str) -> None:
+    """Register topics, or all without one, and wait for it."""
+    reported = asyncio.Event()
+    servers.register_soon(topics)
+    servers.after_registration(reported.set)
+    await reported.wait()
+
+
+async def permission(client: Peer, topic: str) -> int:
+    response = await client.ask(route(topic))
+    assert response.code == ResponseCode.SUCCESS, topic
+    (queues,) = decode_body(TopicRouteData, response.body).queue_datas
+    return queues.perm
+
+
+def wipe() -> RemotingCommand:
+    fields = {"brokerName": "broker-a"}
+    return make_request(RequestCode.WIPE_WRITE_PERM_OF_BROKER, fields, opaque=1)
+
+
+def test_what_waits_for_a_registration_comes_after_it() -> None:
+    harness = Harness()
+
+    async def main() -> None:
+        async with registered(harness) as (servers, client):
+            assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
+            harness.send("T")
+            await settle(servers, "T")
+            assert (await client.ask(route())).code == ResponseCode.SUCCESS
 
     run(main)
 
 
-def test_a_send_does_not_wait_long_for_a_name_server_that_hangs(
+def test_a_new_topic_leaves_the_others_as_the_name_server_has_them() -> None:
+    """4.9.3 registers it alone as well: permissions that were wiped stay so."""
+    harness = Harness()
+
+    async def main() -> None:
+        harness.send("old")
+        async with registered(harness) as (servers, client):
+            assert (await client.ask(wipe())).ext_fields["wipeTopicCount"] != "0"
+            harness.send("new")
+            await settle(servers, "new")
+            assert (await permission(client, "old"), await permission(client, "new")) == (4, 6)
+            await settle(servers)  # the period's registration has the same version
+            assert await permission(client, "old") == 4
+
+    run(main)
+
+
+def test_a_new_topic_after_a_name_server_was_restarted_brings_all_the_others() -> None:
+    """4.9.3 sends the new one alone, and the name server never gets the rest."""
+    harness = Harness()
+    harness.send("old")
+
+    async def main() -> None:
+        first = make_service(PATH, MemoryFileSystem())
+        await first.start()
+        harness.settings.broker.namesrv_addr = f"{HOST}:{first.port}"
+        servers = NameServers(harness.broker.state, RemotingClient())
+        await servers.register(seconds_max=5.0)
+        await first.stop()
+        second = make_service(PATH, MemoryFileSystem(), port=first.port)
+        await second.start()
+        harness.send("new")
+        await settle(servers, "new")
+        async with Peer(second) as client:
+            assert (await permission(client, "old"), await permission(client, "new")) == (6, 6)
+            await servers.close()
+        await second.stop()
+
+    run(main)
+
+
+def test_a_large_table_is_taken_in_parts_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(name_servers, "ONEWAY_SECONDS_MAX", 0.01)
+    harness = Harness()
+    monkeypatch.setattr(registration, "TOPICS_PER_REQUEST_MAX", 4)
+    topics = [f"T{number}" for number in range(10)]
 
+    async def main() -> None:
+        for topic in topics:
+            harness.send(topic)
+        async with registered(harness) as (servers, client):
+            assert [await permission(client, topic) for topic in topics] == [6] * 10
+            await client.ask(wipe())
+            await settle(servers)
+            assert [await permission(client, topic) for topic in topics] == [4] * 10
+            harness.broker.state.topics.next_version(harness.now_ms)
+            await settle(servers)
+            assert [await permission(client, topic) for topic in topics] == [6] * 10
+
+    run(main)
+
+
+def test_a_send_does_not_wait_long_for_a_name_server_that_hangs() -> None:
     async def main() -> None:
         silent = socket.create_server((HOST, 0))  # whose kernel connects, and nobody answers
         harness = Harness(namesrvAddr=f"{HOST}:{silent.getsockname()[1]}")
-        servers = NameServers(harness.broker)
+        servers = NameServers(harness.broker.state, RemotingClient())
         # The first is under way, and is not answered for 6 s.
-        servers.register_soon(oneway=False)
+        servers.register_soon()
         await asyncio.sleep(0)
         calls: list[None] = []
         reported = asyncio.Event()
@@ -57,10 +149,63 @@ def test_a_send_does_not_wait_long_for_a_name_server_that_hangs(
             calls.append(None)
             reported.set()
 
-        servers.after_registration(done, oneway=True)
+        servers.after_registration(done, seconds_max=0.01)
         await reported.wait()
         await servers.close()
         assert len(calls) == 1
         silent.close()
+
+    run(main)
+
+
+def test_nothing_waits_where_there_is_no_name_server() -> None:
+    harness = Harness()
+
+    async def main() -> None:
+        servers = NameServers(harness.broker.state, RemotingClient())
+        await settle(servers, "T")
+        assert servers.statistics()["name_servers_count"] == 0
+        await servers.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, "10.0.0.1:10911"),
+        ({"brokerIP1": "10.0.0.1"}, None),
+        ({"brokerName": "broker-b"}, None),
+        ({"namesrvAddr": ""}, None),
+    ],
+)
+def test_a_name_that_another_address_has_is_refused(
+    settings: dict[str, str], address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(name_servers, "TAKEN_NAME_MS_MAX", 100)
+
+    async def main() -> None:
+        service = make_service(PATH, MemoryFileSystem())
+        await service.start()
+        with socket.create_server((HOST, 0)) as silent:
+            silent_address = f"{HOST}:{silent.getsockname()[1]}"
+            listed = f"{silent_address};{HOST}:{service.port}"
+            config = Harness(**{"namesrvAddr": listed, **settings}).settings.broker
+            client = RemotingClient()
+            async with Peer(service) as broker:
+                await broker.ask(Announced().request())
+                refused = None
+                try:
+                    await name_servers.refuse_taken_name(config, client)
+                except DeploymentFailed as error:
+                    refused = error
+            await client.close()
+        await service.stop()
+        assert (refused is not None) is (address is not None)
+        if refused is not None:
+            assert refused.cause == (
+                f"{HOST}:{service.port} has a broker broker-a at {address} already"
+            )
+            assert "--set wakelog.takeOverName=true" in refused.remedy
 
     run(main)

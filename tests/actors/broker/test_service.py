@@ -14,7 +14,7 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from tests.actors.notified_broker import notified_broker
 from tests.actors.plans import service_plan
-from wakelog.actors.broker import service as service_module
+from wakelog.actors.broker import account_files
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
@@ -22,6 +22,7 @@ from wakelog.actors.services import broker_services
 from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
+from wakelog.broker.access.failures import FAILURES_MAX
 from wakelog.network.client import make_client
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
@@ -172,7 +173,7 @@ ACCOUNTS = "accounts: [{accessKey: somebody, secretKey: hush-hush, defaultTopicP
 def test_accounts_are_checked_and_read_again(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_module, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(account_files, "WATCH_SECONDS", 0.01)
     file = short_path / "conf" / "plain_acl.yml"
     file.parent.mkdir()
     port = small_plan(short_path).brokers[0].settings.broker.listen_port
@@ -200,6 +201,18 @@ def test_accounts_are_checked_and_read_again(
         file.write_text(ACCOUNTS)
         while (await config()).code != ResponseCode.SUCCESS:
             await asyncio.sleep(0.01)
+        # Another client of this host that guesses gets the reason before it is cut off.
+        guesser = make_client(Credentials("somebody", "guessed"), None)
+        address = broker.plan.settings.broker.broker_addr
+        remarks: list[str] = []
+        while not remarks or not remarks[-1].endswith("this connection is closed"):
+            answered = await guesser.invoke(address, RemotingCommand(26), timeout_ms=20_000)
+            remarks.append(answered.remark or "")
+        assert "Check signature failed" in remarks[-1] and len(remarks) <= FAILURES_MAX + 1
+        while any(connection.is_open for connection in guesser._connections.values()):
+            await asyncio.sleep(0)
+        assert (await config()).code == ResponseCode.SUCCESS
+        await guesser.close()
         await client.close()
         assert await broker.stop()
 

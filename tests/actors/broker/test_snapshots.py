@@ -1,7 +1,6 @@
 """Snapshots at the Broker: what is durable is handed over, and what goes wrong is said in parts."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,18 +12,17 @@ from wakelog.actors.services.client import ServiceLost
 
 
 class Log:
-    """A log whose flush, when it is wanted, takes the answer of `on_want`."""
+    """A log that is durable up to `flushed`, and all of it when that is waited for."""
 
     def __init__(self, flushed: int, appended: int) -> None:
         self.flushed = flushed
         self.appended = self.readable = appended
-        self.flushed_grown = asyncio.Event()
-        self.wanted_count = 0
-        self.on_want: Callable[[], None] = lambda: None
+        self.is_stuck = False
 
-    def request_sync(self) -> None:
-        self.wanted_count += 1
-        self.on_want()
+    async def wait_durable(self) -> None:
+        if self.is_stuck:
+            await asyncio.Event().wait()
+        self.flushed = self.appended
 
 
 class Retention:
@@ -42,35 +40,19 @@ class Retention:
 
 
 def snapshots_of(log: Any, retention: Any, store_id: str = "s") -> Snapshots:
-    return Snapshots(log, retention, log, store_id=store_id)
+    return Snapshots(retention, log, store_id=store_id)
 
 
 def taken(
     log: Log, retention: Retention, after: dict[str, Any] | None = None, store_id: str = "s"
 ) -> dict[str, Any]:
-    async def take() -> dict[str, Any]:
-        made = snapshots_of(log, retention, store_id)
-
-        def flush_later() -> None:
-            log.flushed += 100
-            asyncio.get_running_loop().call_soon(log.flushed_grown.set)
-
-        if log.on_want is not never:
-            log.on_want = flush_later
-        return await made.take(after, "test")
-
-    return asyncio.run(take())
-
-
-def never() -> None:
-    """Flush nothing."""
+    return asyncio.run(snapshots_of(log, retention, store_id).take(after, "test"))
 
 
 def test_what_is_there_is_made_durable_first() -> None:
     log, retention = Log(100, 250), Retention({"snapshot": parts()})
     assert taken(log, retention) == parts()
     assert retention.asked == [("lease", "test", None, 250)]
-    assert log.wanted_count == 2
 
 
 def test_a_disk_that_does_not_answer_is_not_waited_for_for_ever(
@@ -78,7 +60,7 @@ def test_a_disk_that_does_not_answer_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(snapshots, "FLUSH_SECONDS_MAX", 0.01)
     log, retention = Log(100, 250), Retention({"snapshot": parts()})
-    log.on_want = never
+    log.is_stuck = True
     taken(log, retention)
     assert retention.asked[0][3] == 100
 

@@ -34,7 +34,7 @@ def run(store: Path, body: Body, *settings: str, segment_bytes: int = 1 << 20) -
 
 
 def broker_of(deployment: LocalDeployment) -> LocalBroker:
-    return deployment._brokers[0]
+    return deployment.brokers[0]
 
 
 async def bodies(client: Client, topic: str, count: int) -> list[bytes]:

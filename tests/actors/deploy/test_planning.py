@@ -60,7 +60,7 @@ def test_the_defaults_are_those_of_rocketmq(monkeypatch: pytest.MonkeyPatch) -> 
     assert (broker.name, broker.address) == ("broker-a", "127.0.0.1:10911")
     assert broker.store_directory == found.store_root == "/home/me/store"
     assert broker.log_directory == found.log_directory == "/home/me/store/wakelog.logs"
-    assert found.name_server is not None and found.name_server.listen_port == 9876
+    assert found.name_server is not None and found.name_server.config.listen_port == 9876
     assert found.name_server_address == "127.0.0.1:9876"
     assert broker.settings.broker.namesrv_addr == "127.0.0.1:9876"
     assert [use.port for use in found.ports] == [9876, 10911, 10909, 10912, 5557]
@@ -139,12 +139,12 @@ def test_the_names_of_several_brokers_follow_the_first(name: str, names: list[st
 def test_clients_get_the_advertised_address(
     bind: str, advertise: str | None, advertised: str
 ) -> None:
-    found = plan(bind=bind, advertise=advertise)
+    found = plan(bind=bind, open=True, advertise=advertise)
     broker = found.brokers[0].settings.broker
     assert {broker.broker_ip1, broker.broker_ip2, found.advertised_host} == {advertised}
     assert found.name_server is not None and found.name_server_address == f"{advertised}:9876"
     is_name = advertise is not None and advertise != advertised
-    assert len(found.warnings) == is_name
+    assert len(found.warnings) == is_name + (found.bind_host != "127.0.0.1")
 
 
 NAME_SERVER_RULES = [
@@ -177,18 +177,50 @@ def test_where_a_broker_registers(
     conf = "" if in_file is None else f"namesrvAddr={in_file}\n"
     found = plan(*settings, conf=conf, directory=tmp_path, name_server_port=port)
     assert found.brokers[0].settings.broker.namesrv_addr == registered
-    assert (None if found.name_server is None else found.name_server.listen_port) == own_port
+    assert (None if found.name_server is None else found.name_server.config.listen_port) == own_port
     assert found.name_server_address == registered.split(";")[0]
 
 
 def test_a_name_server_bound_everywhere_is_registered_with_over_the_loopback() -> None:
-    found = plan(bind="0.0.0.0")
+    found = plan(bind="0.0.0.0", open=True)
     assert found.brokers[0].settings.broker.namesrv_addr == "127.0.0.1:9876"
     assert found.name_server_address == f"{OUTWARD}:9876"
 
 
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", OUTWARD])
+def test_other_hosts_are_let_in_with_accounts_or_on_purpose_only(bind: str, tmp_path: Path) -> None:
+    refused = refusal(bind=bind)
+    assert refused.startswith(f"--bind {bind} lets other hosts connect, and aclEnable is not true")
+    assert refused.endswith(
+        "Set aclEnable=true with a file of accounts, or --bind 127.0.0.1, or add --open to accept "
+        "that."
+    )
+    [warning] = plan(bind=bind, open=True).warnings
+    assert warning == (
+        f"OPEN: whoever reaches {bind}:10911 may read and send every message, because aclEnable is "
+        "not true; this host alone may administer"
+    )
+    trusting = plan("wakelog.open=true", "wakelog.trustedAddresses=*", bind=bind, broker_count=2)
+    [warning] = trusting.warnings
+    assert warning.endswith("not true; this host and * may administer")
+    assert {broker.trusted_addresses for broker in trusting.brokers} == {"*"}
+    guarded = plan("aclEnable=true", f"rocketmqHome={tmp_path}", bind=bind)
+    assert guarded.warnings == () and guarded.name_server is not None
+    assert guarded.name_server.accounts_home == str(tmp_path)
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_this_host_alone_needs_no_accounts(bind: str) -> None:
+    found = plan(bind=bind, open=True)
+    assert found.warnings == () and found.name_server is not None
+    assert found.name_server.accounts_home == found.name_server.trusted_addresses == ""
+
+
 def test_settings_with_our_prefix_are_used_and_not_passed_on() -> None:
     found = plan("wakelog.logLevel=debug", "wakelog.logFormat=json", "wakelog.checkAdvertise=false")
+    assert found.name_server is not None
+    assert found.name_server.log_level == found.brokers[0].log_level == LogLevel.DEBUG
+    assert found.name_server.log_format == found.brokers[0].log_format == LogFormat.JSON
     assert (found.log_level, found.log_format) == (LogLevel.DEBUG, LogFormat.JSON)
     assert not found.checks_advertised
     assert found.brokers[0].settings.unknown == {}
@@ -217,6 +249,16 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             ["wakelog.logLevel=loud"],
             {},
             "wakelog.logLevel=loud is not accepted (--set). Give debug",
+        ),
+        (
+            ["wakelog.trustedAddresses=10.0.0.0/8"],
+            {},
+            "wakelog.trustedAddresses=10.0.0.0/8 is not accepted (--set). Give patterns of",
+        ),
+        (
+            ["brokerRole=SLAVE", "brokerId=1"],
+            {},
+            "brokerRole=SLAVE is not accepted (--set). Give ASYNC_MASTER or SYNC_MASTER: nothing",
         ),
         ([], {"bind": "nowhere"}, "--bind nowhere is not known: Name or service not known. Give"),
         ([], {"advertise": "nowhere"}, "--advertise nowhere is not known"),

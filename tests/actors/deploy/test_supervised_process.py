@@ -16,6 +16,7 @@ from wakelog.actors.deploy import supervised_process as module
 from wakelog.actors.deploy.group import BROKER
 from wakelog.actors.deploy.supervised_process import (
     BROKER_HUNG_SECONDS_MAX,
+    BUSY_SECONDS_MAX,
     HUNG_SECONDS_MAX,
     SupervisedProcess,
 )
@@ -107,3 +108,25 @@ def test_no_process_here_is_killed_for_an_actor_of_another_node(
     elsewhere = process_of(os.getpid(), node_id="elsewhere")
     elsewhere.kill()
     assert restarted == [elsewhere.handle]
+
+
+def test_a_process_that_does_nothing_is_hung_sooner_than_a_busy_one(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    here = process_of(sleeper.pid, node_id="")
+    assert here.doing() is None
+    assert not here.is_hung(None)
+    here.answered_at -= BROKER_HUNG_SECONDS_MAX
+    assert here.is_hung(None)
+    assert not here.is_hung("computing, 99% of a CPU")
+    here.answered_at -= BUSY_SECONDS_MAX
+    assert here.is_hung("computing, 99% of a CPU")
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    while here.doing() != "stopped by a signal":
+        pass
+    here.kill()
+    assert here.doing() is None, "what comes next is another process"
+
+
+def test_of_an_actor_elsewhere_it_is_not_known_what_it_does() -> None:
+    assert process_of(os.getpid(), node_id="elsewhere").doing() is None

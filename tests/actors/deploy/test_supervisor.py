@@ -68,7 +68,7 @@ class Harness:
         monkeypatch.setattr(module, "make_name_server", lambda _: self.handles["NameServer"])
         monkeypatch.setattr(module, "make_broker", lambda *_: group)
         monkeypatch.setattr(module, "end_actor", lambda one: self.ended.append(one.target.kind))
-        monkeypatch.setattr(module, "configure_logs", lambda *_, **__: None)
+        monkeypatch.setattr(module, "open_logs", lambda *_: None)
         monkeypatch.setattr(supervised_process, "wait_death", self.wait_death)
         # Other tests of this process may have joined a Ray, where this node has a name.
         monkeypatch.setattr(supervised_process, "own_node_id", lambda: HERE["node_id"])
@@ -183,6 +183,7 @@ def test_an_actor_that_does_not_answer_is_killed(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervised_process, "HUNG_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(supervised_process, "BUSY_SECONDS_MAX", 0.01)  # this process is busy
     monkeypatch.setattr(module, "PING_SECONDS", 0.0)
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda process_id, _: killed.append(process_id))

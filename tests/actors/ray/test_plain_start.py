@@ -43,6 +43,7 @@ def assert_nothing_is_left(up: Up, shared_paths: set[str]) -> None:
     assert not [path for path in shared_paths if os.path.exists(path)]
 
 
+@pytest.mark.long
 def test_plain_ray_takes_a_message_and_leaves_nothing(tmp_path: Path) -> None:
     with running_up(tmp_path / "store", "--plain-ray") as up:
         line = up.command.wait_line("ray.init", 90)
@@ -67,6 +68,7 @@ def test_up_falls_back_and_reports_it_when_a_private_name_is_missing(tmp_path: P
             "ray._private.services:no_such_function, which the fast start needs"
         )
         up.wait_ready()
+        assert asyncio.run(send_and_pull(up.addresses[0])) == b"through"
         shared_paths = up.shared_paths()
         up.stop()
         assert_nothing_is_left(up, shared_paths)

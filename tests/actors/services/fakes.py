@@ -91,7 +91,7 @@ Client = TypeVar("Client", bound=ServiceClient)
 
 
 def broker_context(
-    events: Events | None = None,
+    events: "Events | None" = None,
     *,
     directory: Path | None = None,
     fs: Any = None,

@@ -31,7 +31,7 @@ class Recorder:
         self.flushed_count = 0
         self._at_each = at_each
 
-    def made(self, _config: StoreConfig) -> Recorder:
+    def made(self, _config: StoreConfig) -> "Recorder":
         return self
 
     def dispatch(self, batch: DispatchBatch) -> None:

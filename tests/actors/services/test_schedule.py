@@ -19,8 +19,8 @@ from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
-from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import DueMessage
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.errors import StoreFailed
 
 DELAYED: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}

@@ -7,18 +7,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, make_service, open_plan_store
+from wakelog.actors.services import transaction_check
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.transaction_check import (
     TransactionCheckClient,
     TransactionCheckService,
 )
-from wakelog.broker.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from wakelog.broker.transaction_check import Action, CheckBatch, CheckRequest, Decision
+from wakelog.broker.transaction_check import (
+    Action,
+    CheckBatch,
+    CheckRequest,
+    Decision,
+    OpMessage,
+    op_message,
+)
+from wakelog.protocol.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.errors import StoreFailed
 
 LATER_MS = 1 << 41
@@ -112,3 +122,38 @@ async def test_a_round_that_fails_is_followed_by_another() -> None:
         check.error = None
         while not events.checked:
             await asyncio.sleep(0)
+
+
+def test_op_messages_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand open half messages none has one, which only all op messages tell."""
+    plan = service_plan(tmp_path)
+    reput = make_service(ReputService, plan)
+    check = make_service(TransactionCheckService, plan)
+    read: list[int] = []
+
+    def note_read(record: MessageRecord) -> OpMessage:
+        read.append(record.queue_offset)
+        return op_message(record)
+
+    monkeypatch.setattr(transaction_check, "op_message", note_read)
+    monkeypatch.setattr(transaction_check, "OPS_MAX", 130)
+    with open_plan_store(plan) as store:
+        reput.attach(known_of(store))
+        check.attach(known_of(store))
+        fill(store, 200, now_ms=1, topic=TRANS_HALF_TOPIC)
+        end = fill(store, 100, now_ms=1, topic=TRANS_OP_HALF_TOPIC, properties_text="TAGS\x01x")
+        reput.call(EPOCH, "step", end)
+        first = ask(check, end)
+        assert first.has_more and sorted(set(read)) == list(range(100))
+        read.clear()
+        assert ask(check, end, half_offset=first.half_offset, op_offset=5).has_more
+        assert read == []
+        end = fill(store, 40, now_ms=1, topic=TRANS_OP_HALF_TOPIC, properties_text="TAGS\x01x")
+        reput.call(EPOCH, "step", end)
+        read.clear()
+        ask(check, end, half_offset=first.half_offset, op_offset=40)
+        assert read == list(range(100, 140))
+        ask(check, end, half_offset=first.half_offset, op_offset=40)
+        assert read[40:] == list(range(40, 132))  # the last page was one too many: all were dropped
+        check.release()
+        reput.release()

@@ -13,9 +13,10 @@ Source: org.apache.rocketmq.srvutil.AclFileWatchService,
 acl.plain.PlainPermissionManager.getAllAclFiles (4.9.3).
 """
 
+import asyncio
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -23,8 +24,7 @@ from typing import NamedTuple, TypeAlias
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker.access.accounts import AccessFileRefused, AccessTable
-from wakelog.broker.access.control import Edit
-from wakelog.broker.config import BrokerConfig
+from wakelog.broker.access.control import AccessControl, Edit
 from wakelog.telemetry.logs import Log, logger
 
 FILES_MAX = 1_000
@@ -37,18 +37,21 @@ Seen: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 """Path, mode, time of change (ns), length (bytes) and inode of each file."""
 
 
+RunInThread: TypeAlias = Callable[[Callable[[], AccessTable | None]], Awaitable[AccessTable | None]]
+
+
 class Found(NamedTuple):
-    """What the files were when they were looked at."""
+    """What the files were at the last check."""
 
     seen: Seen
     table: AccessTable
 
 
 class AccountFiles:
-    """The files of one broker. Every method may wait for the disk."""
+    """The files in the `conf` of a home. Every method but `watch` may wait for the disk."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        home = Path(os.path.abspath(config.rocketmq_home))
+    def __init__(self, home_path: str) -> None:
+        home = Path(os.path.abspath(home_path))
         self.main = str(home / "conf" / "plain_acl.yml")
         self._folder = home / "conf" / "acl"
         self._tools = str(self._folder / "tools.yml")
@@ -56,6 +59,14 @@ class AccountFiles:
         self._failure = ""
         self._changing = Lock()
         self._log = logger(Log.BROKER)
+
+    async def watch(self, access: AccessControl, run: RunInThread) -> None:
+        """Give `access` the accounts whenever they have changed, until cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            table = await run(self.read_changed)
+            if table is not None:
+                access.replace(table)
 
     def open(self) -> AccessTable:
         """Read all files. Raises: DeploymentFailed for one that cannot be used."""

@@ -6,16 +6,19 @@ ours does not survive the way through Ray in one piece.
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
+from wakelog.actors.broker.work_pool import SWITCH_SECONDS
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import actor_name, find_actor, own_node_id
 from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
+from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import StoreError
@@ -30,6 +33,7 @@ class BrokerActor:
     def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = read_plan(plan)
         self._service: BrokerService | None = None
+        self._collections = FullCollections()
         self._starting = asyncio.Lock()
 
     async def ping(self) -> int:
@@ -53,6 +57,8 @@ class BrokerActor:
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
+                self._collections.begin()
+                sys.setswitchinterval(SWITCH_SECONDS)
             return started(
                 store_id=self._service.store_id,
                 epoch=self._service.epoch,
@@ -72,6 +78,7 @@ class BrokerActor:
         """
         async with self._starting:
             service, self._service = self._service, None
+            self._collections.end()
             return service is not None and await service.stop()
 
     async def snapshot(

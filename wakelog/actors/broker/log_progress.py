@@ -11,6 +11,7 @@ responses were written.
 Invariants:
     - readable is flushed under synchronous flush, else what the segments hold.
     - appended, flushed and readable only grow; flushed and readable never pass appended.
+    - positions in a table that is saved never count messages that a power cut can still take.
     - responses wait in the order in which their messages were put. So their offsets and deadlines
       only grow, and checking the first response is enough.
 
@@ -20,6 +21,7 @@ Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from wakelog.actors.services.commit import CommitClient
@@ -27,7 +29,11 @@ from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.broker.decision import AwaitFlush
 from wakelog.network.handler import Reply
+from wakelog.storage.errors import NotWriteable
 from wakelog.storage.message_store import MessageStore
+
+ASK_SECONDS = 0.2
+"""How often a sync is asked for while one is waited for: Commit may have copied more since."""
 
 
 class _Waiter(NamedTuple):
@@ -64,6 +70,7 @@ class LogProgress:
         self._timeout_ms = store.config.sync_flush_timeout_ms
         self._call_soon = call_soon
         self._will_report = False
+        self.failure: str | None = None
 
     def begin(self) -> None:
         """Have the log dispatched up to `readable`."""
@@ -112,8 +119,24 @@ class LogProgress:
             self._flush.request_sync()
         return True
 
+    async def wait_durable(self) -> None:
+        """Have everything made durable that was put until now, and return then.
+
+        Raises: NotWriteable: a write or a sync has failed, so that some of it never will be.
+        """
+        wanted = self.appended
+        while self.failure is None and self.flushed < wanted:
+            self.flushed_grown.clear()
+            self._flush.request_sync()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASK_SECONDS):
+                    await self.flushed_grown.wait()
+        if self.failure is not None:
+            raise NotWriteable(self.failure)
+
     def fail_unwritten(self, cause: str) -> None:
         """Fail the responses whose message did not reach the file: no flush makes it durable."""
+        self.failure = cause
         waiters = self._waiters
         while waiters and waiters[-1].deferred.physical_offset_end > self.appended:
             waiter = waiters.pop()
@@ -121,6 +144,8 @@ class LogProgress:
 
     def fail_all(self, cause: str) -> None:
         """Fail every response that waits: a sync failed."""
+        self.failure = cause
+        self.flushed_grown.set()
         while self._waiters:
             waiter = self._waiters.popleft()
             waiter.reply(waiter.deferred.flush_failed(cause))

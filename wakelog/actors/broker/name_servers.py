@@ -1,142 +1,235 @@
 """NameServers: keeps one broker in the routes of its name servers.
 
-Requests to register that come while a registration is under way become one more, with the topic
-table as it is then. A name server that does not answer delays neither the others nor the next
-period.
+What has to be registered while a registration is under way goes out together after it. A name
+server that does not answer delays neither the others nor the next period.
 
-Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregisterBrokerAll
-(4.9.3).
+Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregisterBrokerAll,
+org.apache.rocketmq.broker.BrokerController.registerIncrementBrokerData (4.9.3).
 """
 
 import asyncio
-import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Final
 
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker import registration
-from wakelog.broker.broker import Broker
+from wakelog.broker.config import BrokerConfig
+from wakelog.broker.registration import Due, NameServerProgress
+from wakelog.broker.state import BrokerState
 from wakelog.client.options import read_name_servers
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
+from wakelog.protocol.bodies import ClusterInfo
+from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.errors import ProtocolError
 from wakelog.telemetry.logs import Log, logger
 
-UNREGISTER_MS_MAX = 1_000
+UNREGISTER_MS_MAX: Final = 1_000
 """A broker that stops does not wait longer: name servers also notice the closed connection."""
 
-ONEWAY_SECONDS_MAX = 1.0
-"""How long an answer waits for a one-way registration; a producer gives up after 3 s."""
+TOPICS_ENCODED_AT_ONCE_MAX: Final = 128
+"""Some 1 ms of the loop; more are encoded in a thread."""
+
+TAKEN_NAME_MS_MAX = 2_000
+"""How long a start waits for each name server to say who has its name."""
+
+
+async def refuse_taken_name(config: BrokerConfig, client: RemotingClient) -> None:
+    """Look whether a broker at another address has this broker's name and id.
+
+    Two such brokers would take turns in the route. A name server that does not answer says nothing.
+
+    Raises: DeploymentFailed.
+    """
+    for name_server in read_name_servers(config.namesrv_addr):
+        address = await _registered_address(name_server, config, client)
+        if address not in (None, config.broker_addr):
+            raise DeploymentFailed(
+                f"{name_server} has a broker {config.broker_name} at {address} already",
+                "Give another --set brokerName=NAME; or stop that broker, and wait 2 minutes if its"
+                " host is gone; or take its place with --set wakelog.takeOverName=true.",
+            )
+
+
+async def _registered_address(
+    name_server: str, config: BrokerConfig, client: RemotingClient
+) -> str | None:
+    request = make_request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, opaque=0)
+    try:
+        response = await client.invoke(name_server, request, timeout_ms=TAKEN_NAME_MS_MAX)
+        brokers = decode_body(ClusterInfo, response.body).broker_addr_table
+    except (RemotingError, ProtocolError):
+        return None
+    known = brokers.get(config.broker_name)
+    return None if known is None else known.broker_addrs.get(config.broker_id)
 
 
 class NameServers:
     """The name servers of one broker."""
 
-    def __init__(self, broker: Broker, tls: ssl.SSLContext | None = None) -> None:
-        """Make no connection yet. tls: None for connections without TLS."""
-        config = broker.state.settings.broker
-        self._broker = broker
-        self._addresses = read_name_servers(config.namesrv_addr)
-        self._timeout_ms = config.register_broker_timeout_mills
-        self._client = RemotingClient(tls)
-        self._worker = BatchWorker("registration", self._run)
-        self._is_oneway = True
-        self._after: list[asyncio.Future[None]] = []
-        self._registered_count = 0
-        self._failed_count = 0
+    def __init__(self, state: BrokerState, client: RemotingClient) -> None:
+        """Make no connection yet; the client is closed with this."""
+        addresses = read_name_servers(state.config.namesrv_addr)
+        self._state = state
+        self._client = client
+        self._servers = [_NameServer(address, state, self._client) for address in addresses]
         self._log = logger(Log.BROKER)
 
     async def register(self, *, seconds_max: float) -> None:
         """Register everywhere; return when all have answered, or after `seconds_max`."""
+        registered = asyncio.Event()
+        self.register_soon()
+        self.after_registration(registered.set)
         try:
             async with asyncio.timeout(seconds_max):
-                await self._register(oneway=False)
+                await registered.wait()
         except TimeoutError:
             self._log.warning("no answer to the registration", seconds=seconds_max)
 
-    def register_soon(self, *, oneway: bool) -> None:
-        """Register with every name server; the caller does not wait."""
-        self._is_oneway = self._is_oneway and oneway
-        self._worker.request()
+    def register_soon(self, topics: Collection[str] = ()) -> None:
+        """Register these topics with every name server, or the whole table if there are none."""
+        for server in self._servers:
+            server.register_soon(topics)
 
-    def after_registration(self, done: Callable[[], None], *, oneway: bool) -> None:
-        """Call `done` once, when a registration that begins from now on was answered, or failed.
+    def after_registration(
+        self, done: Callable[[], None], *, seconds_max: float | None = None
+    ) -> None:
+        """Call `done` once, when every name server has answered what is due, or failed.
 
-        oneway: call when it was sent, and after `ONEWAY_SECONDS_MAX` at the latest: registrations
-            wait for a name server that hangs, and a send must not wait for them.
+        seconds_max: when `done` is called at the latest: registrations wait for a name server that
+            hangs, and a send must not wait for them. None for no limit.
         """
-        loop = asyncio.get_running_loop()
-        registered: asyncio.Future[None] = loop.create_future()
-        registered.add_done_callback(lambda _: done())
-        if oneway:
-            loop.call_later(ONEWAY_SECONDS_MAX, _set_done, registered)
-        self._after.append(registered)
-        self.register_soon(oneway=oneway)
+        waiter = _Waiter(done, len(self._servers))
+        if seconds_max is not None:
+            waiter.timer = asyncio.get_running_loop().call_later(seconds_max, waiter.finish)
+        for server in self._servers:
+            server.after_registration(waiter.count_down)
 
     async def unregister(self) -> None:
         """Leave every route; a name server that does not answer notices the closed connection."""
-        await self._worker.stop()
-        await asyncio.gather(*map(self._unregister_at, self._addresses))
+        await asyncio.gather(*(server.unregister() for server in self._servers))
 
     def statistics(self) -> dict[str, int]:
         """Return counters."""
         return {
-            "name_servers_count": len(self._addresses),
-            "registered_count": self._registered_count,
-            "failed_count": self._failed_count,
+            "name_servers_count": len(self._servers),
+            "registered_count": sum(server.registered_count for server in self._servers),
+            "failed_count": sum(server.failed_count for server in self._servers),
         }
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._worker.stop()
+        await asyncio.gather(*(server.worker.stop() for server in self._servers))
         await self._client.close()
 
+
+class _NameServer:
+    """One name server, with what it has yet to be sent."""
+
+    def __init__(self, address: str, state: BrokerState, client: RemotingClient) -> None:
+        self._address = address
+        self._state = state
+        self._client = client
+        self._timeout_ms = state.config.register_broker_timeout_mills
+        self._progress = NameServerProgress()
+        self._after: list[Callable[[], None]] = []
+        self.worker = BatchWorker("registration", self._run)
+        self.registered_count = 0
+        self.failed_count = 0
+        self._log = logger(Log.BROKER)
+
+    def register_soon(self, topics: Collection[str]) -> None:
+        self._progress.want(topics)
+        self.worker.request()
+
+    def after_registration(self, done: Callable[[], None]) -> None:
+        self._after.append(done)
+        self.worker.request()
+
+    async def unregister(self) -> None:
+        await self.worker.stop()
+        request = registration.unregistration(self._state)
+        try:
+            await self._client.invoke(self._address, request, timeout_ms=UNREGISTER_MS_MAX)
+        except RemotingError as error:
+            self._log.warning("not unregistered", name_server=self._address, error=str(error))
+
     async def _run(self) -> bool:
-        oneway, self._is_oneway = self._is_oneway, True
         after, self._after = self._after, []
         try:
-            await self._register(oneway=oneway)
+            due = self._progress.take(self._client.connection_id(self._address))
+            if due is not None:
+                await self._register(due)
         finally:
-            for registered in after:
-                _set_done(registered)
+            for done in after:
+                done()
         return False
 
-    async def _register(self, *, oneway: bool) -> None:
+    async def _register(self, due: Due) -> None:
+        reason = await self._send(due)
+        if reason:
+            self.failed_count += 1
+            self._log.warning("not registered", name_server=self._address, error=reason)
+
+    async def _send(self, due: Due) -> str:
+        """Send what is due; return why it was not taken, "" if it was."""
+        requests = await self._encode(due)
+        connection_id: int | None = None
+        try:
+            if len(requests) > 1 and due.topics is None and due.is_repeated:
+                question = registration.version_question(self._state)
+                if registration.is_version_known(await self._invoke(question)):
+                    requests = []
+                connection_id = self._client.connection_id(self._address)
+            for request in requests:
+                response = await self._invoke(request)
+                if response.code != ResponseCode.SUCCESS:
+                    return response.remark or f"code {response.code}"
+                over_id = self._client.connection_id(self._address)
+                if over_id is None or over_id != (connection_id or over_id):
+                    return "the connection was lost"
+                connection_id = over_id
+                if due.topics is None:
+                    registration.registered(self._state, response, wall_ms())
+        except RemotingError as error:
+            return str(error)
+        self.registered_count += 1
+        self._progress.note_taken(connection_id)
+        return ""
+
+    async def _encode(self, due: Due) -> list[RemotingCommand]:
+        encode = registration.registration(self._state, due.topics)
+        if due.topics is not None and len(due.topics) <= TOPICS_ENCODED_AT_ONCE_MAX:
+            return encode()
         # In a thread: the table may have tens of thousands of topics to encode.
-        encode = registration.registration(self._broker.state)
-        request = await asyncio.get_running_loop().run_in_executor(None, encode)
-        if oneway:
-            request.flag |= ONEWAY_FLAG
-        await asyncio.gather(*(self._register_at(to, request) for to in self._addresses))
+        return await asyncio.get_running_loop().run_in_executor(None, encode)
 
-    async def _register_at(self, address: str, request: RemotingCommand) -> None:
-        try:
-            if request.is_oneway:
-                await self._client.invoke_oneway(address, request)
-                return
-            response = await self._client.invoke(address, request, timeout_ms=self._timeout_ms)
-        except RemotingError as error:
-            self._note_failed(address, str(error))
-            return
-        if response.code == ResponseCode.SUCCESS:
-            self._registered_count += 1
-            registration.registered(self._broker.state, response, wall_ms())
-        else:
-            self._note_failed(address, response.remark or f"code {response.code}")
-
-    async def _unregister_at(self, address: str) -> None:
-        try:
-            request = registration.unregistration(self._broker.state)
-            await self._client.invoke(address, request, timeout_ms=UNREGISTER_MS_MAX)
-        except RemotingError as error:
-            self._log.warning("not unregistered", name_server=address, error=str(error))
-
-    def _note_failed(self, address: str, reason: str) -> None:
-        self._failed_count += 1
-        self._log.warning("not registered", name_server=address, error=reason)
+    async def _invoke(self, request: RemotingCommand) -> RemotingCommand:
+        return await self._client.invoke(self._address, request, timeout_ms=self._timeout_ms)
 
 
-def _set_done(registered: asyncio.Future[None]) -> None:
-    if not registered.done():
-        registered.set_result(None)
+class _Waiter:
+    """Calls `done` once: after so many calls of `count_down`, or when `finish` is called."""
+
+    def __init__(self, done: Callable[[], None], count: int) -> None:
+        self._done: Callable[[], None] | None = done
+        self._count = count
+        self.timer: asyncio.TimerHandle | None = None
+        if not count:
+            asyncio.get_running_loop().call_soon(self.finish)
+
+    def count_down(self) -> None:
+        self._count -= 1
+        if not self._count:
+            self.finish()
+
+    def finish(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        done, self._done = self._done, None
+        if done is not None:
+            done()

@@ -17,7 +17,7 @@ Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,7 +78,7 @@ class Requests:
     ) -> None:
         """Carry nothing until `begin`.
 
-        set_timer: called when the earliest deadline of a waiting response may have changed.
+        set_timer: called when the earliest deadline of a response or a notice may have changed.
         """
         self._loop = asyncio.get_running_loop()
         self._services = services
@@ -89,7 +89,7 @@ class Requests:
         self._notes: list[HoldPull] = []
         self._has_failed = False
         self._parked_count = 0
-        self._asking: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._line_budget = LineBudget()
         self._store_errors = logger(Log.STORE_ERROR)
 
@@ -159,6 +159,8 @@ class Requests:
             if self._broker.state.instructions:
                 for instruction in self._broker.take_instructions():
                     self._do(instruction)
+            if self._broker.state.notices.is_pending:
+                self._set_timer()
 
     def end_of_turn_logged(self) -> None:
         """End work that was no turn of the server; log the failure that a turn would report."""
@@ -201,15 +203,19 @@ class Requests:
                 self._begin_task(self._ask(outcome, request, reply))
             case RemoveQueues():
                 self._begin_task(self._remove(outcome, request, reply))
+            case Generator():
+                began = self.times.clock_seconds()
+                settle = partial(self._settle, request, reply, began)
+                self._server.run_steps(outcome, request, settle)
             case _:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
-                self._name_servers.after_registration(answer, oneway=outcome.oneway)
+                self._name_servers.after_registration(answer, seconds_max=outcome.seconds_max)
 
     def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _remove(self, wanted: RemoveQueues, request: RemotingCommand, reply: Reply) -> None:
         """Save the table that changed, have the queues removed, and make the outcome."""
@@ -232,7 +238,7 @@ class Requests:
         response: RemotingCommand | RemotingError
         channel_id, began = question.channel_id, self.times.clock_seconds()
         try:
-            if len(self._asking) > QUESTIONS_MAX:
+            if len(self._tasks) > QUESTIONS_MAX:
                 raise TooManyCalls(f"channel {channel_id}", f"{QUESTIONS_MAX} questions wait")
             response = await self._server.request(
                 channel_id, question.command, timeout_seconds=question.timeout_seconds
@@ -287,12 +293,13 @@ class Requests:
                 self._server.schedule_turn()
             case Persist(name):
                 self._tables.save_soon(self._broker, name)
-            case RegisterBroker(oneway=oneway):
-                self._name_servers.register_soon(oneway=oneway)
+            case RegisterBroker(topics):
+                self._name_servers.register_soon(topics)
             case ReadAhead(physical_offset, length_bytes):
                 self._pool.try_to(partial(self._store.read_ahead, physical_offset, length_bytes))
             case CloseChannel(channel_id):
-                self._server.close_channel(channel_id)
+                # Not before the responses of this turn.
+                self._loop.call_soon(self._server.close_channel, channel_id)
             case ForgetHolds(hold_ids):
                 self._pull_hold.forget(hold_ids)
             case WriteLine(appender, event, values):

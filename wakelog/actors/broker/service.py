@@ -22,10 +22,11 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.broker.account_files import WATCH_SECONDS, AccountFiles
+from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.broker.filter_file import FilterPublisher
+from wakelog.actors.broker.free_memory import CHECK_SECONDS, free_memory
 from wakelog.actors.broker.log_progress import LogProgress
-from wakelog.actors.broker.name_servers import NameServers
+from wakelog.actors.broker.name_servers import NameServers, refuse_taken_name
 from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
 from wakelog.actors.broker.requests import Requests
@@ -46,8 +47,9 @@ from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.timer import Timer
+from wakelog.broker.access.administrators import Administrators, read_trusted
 from wakelog.broker.access.control import AccessControl
-from wakelog.broker.broker import Broker
+from wakelog.broker.broker import POSITIONS, Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.error_response import error_response
@@ -56,6 +58,8 @@ from wakelog.broker.processors.table import PROCESSORS
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.store_stats import RuntimeMeasures
+from wakelog.filter.sql92 import compile_filter
+from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
@@ -88,14 +92,23 @@ REGISTER_SECONDS_MAX = 10.0
 class BrokerService:
     """One broker; the `BrokerEvents` of its service clients."""
 
-    def __init__(self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls]) -> None:
+    def __init__(
+        self,
+        plan: ServicePlan,
+        calls_by_service: Mapping[str, ServiceCalls],
+        fs: FileSystem | None = None,
+    ) -> None:
+        """Start nothing. fs: the disk; the machine's if None."""
         self._plan = plan
         self._settings = plan.settings
-        self._fs = FileSystem()
+        self._fs = fs or FileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
         self._certificates = Certificates(plan.tls)
         self._tables = TableFiles(
-            ConfigFiles(self._fs, self._settings.store.paths.config), Log.BROKER, "broker-save"
+            ConfigFiles(self._fs, self._settings.store.paths.config),
+            Log.BROKER,
+            "broker-save",
+            self._wait_durable,
         )
         self._published: FilterPublisher | None = None
         self._has_dispatched = False
@@ -137,6 +150,10 @@ class BrokerService:
             undo.callback(self._certificates.close)
             await self._certificates.start(self._server)
             access = await self._read_accounts()
+            client = await self._name_server_client()
+            undo.push_async_callback(client.close)
+            if expected_store_id is None and not self._plan.takes_over_name:
+                await refuse_taken_name(self._settings.broker, client)
             await self.services.release_holders()
             source = self.services.segment_source
             opening = partial(open_store, self._fs, self._plan, source, expected_store_id)
@@ -149,20 +166,23 @@ class BrokerService:
                 wall_ms(),
                 readable=lambda: self._progress.readable,
                 access=access,
+                administrators=Administrators(read_trusted(self._plan.trusted_addresses)),
                 measure=self._measure,
             )
-            uses_tls = self._settings.broker.use_tls
-            tls = await self._certificates.client_context() if uses_tls else None
-            self._name_servers = NameServers(self.broker, tls)
+            self._name_servers = NameServers(self.broker.state, client)
             undo.push_async_callback(self._name_servers.close)
             undo.push_async_callback(self.services.stop)
             # First of all: one of two ports may accept when the other cannot.
             undo.push_async_callback(self._server.close)
             await self._begin()
             undo.pop_all()
-        self._tasks = [self._loop.create_task(self._keep_guard())]
+        self._tasks = [
+            self._loop.create_task(self._keep_guard()),
+            self._loop.create_task(self._return_memory()),
+        ]
         if access is not None:
-            self._tasks.append(self._loop.create_task(self._watch_accounts(access)))
+            watch = self._account_files.watch(access, self._pool.submit)
+            self._tasks.append(self._loop.create_task(watch))
         self._tick()
 
     async def _keep_guard(self) -> None:
@@ -173,19 +193,23 @@ class BrokerService:
             except StoreError as error:
                 self._log.warning("guard not renewed", cause=str(error))
 
+    async def _return_memory(self) -> None:
+        memory = free_memory()
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            await self._pool.submit(memory.check)
+
     async def _read_accounts(self) -> AccessControl | None:
         if not self._settings.broker.acl_enable:
             return None
-        self._account_files = AccountFiles(self._settings.broker)
+        self._account_files = AccountFiles(self._settings.broker.rocketmq_home)
         files = self._account_files
         return AccessControl(await self._pool.submit(files.open), files.change, files.main)
 
-    async def _watch_accounts(self, access: AccessControl) -> None:
-        while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            table = await self._pool.submit(self._account_files.read_changed)
-            if table is not None:
-                access.replace(table)
+    async def _name_server_client(self) -> RemotingClient:
+        uses_tls = self._settings.broker.use_tls
+        tls = await self._certificates.client_context() if uses_tls else None
+        return RemotingClient(tls, own_host=self._plan.bind_host)
 
     async def _begin(self) -> None:
         store, services = self.store, self.services
@@ -194,6 +218,9 @@ class BrokerService:
         self._tables.load_all(self.broker, store.kept_config)
         store_id = uuid.UUID(self.store_id)
         self.epoch = services.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        if self._settings.broker.enable_property_filter:
+            # The first expression makes the parser, which takes 50 ms.
+            await self._pool.submit(partial(compile_filter, "TRUE"))
         if self._settings.broker.enable_calc_filter_bit_map:
             self._published = FilterPublisher(
                 self._fs, self._settings.store.paths, self.epoch, self.broker.state.filters
@@ -207,7 +234,6 @@ class BrokerService:
             call_soon=self._loop.call_soon,
         )
         self.snapshots = Snapshots(
-            services.get(FlushClient),
             services.get(RetentionClient),
             self._progress,
             store_id=self.store_id,
@@ -243,17 +269,22 @@ class BrokerService:
             limits=limits,
             on_deferred=self._requests.defer,
             answer_error=error_response,
+            wall_ms=wall_ms,
         )
 
-    async def _wait_dispatched(self) -> None:
-        """Return when consumers can see everything that is in the log."""
-        while self.store.dispatched < self._progress.readable:
+    def drop_connections(self) -> None:
+        """Close every connection."""
+        self._server.close_channels()
+
+    async def _wait_dispatched(self, physical_offset: int = 0) -> None:
+        """Return when consumers can see everything that is readable, and all up to an offset."""
+        while self.store.dispatched < max(physical_offset, self._progress.readable):
             self._dispatched.clear()
             await self._dispatched.wait()
 
     def register(self) -> None:
         """Register with the name servers now, instead of at the end of the period."""
-        self._name_servers.register_soon(oneway=False)
+        self._name_servers.register_soon()
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit."""
@@ -272,13 +303,26 @@ class BrokerService:
         await self.services.stop()
         if self._published is not None:
             self._published.remove()
-        self._tables.save_all(self.broker)
+        self._tables.save_all(self.broker, except_for=() if self._is_durable() else POSITIONS)
         await self._name_servers.close()
         self._pool.close()
         with suppress(OSError):
             Path(self._plan.runtime_directory).rmdir()
         behind_bytes = self.store.max_physical_offset - self.store.dispatched
         return self.store.close(dispatch_behind_bytes=behind_bytes)
+
+    async def _wait_durable(self, table: str) -> None:
+        if table in POSITIONS:
+            await self._progress.wait_durable()
+
+    def _is_durable(self) -> bool:
+        """Make durable what was put, if Flush has not; return whether all of it is."""
+        if self._progress.failure is None and self._progress.flushed < self.store.log.end_offset:
+            try:
+                self.store.make_durable()
+            except StoreError as error:
+                self._progress.fail_all(str(error))
+        return self._progress.failure is None
 
     # What service clients call.
 
@@ -341,10 +385,11 @@ class BrokerService:
     async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:
         """Have half messages decided about, and do it; return whether the round goes on.
 
-        Everything is dispatched first: a transaction that was ended a moment ago is not asked for.
+        Everything that was put is dispatched first. So a transaction that was ended a moment ago is
+        not asked for: either the queues show it, or it is noted from the beginning on.
         """
-        await self._wait_dispatched()
         request = self.broker.begin_check(started_ms, wall_ms())
+        await self._wait_dispatched(self._progress.appended)
         batch = await decide(request, self.store.dispatched)
         records = await self._pool.submit(partial(self.broker.read_due, batch.decisions))
         has_more = self.broker.carry_out_check(batch, records, wall_ms())

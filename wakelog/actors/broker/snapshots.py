@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.services.client import ServiceLost
-from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.retention import RetentionClient
+from wakelog.storage.errors import NotWriteable
 from wakelog.storage.retention.snapshot import SnapshotRefused, read_snapshot
 
 FLUSH_SECONDS_MAX: Final = 5.0
@@ -35,14 +35,12 @@ class Snapshots:
 
     def __init__(
         self,
-        flush: FlushClient,
         retention: RetentionClient,
         progress: LogProgress,
         *,
         store_id: str,
     ) -> None:
         """Take none yet."""
-        self._flush = flush
         self._retention = retention
         self._progress = progress
         self._store_id = store_id
@@ -74,13 +72,10 @@ class Snapshots:
 
     async def _durable_end(self) -> int:
         """Wait until the log's present end is durable; return what is durable and visible."""
-        progress, wanted = self._progress, self._progress.appended
-        with suppress(TimeoutError):
+        progress = self._progress
+        with suppress(TimeoutError, NotWriteable):
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
-                while progress.flushed < wanted:
-                    progress.flushed_grown.clear()
-                    self._flush.request_sync()
-                    await progress.flushed_grown.wait()
+                await progress.wait_durable()
         return min(progress.flushed, progress.readable)
 
     async def _ask(self, refusal: str, remedy: str, method: str, *arguments: Any) -> dict[str, Any]:

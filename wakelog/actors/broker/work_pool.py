@@ -25,6 +25,10 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 
 THREADS_COUNT = 4
+SWITCH_SECONDS = 0.0005
+"""How long a thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
+call of the loop would wait as long for a thread that encodes a large table."""
+
 WAITING_MAX = 10_000  # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
 
 

@@ -42,9 +42,6 @@ def make_name_server(plan: Plan) -> Any:
         NAME_SERVER,
         NAME_SERVER,
         msgspec.to_builtins(plan.name_server),
-        plan.bind_host,
-        plan.log_directory,
-        msgspec.to_builtins(plan.tls),
         placement=plan.placement_of(plan.brokers[0]),
     )
 

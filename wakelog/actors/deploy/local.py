@@ -15,6 +15,7 @@ from wakelog.actors.name_server import NameServerService
 from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 
@@ -22,14 +23,18 @@ from wakelog.telemetry.exposition import MetricsServer
 class LocalBroker:
     """A broker with its services; nothing is opened before `service.start`."""
 
-    def __init__(self, plan: ServicePlan) -> None:
+    def __init__(self, plan: ServicePlan, fs: FileSystem | None = None) -> None:
+        """Open nothing. fs: the disk; the machine's if None."""
+        fs = fs or FileSystem()
         self.plan = plan
         builtins = plan.to_builtins()
         self._services = {
             name: load(row.service)(builtins, name) for name, row in services_of(plan).items()
         }
+        for service in self._services.values():
+            service.fs = fs
         self._calls = {name: LocalCalls(one, name) for name, one in self._services.items()}
-        self.service = BrokerService(plan, self._calls)
+        self.service = BrokerService(plan, self._calls, fs)
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of the broker and of its services."""
@@ -51,11 +56,13 @@ class LocalBroker:
 class LocalDeployment:
     """See `deployment.Deployment`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, fs: FileSystem | None = None) -> None:
+        """Start nothing. fs: the disk of the brokers; the machine's if None."""
+        self._fs = fs or FileSystem()
         self._runtime = RuntimeDirectory()
         self._plan = plan.in_directory(self._runtime.path)
         self._name_server: NameServerService | None = None
-        self._brokers: list[LocalBroker] = []
+        self.brokers: list[LocalBroker] = []
         self._metrics: MetricsServer | None = None
 
     async def start(self, report: Report) -> None:
@@ -63,18 +70,18 @@ class LocalDeployment:
         plan = self._plan
         if plan.name_server is not None:
             report("the name server")
-            service = NameServerService(plan.name_server, bind_host=plan.bind_host, tls=plan.tls)
+            service = NameServerService(plan.name_server)
             await service.start()
             self._name_server = service
         for broker_plan in self._plan.brokers:
             report(broker_plan.name)
-            broker = LocalBroker(broker_plan)
+            broker = LocalBroker(broker_plan, self._fs)
             try:
                 await broker.service.start()
             except BaseException:
                 broker.close()
                 raise
-            self._brokers.append(broker)
+            self.brokers.append(broker)
         if self._plan.metrics_port:
             report("the metrics")
             self._metrics = await serve_metrics(
@@ -84,7 +91,7 @@ class LocalDeployment:
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and the ends of queues, which only a scrape has measured."""
         found = await self.statistics()
-        for broker in self._brokers:
+        for broker in self.brokers:
             found["brokers"][broker.plan.name]["queues"] = await broker.service.measure_queues()
         return found
 
@@ -93,13 +100,13 @@ class LocalDeployment:
         name_server = self._name_server
         return {
             "build": build_facts(),
-            "brokers": {broker.plan.name: broker.statistics() for broker in self._brokers},
+            "brokers": {broker.plan.name: broker.statistics() for broker in self.brokers},
             "name_server": {} if name_server is None else name_server.statistics(),
         }
 
     def notices(self) -> list[str]:
         """Return what the brokers found when they opened their stores."""
-        return [f"{one.plan.name}: {line}" for one in self._brokers for line in one.service.notices]
+        return [f"{one.plan.name}: {line}" for one in self.brokers for line in one.service.notices]
 
     def failure(self) -> str | None:
         """Return None: what runs in one process lives and dies with it."""
@@ -110,8 +117,8 @@ class LocalDeployment:
         is_clean = True
         if self._metrics is not None:
             await self._metrics.close()
-        while self._brokers:
-            broker = self._brokers.pop()
+        while self.brokers:
+            broker = self.brokers.pop()
             report(broker.plan.name)
             is_clean = await broker.stop() and is_clean
         if self._name_server is not None:

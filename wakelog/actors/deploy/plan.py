@@ -15,12 +15,15 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.ray.options import ANYWHERE, Placement
-from wakelog.actors.transport.service_plan import ServicePlan, Transport
+from wakelog.actors.transport.service_plan import (
+    LogSettings,
+    NameServerPlan,
+    ServicePlan,
+    Transport,
+)
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.client.options import read_name_servers
-from wakelog.nameserver.config import NameServerConfig
 from wakelog.network.tls_properties import TlsSource
-from wakelog.telemetry.logs import LogFormat, LogLevel
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +33,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     name_server_port: int | None = None
     broker_port: int | None = None
     bind: str = "127.0.0.1"
+    open: bool = False
     advertise: str | None = None
     broker_count: int = 1
     config_path: str | None = None
@@ -48,7 +52,7 @@ class PortUse(msgspec.Struct, frozen=True):
     flag: str
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(LogSettings, frozen=True, kw_only=True):
     """A deployment that fits together.
 
     store_root: what --store named; the brokers' stores are in it when there are several.
@@ -63,12 +67,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bind_host: str
     advertised_host: str
     checks_advertised: bool
-    name_server: NameServerConfig | None
+    name_server: NameServerPlan | None
     brokers: tuple[ServicePlan, ...]
     store_root: str
-    log_directory: str
-    log_level: LogLevel
-    log_format: LogFormat
     is_local: bool
     plain_ray: bool
     metrics_port: int
@@ -76,16 +77,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     tls: TlsSource = TlsSource()
     tls_text: str = ""
-    placements: dict[str, Placement] = {}
+    placements: dict[str, Placement] = msgspec.field(default_factory=dict)
 
     @property
     def name_server_address(self) -> str:
         """A name server for clients: of this deployment, or the first of the others."""
         if self.name_server is not None:
-            return f"{self.advertised_host}:{self.name_server.listen_port}"
+            return f"{self.advertised_host}:{self.name_server.config.listen_port}"
         return read_name_servers(self.brokers[0].settings.broker.namesrv_addr)[0]
 
-    def in_directory(self, shared_directory: Path, **changes: Any) -> Plan:
+    def in_directory(self, shared_directory: Path, **changes: Any) -> "Plan":
         """Return this plan with a new directory of each broker for its sockets and shared pages.
 
         changes: of every broker's ServicePlan.
@@ -107,7 +108,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Every port of the deployment."""
         found = []
         if self.name_server is not None:
-            found.append(PortUse(self.name_server.listen_port, "the name server", "--namesrv-port"))
+            port = self.name_server.config.listen_port
+            found.append(PortUse(port, "the name server", "--namesrv-port"))
         for broker in self.brokers:
             for offset, suffix in (
                 (0, ""),

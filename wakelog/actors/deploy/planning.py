@@ -4,13 +4,6 @@ What follows from a setting is decided here and nowhere else: names, ports and d
 several brokers, and the address that clients get. Planning reads broker.conf, tls.properties,
 ROCKETMQ_HOME and the addresses of this host, and nothing else of the machine.
 
-Keys of broker.conf and --set that begin with `wakelog.` are not RocketMQ's; a 4.9.3 broker ignores
-them:
-
-    wakelog.logLevel         debug, info, warning or error; info
-    wakelog.logFormat        text or json; text
-    wakelog.checkAdvertise   false accepts an advertised address that this host cannot reach; true
-
 Keys that begin with `tls.` are the system properties of 4.9.3, which reads them from no file but
 tls.properties. A broker calls its name servers with TLS if `useTLS` or else `tls.enable` says so,
 and without either if `tls.server.mode` is enforcing.
@@ -37,10 +30,22 @@ from typing import Any
 
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
 from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, read_layers
+from wakelog.actors.deploy.own_keys import (
+    CHECK_ADVERTISE,
+    LOG_FORMAT,
+    LOG_LEVEL,
+    OPEN,
+    OWN_KEYS,
+    OWN_PREFIX,
+    TAKE_OVER_NAME,
+    TRUSTED_ADDRESSES,
+)
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.start_outcome import sentence
-from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
+from wakelog.actors.transport.service_plan import NameServerPlan, ServicePlan, memory_directory
+from wakelog.broker.access.addresses import is_loopback
+from wakelog.broker.access.administrators import read_trusted
 from wakelog.broker.config import DEFAULT_LISTEN_PORT
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.client.options import read_name_servers
@@ -62,7 +67,7 @@ from wakelog.network.tls_properties import (
     read_flag,
     read_tls,
 )
-from wakelog.storage.config import StoreConfig
+from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import convert_value
 from wakelog.telemetry.logs import LogFormat, LogLevel
@@ -77,12 +82,7 @@ PORTS_BETWEEN_BROKERS = 20
 LOG_DIRECTORY_NAME = "wakelog.logs"
 NAME_SERVER_DIRECTORY_NAME = "wakelog.namesrv"
 
-_OWN_PREFIX = "wakelog."
-_LOG_LEVEL = _OWN_PREFIX + "logLevel"
-_LOG_FORMAT = _OWN_PREFIX + "logFormat"
-_CHECK_ADVERTISE = _OWN_PREFIX + "checkAdvertise"
-_OWN_KEYS = (_LOG_LEVEL, _LOG_FORMAT, _CHECK_ADVERTISE)
-_NOT_SHOWN = (_OWN_PREFIX, PREFIX)
+_NOT_SHOWN = (OWN_PREFIX, PREFIX)
 """How keys begin that a broker does not show to clients (code 26)."""
 
 _DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII)
@@ -95,6 +95,7 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
         "--store": ("storePathRootDir", options.store),
         "--broker-port": ("listenPort", broker_port),
         "--advertise": ("brokerIP1", options.advertise),
+        "--open": (OPEN, "true" if options.open else None),
     }
     layers = Layers({}, {}, {})
     try:
@@ -141,30 +142,47 @@ class _Planning:
         enforces = tls.mode is TlsMode.ENFORCING
         enable = self._given.get(ENABLE) or str(enforces)
         follows["useTLS"] = self._given.get("useTLS") or str(read_flag(ENABLE, enable))
-        log_level: LogLevel = self._own(_LOG_LEVEL, LogLevel.INFO, LogLevel)
-        log_format: LogFormat = self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat)
+        log_level: LogLevel = self._own(LOG_LEVEL, LogLevel)
+        log_format: LogFormat = self._own(LOG_FORMAT, LogFormat)
         log_directory = os.path.join(root, LOG_DIRECTORY_NAME)
         alone = self._options.broker_count == 1
+        settings_by_name = self._broker_settings(root, follows)
+        first = next(iter(settings_by_name.values())).broker
+        trusted = self._trusted_addresses()
+        if not (is_loopback(bind_host) or first.acl_enable):
+            self._note_open(bind_host, first.listen_port, trusted)
+        everywhere: dict[str, Any] = {
+            "bind_host": bind_host,
+            "log_level": log_level,
+            "log_format": log_format,
+            "tls": tls,
+            "trusted_addresses": trusted,
+        }
         brokers = [
             ServicePlan(
                 settings=settings,
-                bind_host=bind_host,
                 transport=self._options.transport,
                 log_directory=log_directory if alone else os.path.join(log_directory, name),
                 memory_directory=memory_directory(),
-                log_level=log_level,
-                log_format=log_format,
                 in_one_process=self._options.is_local,
-                tls=tls,
+                takes_over_name=self._own(TAKE_OVER_NAME, bool),
+                **everywhere,
             )
-            for name, settings in self._broker_settings(root, follows).items()
+            for name, settings in settings_by_name.items()
         ]
         metrics_port = self._options.metrics_port
         return Plan(
             bind_host=bind_host,
             advertised_host=advertised_host,
-            checks_advertised=self._own(_CHECK_ADVERTISE, "true", bool),
-            name_server=name_server,
+            checks_advertised=self._own(CHECK_ADVERTISE, bool),
+            name_server=None
+            if name_server is None
+            else NameServerPlan(
+                config=name_server,
+                log_directory=log_directory,
+                accounts_home=first.rocketmq_home if first.acl_enable else "",
+                **everywhere,
+            ),
             brokers=tuple(brokers),
             store_root=root,
             log_directory=log_directory,
@@ -177,6 +195,30 @@ class _Planning:
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,
+        )
+
+    def _trusted_addresses(self) -> str:
+        text = self._given.get(TRUSTED_ADDRESSES) or ""
+        try:
+            read_trusted(text)
+        except ValueError as error:
+            accepted = f"patterns of addresses with ';' between, such as 10.0.0.*: {error}"
+            raise IllegalConfiguration(TRUSTED_ADDRESSES, text, accepted) from None
+        return text
+
+    def _note_open(self, bind_host: str, port: int, trusted: str) -> None:
+        """Refuse what other hosts could use without an account, or note it. Raises: PlanRefused."""
+        if not self._own(OPEN, bool):
+            raise PlanRefused(
+                f"--bind {bind_host} lets other hosts connect, and aclEnable is not true: whoever "
+                f"reaches port {port} could read and send every message",
+                "Set aclEnable=true with a file of accounts, or --bind 127.0.0.1, or add --open to "
+                "accept that.",
+            )
+        administrators = f"this host and {trusted}" if trusted else "this host alone"
+        self._warnings.append(
+            f"OPEN: whoever reaches {bind_host}:{port} may read and send every message, because "
+            f"aclEnable is not true; {administrators} may administer"
         )
 
     def _tls(self) -> TlsSource:
@@ -195,8 +237,8 @@ class _Planning:
             self._tls_text = f"{mode}, {own}"
         return tls
 
-    def _own(self, key: str, default: str, kind: type) -> Any:
-        return convert_value(key, self._given.get(key) or default, kind)
+    def _own(self, key: str, kind: type) -> Any:
+        return convert_value(key, self._given.get(key) or OWN_KEYS[key].default, kind)
 
     def _leave_out_paths(self) -> None:
         """Drop other paths with --store: those of a copied broker.conf must not be written to."""
@@ -298,6 +340,7 @@ class _Planning:
                 "", defaults=_from_environment(), overrides={**merged, **follows, **values}
             )
             _refuse_without_pyarrow(settings.store)
+            _refuse_slave(settings.store)
             self._warnings.extend(settings.warnings)
             found[name] = settings
         return found
@@ -309,6 +352,12 @@ def _refuse_without_pyarrow(store: StoreConfig) -> None:
             "parquetDispatcher=true needs pyarrow, which is not installed",
             "Run pip install 'wakelog[spark]', or leave parquetDispatcher out.",
         )
+
+
+def _refuse_slave(store: StoreConfig) -> None:
+    if store.broker_role is BrokerRole.SLAVE:
+        accepted = "ASYNC_MASTER or SYNC_MASTER: nothing would be copied, replication is missing"
+        raise IllegalConfiguration("brokerRole", store.broker_role.value, accepted)
 
 
 def _from_environment() -> dict[str, str]:
@@ -336,7 +385,7 @@ def _refuse_unknown_own_keys(given: Mapping[str, str]) -> None:
         if key in PASSWORD_KEYS:
             cause = f"{key} may be in tls.properties only, which others need not be able to read"
             raise PlanRefused(cause, f"Put it there, and name the file with {CONFIG_FILE}.")
-        for prefix, keys in ((_OWN_PREFIX, _OWN_KEYS), (PREFIX, sorted(GIVEN_KEYS))):
+        for prefix, keys in ((OWN_PREFIX, list(OWN_KEYS)), (PREFIX, sorted(GIVEN_KEYS))):
             if not key.startswith(prefix) or key in keys:
                 continue
             near = difflib.get_close_matches(key, keys, n=1) or [" or ".join(keys)]

@@ -1,7 +1,8 @@
 """One actor that the Supervisor watches: its handle, its process, and when it answered last.
 
 For a process of this node the kernel reports its death at once, and a signal ends it however it
-hangs. A process id of another node means nothing here. There the actor is pinged every
+hangs. The kernel also says whether it is busy (`process_activity`): then it is not killed before
+`BUSY_SECONDS_MAX`. A process id of another node means nothing here. There the actor is pinged every
 `PING_SECONDS`, and Ray kills it.
 
 Source: none upstream.
@@ -18,6 +19,7 @@ from typing import Any
 from ray.exceptions import RayActorError
 
 from wakelog.actors.deploy.group import BROKER
+from wakelog.actors.deploy.process_activity import Sample, activity, take_sample
 from wakelog.actors.ray.options import own_node_id, restart_actor
 from wakelog.actors.transport.process_death import wait_death
 
@@ -26,6 +28,9 @@ HUNG_SECONDS_MAX = 20.0
 
 BROKER_HUNG_SECONDS_MAX = 60.0
 """A Broker may be busy with a slow disk."""
+
+BUSY_SECONDS_MAX = 600.0
+"""An actor that is busy, and does not answer for so long, is killed too: it may be in a loop."""
 
 PING_SECONDS = 1.0
 
@@ -48,6 +53,7 @@ class SupervisedProcess:
     process_id: int = 0
     node_id: str | None = None
     answered_at: float = field(default_factory=time.monotonic)
+    seen: Sample | None = None
     restart_count: int = 0
     killed_count: int = 0
 
@@ -65,6 +71,19 @@ class SupervisedProcess:
         """Remember that it answered, and as which process."""
         self.process_id = process_id
         self.answered_at = time.monotonic()
+        self.seen = take_sample(process_id) if self.is_here else None
+
+    def doing(self) -> str | None:
+        """Say what it has been busy with since the last look; None for nothing, or elsewhere."""
+        before, self.seen = self.seen, take_sample(self.process_id) if self.is_here else None
+        if before is None or self.seen is None:
+            return None
+        return activity(before, self.seen)
+
+    def is_hung(self, doing: str | None) -> bool:
+        """Return whether it has not answered for too long, for an actor that does this."""
+        silent_seconds = time.monotonic() - self.answered_at
+        return silent_seconds >= (self.hung_seconds_max if doing is None else BUSY_SECONDS_MAX)
 
     async def wait_death(self) -> None:
         """Return once the process that answered last has died, or may have."""
@@ -85,6 +104,7 @@ class SupervisedProcess:
         """Kill a process that hangs; Ray starts the actor again."""
         self.killed_count += 1
         self.answered_at = time.monotonic()
+        self.seen = None
         if not self.is_here:
             restart_actor(self.handle)
         elif self.process_id:

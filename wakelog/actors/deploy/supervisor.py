@@ -2,7 +2,7 @@
 
     start   the name server, then all brokers at once; a broker attaches its services itself
     watch   a broker or name server whose process died: started again once Ray has its actor back
-            any actor that does not answer: killed, and then Ray starts it again
+            any actor that does not answer: killed unless it is busy, and then Ray starts it again
             a name server that was started again: all brokers register with it
     stop    all brokers at once, then the name server; then every actor ends
 
@@ -16,11 +16,9 @@ Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 
 import asyncio
 import os
-import time
 from collections import Counter
 from collections.abc import Awaitable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,6 +30,7 @@ from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.supervised_process import SupervisedProcess
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import end_actor
+from wakelog.actors.services.session import open_logs
 from wakelog.actors.services.table import SERVICES, services_of
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.clocks import wall_ms
@@ -39,7 +38,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
-from wakelog.telemetry.logs import Log, configure_logs, logger
+from wakelog.telemetry.logs import Log, logger
 
 RETRY_SECONDS = 0.1
 """Between two tries to start what died; the call itself waits for Ray to have it back."""
@@ -88,7 +87,7 @@ class SupervisorActor:
             self._note_failure(failed)
             self._ready.set()
             return
-        configure_logs(Path(self._plan.log_directory), actor="supervisor", epoch=epoch)
+        open_logs(self._plan, "supervisor", epoch)
         await self._serve_metrics()
         self._progress = "running"
         self._ready.set()
@@ -182,11 +181,14 @@ class SupervisorActor:
             if process_id is not None:
                 process.note_answer(process_id)
                 await asyncio.sleep(PING_SECONDS)
-            elif time.monotonic() >= process.answered_at + process.hung_seconds_max:
-                self._log.error("actor does not answer", actor_kind=process.kind)
+                continue
+            doing = process.doing()
+            if process.is_hung(doing):
+                self._log.error("actor does not answer", actor_kind=process.kind, doing=doing)
                 process.kill()
-            else:
-                await asyncio.sleep(RETRY_SECONDS)
+            elif doing is not None:
+                self._log.warning("actor is busy", actor_kind=process.kind, doing=doing)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def ping(self) -> int:
         """Return this process's id, to show that the loop turns."""

@@ -19,8 +19,8 @@ from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
-from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import BATCH_MAX, DueMessage, Schedule
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem

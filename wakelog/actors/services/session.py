@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.transport.service_plan import LogSettings
 from wakelog.telemetry.logs import configure_logs
 
 BROKER: Final = "broker"
@@ -38,11 +38,11 @@ class Refused(Exception):
     """A service does not do what was asked; plain text only, because it crosses processes."""
 
 
-def open_logs(plan: ServicePlan, service: str, epoch: int) -> None:
-    """Let this process write its part of the broker's logs."""
+def open_logs(plan: LogSettings, actor: str, epoch: int) -> None:
+    """Let this process write its part of the logs."""
     configure_logs(
         Path(plan.log_directory),
-        actor=service,
+        actor=actor,
         epoch=epoch,
         log_format=plan.log_format,
         level=getattr(logging, plan.log_level.name),

@@ -1,7 +1,9 @@
 """TransactionCheck: reads the queues of half and op messages, and says which to ask about.
 
 The service reads them up to the Broker's `dispatched`, one round every transactionCheckInterval.
-It keeps nothing between two calls: the Broker has the offsets, and carries the decisions out.
+The Broker has the offsets, and carries the decisions out. What is kept from one call to the next
+was read from the queues and can be read again: the copies that a Broker's start may have left, and
+op messages. For each open half message all op messages are searched.
 
 Source: org.apache.rocketmq.broker.transaction.TransactionalMessageCheckService (4.9.3).
 """
@@ -17,17 +19,20 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
-from wakelog.broker.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.broker.transaction_check import (
     CheckBatch,
     CheckRequest,
+    Copies,
+    OpMessage,
     Page,
     check_half_messages,
+    find_copies,
     half_message,
     op_message,
 )
 from wakelog.broker.transactions import HALF_QUEUE_ID
 from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.errors import StoreError
 from wakelog.storage.read.reader import GetRequest, GetStatus, LogView
@@ -35,6 +40,7 @@ from wakelog.storage.read.store_readers import ReaderSet
 from wakelog.telemetry.logs import Log, logger
 
 PAGE_COUNT = 32
+OPS_MAX = 200_000  # about 40 MB
 
 Message = TypeVar("Message")
 
@@ -47,16 +53,21 @@ class TransactionCheckService(Service):
         readers = ReaderSet(self.fs, self.store, 0, memory_bytes=LONG_MAX, damaged=())
         self._readers = self.closing(readers)
         self._batch_count = self._decision_count = 0
+        self._copies: Copies | None = None
+        self._ops: dict[int, OpMessage] = {}
         return {}
 
     def check(self, request: dict[str, Any], log_begin: int, dispatched: int) -> CheckBatch:
         """Return the next decisions of a round."""
         view = LogView(log_begin, dispatched, dispatched)
-        batch = check_half_messages(
-            msgspec.convert(request, CheckRequest),
-            partial(self._page, half_message, TRANS_HALF_TOPIC, view),
-            partial(self._page, op_message, TRANS_OP_HALF_TOPIC, view),
-        )
+        known = msgspec.convert(request, CheckRequest)
+        read_halves = partial(self._page, half_message, TRANS_HALF_TOPIC, view)
+        read_ops = partial(self._op_page, view)
+        if known.half_offset >= known.copies_end:
+            self._copies = {}
+        elif self._copies is None:
+            self._copies = find_copies(known, read_halves)
+        batch = check_half_messages(known, read_halves, read_ops, self._copies)
         self._batch_count += 1
         self._decision_count += len(batch.decisions)
         return batch
@@ -64,6 +75,19 @@ class TransactionCheckService(Service):
     def counters(self) -> dict[str, Any]:
         """Return how often it was asked, and what it decided."""
         return {"batch_count": self._batch_count, "decision_count": self._decision_count}
+
+    def _op_page(self, view: LogView, offset: int) -> Page[OpMessage]:
+        """Return op messages from an offset on, those that were read before if they begin there."""
+        known: list[OpMessage] = []
+        while len(known) < PAGE_COUNT and (op := self._ops.get(offset + len(known))) is not None:
+            known.append(op)
+        if known:
+            return Page(known, offset + len(known))
+        page = self._page(op_message, TRANS_OP_HALF_TOPIC, view, offset)
+        if len(self._ops) >= OPS_MAX:
+            self._ops.clear()
+        self._ops.update((op.queue_offset, op) for op in page.messages)
+        return page
 
     def _page(
         self, read: Callable[[MessageRecord], Message], topic: str, view: LogView, offset: int

@@ -6,12 +6,20 @@ time. Periods and timeouts come from the steady clock.
 
 import time
 
+_ahead_ms = 0
+
+
+def advance(milliseconds: int) -> None:
+    """Move both clocks of this process, for the tests of applications. No broker calls it."""
+    global _ahead_ms
+    _ahead_ms += milliseconds
+
 
 def wall_ms() -> int:
     """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+    return time.time_ns() // 1_000_000 + _ahead_ms
 
 
 def steady_ms() -> int:
     """Return milliseconds since the machine started, including the time it slept."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000 + _ahead_ms

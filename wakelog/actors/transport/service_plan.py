@@ -15,6 +15,7 @@ import msgspec
 
 from wakelog.actors.transport.notifications import NotificationFaults
 from wakelog.broker.config_file import BrokerSettings
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.network.tls_properties import TlsSource
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
@@ -46,11 +47,37 @@ class ServiceRow(msgspec.Struct, frozen=True, kw_only=True):
     core: str = ""
 
 
-class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a process writes its logs, and which lines."""
+
+    log_directory: str
+    log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
+
+
+class NameServerPlan(LogSettings, frozen=True, kw_only=True):
+    """One name server.
+
+    bind_host: the interface of its port.
+    tls: where its TLS settings are.
+    trusted_addresses: see `broker.access.administrators`.
+    accounts_home: the folder whose `conf` has the files of accounts; "" if there are none.
+    """
+
+    config: NameServerConfig
+    bind_host: str
+    tls: TlsSource = TlsSource()
+    trusted_addresses: str = ""
+    accounts_home: str = ""
+
+
+class ServicePlan(LogSettings, frozen=True, kw_only=True):
     """One broker: its name, its files, and how its services reach each other.
 
     bind_host: the interface of its ports.
     tls: where its TLS settings are.
+    trusted_addresses: see `broker.access.administrators`.
+    takes_over_name: it starts although its name is registered from another address.
     runtime_directory: watermarks and sockets; private, with a short path, removed with the broker;
         "" until a deployment makes it.
     log_directory: written to once the broker holds its store's lock.
@@ -63,13 +90,12 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     settings: BrokerSettings
     bind_host: str
     transport: Transport
-    log_directory: str
     memory_directory: str
     runtime_directory: str = ""
-    log_level: LogLevel = LogLevel.INFO
-    log_format: LogFormat = LogFormat.TEXT
     in_one_process: bool = False
     tls: TlsSource = TlsSource()
+    trusted_addresses: str = ""
+    takes_over_name: bool = False
     faults: NotificationFaults = NotificationFaults()
     added_services: dict[str, ServiceRow] = {}
 

@@ -139,7 +139,7 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
 
 def fork_for(
     connection: socket.socket, environment: Mapping[str, str]
-) -> tuple[WorkerRequest, list[int]] | None:
+) -> "tuple[WorkerRequest, list[int]] | None":
     """Fork a worker. Return its request in the worker, None in the template."""
     descriptors: list[int] = []
     connection.settimeout(REQUEST_SECONDS_MAX)

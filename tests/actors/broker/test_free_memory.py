@@ -1,0 +1,52 @@
+"""When memory is returned to the system."""
+
+import pytest
+
+from wakelog.actors.broker.free_memory import FreeMemory, free_memory
+
+MIB = 1 << 20
+
+
+class Process:
+    """A process whose memory is set here; a trim leaves what is used."""
+
+    def __init__(self, resident_mib: int) -> None:
+        self.resident_mib = self.used_mib = resident_mib
+        self.trims_count = 0
+        self.memory = FreeMemory(lambda: self.resident_mib * MIB, self._trim)
+
+    def _trim(self) -> None:
+        self.trims_count += 1
+        self.resident_mib = self.used_mib
+
+    def check_at(self, resident_mib: int, used_mib: int) -> bool:
+        self.resident_mib, self.used_mib = resident_mib, used_mib
+        return self.memory.check()
+
+
+def test_the_memory_of_a_peak_is_returned_after_it() -> None:
+    process = Process(100)
+    assert not process.check_at(500, 500), "it grows"
+    assert process.check_at(500, 110)
+    assert process.resident_mib == 110
+    assert not process.check_at(110, 110)
+
+
+def test_memory_that_is_used_later_than_a_check_is_returned_then() -> None:
+    process = Process(100)
+    process.check_at(500, 500)
+    assert process.check_at(500, 500), "nothing was free yet"
+    assert process.check_at(500, 105)
+    assert process.resident_mib == 105
+
+
+@pytest.mark.parametrize("resident_mib", [100, 120, 135])
+def test_a_little_more_than_at_its_least_is_left_alone(resident_mib: int) -> None:
+    process = Process(100)
+    for _ in range(3):
+        assert not process.check_at(resident_mib, 100)
+    assert process.trims_count == 0
+
+
+def test_this_process_can_be_asked() -> None:
+    assert free_memory().check() is False

@@ -1,0 +1,44 @@
+"""Keys of broker.conf and --set that only `wakelog up` knows; they begin with `wakelog.`.
+
+A 4.9.3 broker ignores them, and no client sees them (code 26). A key that is not here is refused.
+"""
+
+from typing import Final, NamedTuple
+
+from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY
+
+OWN_PREFIX: Final = "wakelog."
+LOG_LEVEL: Final = OWN_PREFIX + "logLevel"
+LOG_FORMAT: Final = OWN_PREFIX + "logFormat"
+CHECK_ADVERTISE: Final = OWN_PREFIX + "checkAdvertise"
+OPEN: Final = OWN_PREFIX + "open"
+TRUSTED_ADDRESSES: Final = TRUSTED_ADDRESSES_KEY
+TAKE_OVER_NAME: Final = OWN_PREFIX + "takeOverName"
+
+
+class OwnKey(NamedTuple):
+    """One key: its default, what it accepts, and what it does."""
+
+    default: str
+    accepts: str
+    meaning: str
+
+
+_FLAG = "true or false"
+
+OWN_KEYS: Final[dict[str, OwnKey]] = {
+    LOG_LEVEL: OwnKey("info", "debug, info, warning or error", "the least important lines"),
+    LOG_FORMAT: OwnKey("text", "text or json", "how a line of a log looks"),
+    CHECK_ADVERTISE: OwnKey(
+        "true", _FLAG, "whether an advertised address that this host cannot reach is refused"
+    ),
+    OPEN: OwnKey("false", _FLAG, "lets other hosts in without access control; also `--open`"),
+    TRUSTED_ADDRESSES: OwnKey(
+        "",
+        "patterns of addresses with `;` between",
+        "who may administer without an account, besides this host; `*` for everyone",
+    ),
+    TAKE_OVER_NAME: OwnKey(
+        "false", _FLAG, "starts although another address is registered by this broker's name"
+    ),
+}
