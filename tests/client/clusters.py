@@ -3,13 +3,17 @@
 Messages are records as a log has them; a queue begins where the first that is left does.
 """
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from tests.fakes.records import STORE_MS, record
 from wakelog.client.broker_calls import BrokerCalls
-from wakelog.client.messages import Message
+from wakelog.client.instance import ClientInstance
+from wakelog.client.messages import EncodedMessage
 from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicList, TopicRouteData
@@ -21,8 +25,17 @@ NAME_SERVER = "names:9876"
 PULL_MAX = 32
 """4.9.3 gives no more at once from memory, whatever is asked for."""
 READ_WRITE, READ = 6, 4
+MESSAGE_ID = "7F00000100002A9F00000000000000FF"
+"""Of every message: that of 127.0.0.1:10911 at 255."""
+
+SENDS = (
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE_V2,
+)
 
 Queue = tuple[str, str, int]
+Result = TypeVar("Result")
 
 
 class FakeCluster:
@@ -33,6 +46,8 @@ class FakeCluster:
     first: the offset of the first record that is left, where it is not 0.
     committed: by group and queue, the offsets that were committed.
     stored: the messages that brokers acknowledged, as (broker, queue id, body), in order.
+    sent: the sends that brokers acknowledged. clients: heartbeats and farewells, by broker.
+    ended: the headers of the ends of transactions.
     """
 
     def __init__(
@@ -41,13 +56,19 @@ class FakeCluster:
         *,
         routes: dict[str, dict[str, int]] | None = None,
         perm: int = READ_WRITE,
+        region: str = "",
     ) -> None:
         self.queues = queues or {}
         self.routes = routes or {}
         self.perm = perm
+        self.region = region
         self.first: dict[Queue, int] = {}
         self.committed: dict[tuple[str, str, str, int], int] = {}
         self.stored: list[tuple[str, int, bytes]] = []
+        self.sent: list[RemotingCommand] = []
+        self.clients: list[tuple[str, RemotingCommand]] = []
+        self.ended: list[dict[str, str]] = []
+        self.delay_levels = "1s 5s 10s"
         self.asked: list[tuple[str, RequestCode]] = []
         self.fail: Callable[[str, RemotingCommand], RemotingCommand | None] = lambda *_: None
 
@@ -74,9 +95,21 @@ class FakeCluster:
             return answer(command, ResponseCode.SUCCESS, body=body)
         if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             return self._route(command)
-        if code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+        if code in SENDS:
             return self._store(address.partition(":")[0], code, command)
+        if code in (RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT):
+            self.clients.append((address.partition(":")[0], command))
+            return answer(command, ResponseCode.SUCCESS)
+        if code == RequestCode.END_TRANSACTION:
+            self.ended.append(command.ext_fields)
+            return answer(command, ResponseCode.SUCCESS)
+        if code == RequestCode.GET_BROKER_CONFIG:
+            body = f"brokerName=b\nmessageDelayLevel={self.delay_levels}\n".encode()
+            return answer(command, ResponseCode.SUCCESS, body=body)
         return self._of_queue(address, code, command)
+
+    async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
+        await self.invoke(address, command, timeout_ms=1)
 
     def _of_queue(
         self, address: str, code: RequestCode, command: RemotingCommand
@@ -134,7 +167,14 @@ class FakeCluster:
         bodies = [x.body for x in decode_batch_body(command.body)] if is_batch else [command.body]
         queue_id = int(command.ext_fields["e"])
         self.stored += [(broker, queue_id, body) for body in bodies]
-        place = {"msgId": "ID", "queueId": str(queue_id), "queueOffset": str(len(self.stored) - 1)}
+        self.sent.append(command)
+        ids = ",".join([MESSAGE_ID] * len(bodies))
+        place = {
+            "MSG_REGION": self.region,
+            "msgId": ids,
+            "queueId": str(queue_id),
+            "queueOffset": str(len(self.stored) - len(bodies)),
+        }
         return answer(command, ResponseCode.SUCCESS, ext_fields=place)
 
     def _pull(self, queue: Queue, command: RemotingCommand) -> RemotingCommand:
@@ -172,9 +212,31 @@ class FakeCluster:
         return BrokerCalls(self, options or ClientOptions((NAME_SERVER,)), pause=no_pause)
 
 
-def message(body: bytes = b"x", **fields: object) -> Message:
+def instance_of(cluster: FakeCluster) -> Callable[[ClientOptions], ClientInstance]:
+    """Return what makes a client instance of this cluster; its heartbeats come by hand only."""
+
+    async def wait(seconds: float) -> None:
+        await asyncio.Event().wait()
+
+    return lambda options: ClientInstance(options, connect=lambda _: cluster, pause=wait)
+
+
+def run_producer(
+    cluster: FakeCluster, body: Callable[[Producer], Awaitable[Result]], **settings: Any
+) -> Result:
+    """Return what `body` does with an open producer of this cluster."""
+
+    async def main() -> Result:
+        given = {"group": "g", "connect": instance_of(cluster), "retries_max": 0, **settings}
+        async with Producer(NAME_SERVER, **given) as producer:
+            return await body(producer)
+
+    return asyncio.run(main())
+
+
+def message(body: bytes = b"x", **fields: object) -> EncodedMessage:
     """Return a message for any queue of topic T."""
-    return Message("T", body, "UNIQ_KEY\x01K")._replace(**fields)  # type: ignore[arg-type]
+    return EncodedMessage("T", body, "UNIQ_KEY\x01K")._replace(**fields)  # type: ignore[arg-type]
 
 
 def stored_ms(data: bytes) -> int:

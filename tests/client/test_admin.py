@@ -42,6 +42,9 @@ class Answering:
         code, body = self._answers[Code(command.code)]
         return answer(command, code, "a remark", body=body)
 
+    async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
+        raise AssertionError("operators wait for answers")
+
 
 def admin(answers: Mapping[Code, tuple[int, bytes]]) -> tuple[Admin, Answering]:
     connections = Answering(answers)

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from wakelog.client.errors import ClientError, NotAcknowledged, reason_of, tls_remedy
+from wakelog.client.errors import ClientError, NotAcknowledged, reason_of, remedy_of
 from wakelog.network.errors import CallTimeout, ConnectFailed, RemotingError, SendFailed, TlsFailed
 
 
@@ -20,14 +20,13 @@ def test_the_text_is_cause_and_remedy() -> None:
     [
         (TlsFailed("a:1", "no TLS"), "tls.client.trustCertPath"),
         (SendFailed("a:1", "the connection was lost"), "set tls.enable to true"),
-        (CallTimeout("a:1", "no answer"), ""),
+        (CallTimeout("a:1", "no answer"), "that RocketMQ listens there"),
+        (ConnectFailed("a:1", "Connection refused"), ""),
     ],
 )
-def test_the_remedy_names_tls_only_if_tls_may_be_the_reason(
-    error: RemotingError, words: str
-) -> None:
-    assert words in tls_remedy(error)
-    assert bool(words) == bool(tls_remedy(error))
+def test_the_remedy_depends_on_how_far_a_call_came(error: RemotingError, words: str) -> None:
+    assert words in remedy_of(error)
+    assert bool(words) == bool(remedy_of(error))
 
 
 def test_an_error_of_the_system_has_its_words_only() -> None:

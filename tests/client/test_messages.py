@@ -1,7 +1,7 @@
 """Requests for one message and for a batch, and messages packed into requests."""
 
 from tests.client.clusters import message
-from wakelog.client.messages import Message, SendRequest, pack
+from wakelog.client.messages import EncodedMessage, SendRequest, pack
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.properties import WAIT, encode_properties
 
@@ -21,7 +21,9 @@ def test_one_message_is_no_batch() -> None:
     assert (one.is_batch, one.body, one.properties) == (False, b"1", "UNIQ_KEY\x01K")
 
 
-def packed(*messages: Message, bytes_max: int = 1 << 20, rows_max: int = 100) -> list[list[int]]:
+def packed(
+    *messages: EncodedMessage, bytes_max: int = 1 << 20, rows_max: int = 100
+) -> list[list[int]]:
     """Return how many messages each request has, list by list."""
     lists = pack(messages, bytes_max=bytes_max, rows_max=rows_max)
     return [[len(request.messages) for request in requests] for requests in lists]

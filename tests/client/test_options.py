@@ -1,8 +1,18 @@
 """The options of a client in errors and logs."""
 
+from datetime import timedelta
+
 import pytest
 
-from wakelog.client.options import ClientOptions, read_name_servers
+from wakelog.client.errors import InvalidArgument
+from wakelog.client.options import (
+    ClientOptions,
+    Settings,
+    make_options,
+    read_name_servers,
+    with_namespace,
+    without_namespace,
+)
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 
@@ -31,3 +41,43 @@ def test_addresses_have_ports_and_semicolons(text: str, addresses: tuple[str, ..
             read_name_servers(text)
     else:
         assert read_name_servers(text) == addresses
+
+
+def test_settings_become_options() -> None:
+    settings = Settings(
+        timeout=timedelta(seconds=1), access_key="a", secret_key="b", tls=True, namespace="ns"
+    )
+    options = make_options("a:1;b:2", "g", settings)
+    assert (options.name_servers, options.group) == (("a:1", "b:2"), "ns%g")
+    assert (options.timeout_ms, options.retries_max) == (1000, 3)
+    assert (options.credentials, options.tls) == (Credentials("a", "b"), Tls())
+
+
+@pytest.mark.parametrize(
+    ("address", "group", "settings", "words"),
+    [
+        ("localhost", "g", {}, "'localhost' is no address. Give HOST:PORT"),
+        ("", "g", {}, "no name server is given"),
+        ("a:1", "a b", {}, "'a b' is no name of a group"),
+        ("a:1", "g", {"secret": 1}, "unknown settings secret. Known: access_key, "),
+        ("a:1", "g", {"timeout": timedelta()}, "Give a timeout above 0"),
+        ("a:1", "g", {"retries_max": -1}, "no retries below 0"),
+        ("a:1", "g", {"access_key": "a"}, "belong together"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(
+    address: str, group: str, settings: Settings, words: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        make_options(address, group, settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapped"),
+    [("T", "ns%T"), ("%RETRY%g", "%RETRY%ns%g"), ("%DLQ%g", "%DLQ%ns%g"), ("ns%T", "ns%T")],
+)
+def test_a_namespace_is_behind_the_prefix_of_a_group(name: str, wrapped: str) -> None:
+    assert with_namespace("ns", name) == wrapped
+    assert with_namespace("", name) == name
+    assert without_namespace("ns", wrapped) == name.removeprefix("ns%")
+    assert without_namespace("", wrapped) == wrapped

@@ -1,159 +1,191 @@
-"""A producer and a cluster without sockets: the queue of each request, and retries."""
+"""The producer of users, and a cluster without sockets."""
 
 import asyncio
-from typing import Any
+import zlib
+from datetime import timedelta
 
 import pytest
 
-from tests.client.clusters import NAME_SERVER, READ, FakeCluster, message
-from wakelog.client.errors import NotAcknowledged
-from wakelog.client.messages import Message, pack
-from wakelog.client.options import ClientOptions
+from tests.client.clusters import MESSAGE_ID, NAME_SERVER, FakeCluster, instance_of, run_producer
+from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
+from wakelog.client.messages import Message
 from wakelog.client.producer import Producer
-from wakelog.network.errors import CallTimeout, ConnectFailed
+from wakelog.protocol.batch import decode_batch_body
+from wakelog.protocol.bodies import HeartbeatData
+from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-
-ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
-
-
-def send(cluster: FakeCluster, *messages: Message, rows_max: int = 1, **options: object) -> None:
-    """Send as a task would, without waiting between attempts."""
-    given: dict[str, Any] = {"name_servers": (NAME_SERVER,), "retries_max": 2, **options}
-
-    async def no_pause(seconds: float) -> None:
-        assert 0 < seconds <= 5
-
-    async def run() -> None:
-        producer = Producer(cluster, ClientOptions(**given), pause=no_pause)
-        await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
-
-    asyncio.run(run())
+from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 
-def numbered(count: int, **fields: object) -> list[Message]:
-    return [message(b"%d" % n, **fields) for n in range(count)]
+def one_topic() -> FakeCluster:
+    return FakeCluster(routes={"T": {"a": 4}})
 
 
-def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> None:
-    cluster = FakeCluster(routes={"T": {"b": 1, "a": 2}})
-    send(cluster, *numbered(6))
-    places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
-    assert places == [("a", 0), ("a", 1), ("b", 0)] * 2
-    assert [code for _, code in cluster.asked].count(ROUTE) < 6
+def properties_of(command: RemotingCommand) -> dict[str, str]:
+    return decode_properties(command.ext_fields["i"])
 
 
-def test_messages_of_one_queue_keep_their_order() -> None:
-    cluster = FakeCluster(routes={"T": {"a": 4, "b": 4}})
-    send(cluster, *numbered(50, queue=("b", 3)), *numbered(50, queue=("", 2)), rows_max=3)
-    for place in (("b", 3), ("a", 2)):
-        found = [body for broker, queue_id, body in cluster.stored if (broker, queue_id) == place]
-        assert found == [b"%d" % n for n in range(50)]
-    assert len(cluster.stored) == 100
-
-
-def test_a_sharding_key_chooses_one_queue_as_java_would() -> None:
-    cluster = FakeCluster(routes={"T": {"a": 4}})
-    send(cluster, *numbered(3, sharding_key="order-7"))
-    # "order-7".hashCode() is -1207111304.
-    assert {queue_id for _, queue_id, _ in cluster.stored} == {1207111304 % 4}
-
-
-def test_a_new_topic_goes_to_the_brokers_with_the_template_topic() -> None:
-    cluster = FakeCluster(routes={"TBW102": {"a": 8}})
-    send(cluster, *numbered(8))
-    assert {queue_id for _, queue_id, _ in cluster.stored} == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_failed_request_is_sent_to_another_broker_with_a_new_route(lost: bool) -> None:
-    cluster = FakeCluster(routes={"T": {"a": 4, "b": 1}})  # a retry passes over all queues of a
-
-    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
-        if address != "a:10911":
-            return None
-        if lost:
-            raise CallTimeout(address, "no answer within 3000 ms")
-        return answer(command, ResponseCode.SYSTEM_BUSY, "busy")
-
-    cluster.fail = fail
-    send(cluster, message(), retries_max=1)
-    assert cluster.stored == [("b", 0, b"x")]
-    assert [code for _, code in cluster.asked].count(ROUTE) == 2
-
-
-@pytest.mark.parametrize(
-    ("code", "attempts", "remedy"),
-    [
-        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "Check that broker's log"),
-        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "Check that broker's log"),
-        (ResponseCode.MESSAGE_ILLEGAL, 1, "The broker's maxMessageSize, 4 MiB by default, limits "),
-    ],
-)
-def test_the_error_has_broker_code_remark_and_remedy(
-    code: ResponseCode, attempts: int, remedy: str
-) -> None:
-    cluster = FakeCluster(routes={"T": {"a": 1}})
-
-    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
-        return None if command.code == ROUTE else answer(command, code, "because")
-
-    cluster.fail = fail
-    with pytest.raises(NotAcknowledged) as failed:
-        send(cluster, *numbered(2), rows_max=2)
-    said = f"no broker acknowledged 2 messages for topic T: a at a:10911 answered {code.value} "
-    assert failed.value.cause == f"{said}({code.name}): because"
-    assert failed.value.remedy.startswith(remedy)
-    assert (failed.value.broker, failed.value.code) == ("a", code)
-    assert failed.value.remark == "because"
-    assert sum(asked != ROUTE for _, asked in cluster.asked) == attempts
-
-
-@pytest.mark.parametrize(
-    ("cluster", "fields", "words"),
-    [
-        (FakeCluster(routes={}), {}, "no broker accepts messages for topic T"),
-        (
-            FakeCluster(routes={"T": {"a": 1}}, perm=READ),
-            {},
-            "no broker accepts messages for topic T",
+def test_a_message_has_its_tags_keys_and_properties_and_an_id() -> None:
+    cluster = one_topic()
+    receipt = run_producer(
+        cluster,
+        lambda producer: producer.send(
+            "T", "body", tags="paid", keys=["1", "2"], properties={"a": "b"}, flag=7
         ),
-        (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
-        (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),
+    )
+    [command] = cluster.sent
+    assert (command.body, command.ext_fields["h"]) == (b"body", "7")
+    assert properties_of(command) == {
+        "TAGS": "paid", "KEYS": "1 2", "a": "b", "WAIT": "true", "UNIQ_KEY": receipt.message_id,
+    }  # fmt: skip
+    assert (receipt.broker, receipt.queue_id, receipt.offset_message_id) == ("a", 0, MESSAGE_ID)
+
+
+def test_brokers_hear_of_the_group_before_the_first_message() -> None:
+    cluster = one_topic()
+
+    async def send_twice(producer: Producer) -> None:
+        await producer.send("T", b"1")
+        await producer.send("T", b"2")
+
+    run_producer(cluster, send_twice)
+    codes = [code for _, code in cluster.asked if code != RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    assert codes == [
+        RequestCode.HEART_BEAT, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_MESSAGE_V2,
+        RequestCode.UNREGISTER_CLIENT,
+    ]  # fmt: skip
+    heartbeat = decode_body(HeartbeatData, cluster.clients[0][1].body)
+    assert [each.group_name for each in heartbeat.producer_data_set] == ["g"]
+
+
+def test_messages_that_wait_for_the_first_answer_keep_their_order() -> None:
+    cluster = one_topic()
+
+    async def send_at_once(producer: Producer) -> None:
+        bodies = [b"%d" % n for n in range(50)]
+        await asyncio.gather(*[producer.send("T", body, sharding_key="k") for body in bodies])
+
+    run_producer(cluster, send_at_once)
+    assert [body for _, _, body in cluster.stored] == [b"%d" % n for n in range(50)]
+    assert [code for _, code in cluster.asked].count(RequestCode.HEART_BEAT) == 1
+
+
+def test_a_large_body_is_compressed_as_java_does() -> None:
+    cluster = one_topic()
+    run_producer(cluster, lambda producer: producer.send("T", b"x" * 4097))
+    [command] = cluster.sent
+    assert int(command.ext_fields["f"]) == MESSAGE_COMPRESSED
+    assert zlib.decompress(command.body) == b"x" * 4097
+
+
+@pytest.mark.parametrize(
+    ("delay", "level"),
+    [(timedelta(milliseconds=1), "1"), (timedelta(seconds=5), "2"), (timedelta(seconds=6), "3")],
+)
+def test_a_delay_gets_the_level_of_the_brokers_table(delay: timedelta, level: str) -> None:
+    cluster = one_topic()
+    run_producer(cluster, lambda producer: producer.send("T", b"x", delay=delay))
+    assert properties_of(cluster.sent[0])["DELAY"] == level
+
+
+def test_a_delay_that_no_level_reaches_is_refused() -> None:
+    delay = timedelta(seconds=11)
+    with pytest.raises(InvalidArgument, match="is over 0:00:10, the longest of a"):
+        run_producer(one_topic(), lambda producer: producer.send("T", b"x", delay=delay))
+
+
+def test_a_broker_that_hides_its_table_has_the_default_one() -> None:
+    cluster = one_topic()
+
+    def refuse(_: str, command: RemotingCommand) -> RemotingCommand | None:
+        is_config = command.code == RequestCode.GET_BROKER_CONFIG
+        return answer(command, ResponseCode.NO_PERMISSION) if is_config else None
+
+    cluster.fail = refuse
+    run_producer(cluster, lambda producer: producer.send("T", b"x", delay=timedelta(hours=2)))
+    assert properties_of(cluster.sent[0])["DELAY"] == "18"
+
+
+def test_many_messages_travel_in_batches_and_have_a_receipt_each() -> None:
+    cluster = one_topic()
+    receipts = run_producer(
+        cluster, lambda producer: producer.send_many(Message("T", str(n)) for n in range(9))
+    )
+    [command] = cluster.sent
+    assert command.code == RequestCode.SEND_BATCH_MESSAGE
+    keys = [decode_properties(x.properties.decode()) for x in decode_batch_body(command.body)]
+    assert [key["UNIQ_KEY"] for key in keys] == [receipt.message_id for receipt in receipts]
+    assert [receipt.queue_offset for receipt in receipts] == list(range(9))
+
+
+def test_an_error_of_many_says_which_were_stored() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 2}})
+
+    def refuse(_: str, command: RemotingCommand) -> RemotingCommand | None:
+        is_second = command.ext_fields.get("e") == "1"
+        return answer(command, ResponseCode.SYSTEM_BUSY, "busy") if is_second else None
+
+    cluster.fail = refuse
+    messages = [Message("T", b"1", queue=("a", 0)), Message("T", b"2", queue=("a", 1))]
+    with pytest.raises(NotAcknowledged, match="1 of 2 messages were not acknowledged") as caught:
+        run_producer(cluster, lambda producer: producer.send_many(messages))
+    first, second = caught.value.receipts
+    assert first is not None and second is None
+
+
+def test_a_namespace_is_before_topic_and_group() -> None:
+    cluster = FakeCluster(routes={"ns%T": {"a": 1}})
+    run_producer(cluster, lambda producer: producer.send("T", b"x"), namespace="ns")
+    fields = cluster.sent[0].ext_fields
+    assert (fields["b"], fields["a"]) == ("ns%T", "ns%g")
+    assert properties_of(cluster.sent[0])["INSTANCE_ID"] == "ns"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (Message("no topic", b"x"), "is no name of a topic"),
+        (Message("TBW102", b"x"), "the broker's own"),
+        (Message("T", b""), "its body is null or empty"),
+        (Message("T", {"a": 1}), "the body is of type dict"),  # type: ignore[arg-type]
+        (Message("T", b"x" * ((4 << 20) + 1)), "its body is 4194305 bytes, over 4194304"),
+        (Message("T", b"x", properties={"UNIQ_KEY": "k"}), "RocketMQ itself sets"),
+        (Message("T", b"x", properties={"TAGS": "k"}), "no property of a user"),
+        (Message("T", b"x", properties={"a": "\1"}), "cannot be told apart"),
+        (Message("T", b"x", tags="a\2b"), "cannot be told apart"),
+        (Message("T", b"x", properties={"": "b"}), "a property has no name"),
+        (Message("T", b"x", properties={"a": "b" * 32_768}), "over 32767 bytes"),
+        (Message("T", b"x", delay=timedelta(1), delay_level=1), "both given"),
     ],
 )
-def test_the_error_names_a_topic_or_queue_without_write_permission(
-    cluster: FakeCluster, fields: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(NotAcknowledged, match=words):
-        send(cluster, message(**fields))
+def test_a_message_that_no_broker_stores_is_refused_here(message: Message, words: str) -> None:
+    cluster = one_topic()
+    with pytest.raises(InvalidArgument, match=words):
+        run_producer(cluster, lambda producer: producer.send_many([message]))
     assert cluster.stored == []
 
 
-def test_a_broker_that_restarts_gets_the_message_within_the_retries() -> None:
-    """While it restarts, the broker does not answer and the name server does not know it."""
-    cluster = FakeCluster(routes={"T": {"a": 1}})
-    refusals = iter([True] * 4)
+def test_a_producer_sends_only_while_it_is_open() -> None:
+    async def main() -> None:
+        producer = Producer(NAME_SERVER, connect=instance_of(one_topic()))
+        with pytest.raises(ClientError, match="is not open"):
+            await producer.send("T", b"x")
+        async with producer:
+            await producer.send("T", b"x")
+        with pytest.raises(ClientError, match="is not open"):
+            await producer.send("T", b"x")
 
-    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
-        if command.code != ROUTE and next(refusals, False):
-            cluster.routes = {}
-            raise ConnectFailed(address, "Connection refused")
-        return None
+    asyncio.run(main())
 
-    cluster.fail = fail
-    send(cluster, message(), retries_max=10)
+
+def test_one_way_messages_are_not_acknowledged() -> None:
+    cluster = one_topic()
+    run_producer(cluster, lambda producer: producer.send_oneway(Message("T", b"x")))
     assert cluster.stored == [("a", 0, b"x")]
 
 
-def test_a_topic_without_a_route_is_tried_again() -> None:
-    cluster = FakeCluster(routes={})
-
-    def register_later(address: str, command: RemotingCommand) -> RemotingCommand | None:
-        if len(cluster.asked) > 4:
-            cluster.routes = {"T": {"a": 1}}
-        return None
-
-    cluster.fail = register_later
-    send(cluster, message(), retries_max=5)
-    assert cluster.stored == [("a", 0, b"x")]
+def test_the_queues_of_a_topic_are_known() -> None:
+    found = run_producer(one_topic(), lambda producer: producer.queues("T"))
+    assert [(queue.broker, queue.queue_id) for queue in found] == [("a", n) for n in range(4)]

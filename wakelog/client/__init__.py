@@ -1,8 +1,43 @@
-"""The RocketMQ client: routes, typed calls to brokers, and a producer that retries.
+"""The RocketMQ client. It works with wakelog and with any RocketMQ 4.x.
 
-`route` finds the queues of a topic, `broker_calls` reads from them, and `producer` sends to them.
+    producer.py       Producer: what users send with
+    consumer.py       Consumer: what users receive with
+    errors.py         the errors, as a tree
+    instance.py       what every client has: connections, routes, heartbeats
+    sender.py, route.py, broker_calls.py, admin.py    what Producer and the tools stand on
+    group_member.py   which queues a Consumer has; allocation, group_calls and queue_reader below it
+    inbox.py, process_queue.py, offset_stores.py      what was pulled, and how far the user has come
 
-Spark's remote reader, its sink and `wakelog hello` use it. It works with any RocketMQ 4.x.
+Spark's remote reader, its sink, `wakelog hello` and `wakelog admin` use it, too.
 
 Invariants: this package imports `network` and `protocol` only; it knows neither Spark nor Ray.
 """
+
+from wakelog.client.consumer import Consumer, Sql
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.errors import ClientError, InvalidArgument, NoReply, NotAcknowledged
+from wakelog.client.messages import Message
+from wakelog.client.producer import Producer
+from wakelog.client.received import ReceivedMessage
+from wakelog.client.send_buffer import Receipt
+from wakelog.client.transactions import Transaction, TransactionState
+from wakelog.network.tls import Tls
+from wakelog.protocol.body_codec import MessageQueue
+
+__all__ = [
+    "ClientError",
+    "Consumer",
+    "ConsumerMessage",
+    "InvalidArgument",
+    "Message",
+    "MessageQueue",
+    "NoReply",
+    "NotAcknowledged",
+    "Producer",
+    "Receipt",
+    "ReceivedMessage",
+    "Sql",
+    "Tls",
+    "Transaction",
+    "TransactionState",
+]

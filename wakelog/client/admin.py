@@ -25,11 +25,11 @@ from wakelog.client.errors import (
     describe,
     reason_of,
     refused,
-    tls_remedy,
+    remedy_of,
 )
 from wakelog.client.options import ClientOptions
-from wakelog.client.producer import Producer
-from wakelog.client.route import Connections, QueueAt
+from wakelog.client.route import MASTER_ID, Connections, QueueAt
+from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import (
@@ -55,11 +55,9 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.message_id import create_message_id, decode_message_id
+from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from wakelog.protocol.record import MessageRecord, decode_record
 
-RETRY_PREFIX: Final = "%RETRY%"
-DEAD_LETTER_PREFIX: Final = "%DLQ%"
-MASTER_ID: Final = 0
 SLOW_FACTOR: Final = 3
 """Requests that a broker forwards to a client, or that visit every queue, may take this longer."""
 
@@ -71,12 +69,12 @@ _REMEDIES: Final = {
     int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): "Create the group (updateSubGroup)",
     int(ResponseCode.CONSUMER_NOT_ONLINE): "Start a consumer of this group",
     int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED): "This broker cannot do it: see docs/requests.md",
-    int(ResponseCode.NO_PERMISSION): "Give the account the permission that the answer names",
+    int(ResponseCode.NO_PERMISSION): "Ask as an account, or from a host, that may",
 }
 
 
 @asynccontextmanager
-async def open_admin(options: ClientOptions) -> AsyncIterator[Admin]:
+async def open_admin(options: ClientOptions) -> "AsyncIterator[Admin]":
     """Yield an Admin, whose connections are closed at the end of the block."""
     connections = make_client(options.credentials, options.tls)
     try:
@@ -93,7 +91,7 @@ class Admin:
         self.calls = BrokerCalls(connections, options)
         self.routes = self.calls.routes
         self.options = options
-        self.producer = Producer(connections, options)
+        self.sender = Sender(connections, options)
         self._connections = connections
 
     async def ask(
@@ -124,7 +122,7 @@ class Admin:
         except RemotingError as error:
             raise ClientError(
                 f"{address} does not answer {code.name}: {reason_of(error)}",
-                tls_remedy(error) or "Check that it runs, and its address",
+                remedy_of(error) or "Check that it runs, and its address",
             ) from error
         if response.code != ResponseCode.SUCCESS and response.code not in allowed:
             cause = f"{address} answered {code.name} with {describe(response)}"
@@ -219,7 +217,7 @@ class Admin:
         """Create a topic, or change it. Raises: ClientError."""
         fields = {
             "topic": topic.topic_name,
-            "defaultTopic": "TBW102",
+            "defaultTopic": AUTO_CREATE_TOPIC,
             "readQueueNums": topic.read_queue_nums,
             "writeQueueNums": topic.write_queue_nums,
             "perm": topic.perm,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.client.errors import ClientError, describe, reason_of, refused, tls_remedy
+from wakelog.client.errors import ClientError, describe, reason_of, refused, remedy_of
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import Connections, QueueAt, Routes
 from wakelog.network.client import make_client
@@ -67,10 +67,11 @@ class Pulled(NamedTuple):
     next_offset: int
     min_offset: int
     max_offset: int
+    suggested_broker_id: int = 0
 
 
 @asynccontextmanager
-async def open_calls(options: ClientOptions) -> AsyncIterator[BrokerCalls]:
+async def open_calls(options: ClientOptions) -> "AsyncIterator[BrokerCalls]":
     """Yield a BrokerCalls, whose connections are closed at the end of the block."""
     connections = make_client(options.credentials, options.tls)
     try:
@@ -174,23 +175,7 @@ class BrokerCalls:
             expression_type="TAG",
         )
         response = await self._call_with_retries(queue, RequestCode.PULL_MESSAGE, header)
-        if response.code not in _PULL_CODES:
-            cause = (
-                f"queue {queue.queue_id} of topic {queue.topic} cannot be pulled: {queue.broker} "
-                f"answered {describe(response)}"
-            )
-            raise refused(queue.broker, cause, response, _REMEDIES)
-        if response.code == ResponseCode.TOPIC_NOT_EXIST:
-            return Pulled(response.code, response.remark or "", b"", queue_offset, 0, 0)
-        found = read_header(PullMessageResponseHeader, response.ext_fields)
-        return Pulled(
-            response.code,
-            response.remark or "",
-            bytes(response.body) if response.code == ResponseCode.SUCCESS else b"",
-            found.next_begin_offset,
-            found.min_offset,
-            found.max_offset,
-        )
+        return read_pulled(queue, queue_offset, response)
 
     async def _call(
         self,
@@ -228,7 +213,7 @@ class BrokerCalls:
                     )
             except RemotingError as error:
                 response, reason = None, f"{error.address}: {reason_of(error)}"
-                remedy = tls_remedy(error) or remedy
+                remedy = remedy_of(error) or remedy
                 continue
             if response.code not in _RETRIABLE:
                 return response
@@ -246,3 +231,25 @@ class BrokerCalls:
             return
         for queue in found or ():
             self._addresses[queue.broker] = queue.address
+
+
+def read_pulled(queue: QueueAt, queue_offset: int, response: RemotingCommand) -> Pulled:
+    """Read the response to a pull. Raises: ClientError for one that refuses."""
+    if response.code not in _PULL_CODES:
+        cause = (
+            f"queue {queue.queue_id} of topic {queue.topic} cannot be pulled: {queue.broker} "
+            f"answered {describe(response)}"
+        )
+        raise refused(queue.broker, cause, response, _REMEDIES)
+    if response.code == ResponseCode.TOPIC_NOT_EXIST:
+        return Pulled(response.code, response.remark or "", b"", queue_offset, 0, 0)
+    found = read_header(PullMessageResponseHeader, response.ext_fields)
+    return Pulled(
+        response.code,
+        response.remark or "",
+        bytes(response.body) if response.code == ResponseCode.SUCCESS else b"",
+        found.next_begin_offset,
+        found.min_offset,
+        found.max_offset,
+        found.suggest_which_broker_id,
+    )

@@ -1,18 +1,23 @@
 """The errors of the client.
 
 ClientError           a name server or a broker did not answer, or refused
++-- InvalidArgument   a call cannot be made as it was given; nothing was sent
 +-- NotAcknowledged   messages were not stored, or the client cannot know
++-- NoReply           a request was stored, and no consumer replied in time
 """
 
 import os
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from wakelog.network.errors import RemotingError, SendFailed, TlsFailed
+from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFailed
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
 CHECK_LOG: Final = "Check that broker's log"
+ACCOUNT_REMEDY: Final = (
+    "Check the access key and the secret key, and the permissions of the account (plain_acl.yml)"
+)
 
 _CODE_NAMES: Final = {code.value: code.name for code in ResponseCode}
 
@@ -42,7 +47,23 @@ class ClientError(Exception):
 
 
 class NotAcknowledged(ClientError):
-    """A broker did not acknowledge messages: they may be stored, or not."""
+    """A broker did not acknowledge messages: they may be stored, or not.
+
+    receipts: of `send_many`, in the order of the messages; None for each that may not be stored.
+    """
+
+    def __init__(self, *parts: Any, receipts: Sequence[object] = (), **more: Any) -> None:
+        """Take what ClientError takes, and the receipts."""
+        super().__init__(*parts, **more)
+        self.receipts = receipts
+
+
+class InvalidArgument(ClientError, ValueError):
+    """A call cannot be made as it was given; nothing was sent."""
+
+
+class NoReply(ClientError):
+    """A request was stored, and no consumer replied in time."""
 
 
 def refused(
@@ -51,11 +72,16 @@ def refused(
     """Return the error for a response by which a broker refuses; `remedies` are by code."""
     return ClientError(
         cause,
-        remedies.get(response.code, CHECK_LOG),
+        ACCOUNT_REMEDY if is_account_refused(response) else remedies.get(response.code, CHECK_LOG),
         broker=broker,
         code=response.code,
         remark=response.remark or "",
     )
+
+
+def is_account_refused(response: RemotingCommand) -> bool:
+    """Return whether access control refuses the request; it has no code of its own."""
+    return response.code == ResponseCode.SYSTEM_ERROR and "AclException" in (response.remark or "")
 
 
 def reason_of(error: RemotingError) -> str:
@@ -69,15 +95,20 @@ def reason_of(error: RemotingError) -> str:
     return error.reason
 
 
-def tls_remedy(error: RemotingError) -> str:
-    """Return the remedy if TLS may be the reason, "" if it cannot be."""
+def remedy_of(error: RemotingError) -> str:
+    """Return what to do about a peer without an answer, "" if only its address is known."""
     if isinstance(error, TlsFailed):
         return (
             "Check that it serves TLS, and the options tls.client.trustCertPath, certPath and "
             "checkHost"
         )
     if isinstance(error, SendFailed):
-        return "Check its log; if it requires TLS, set tls.enable to true"
+        return (
+            "Check that RocketMQ listens there, and its log; if it requires TLS, set tls.enable to "
+            "true"
+        )
+    if isinstance(error, CallTimeout):
+        return "Check that RocketMQ listens there, no other server, and that it is not overloaded"
     return ""
 
 

@@ -1,18 +1,85 @@
-"""A message, the request that carries one message or a batch, and the packing of requests.
+"""A message, its encoded form, the request that carries one or several, and how they are packed.
 
-Many small messages of one queue travel in one request. A broker accepts delayed messages, and
-messages for a retry topic, only one by one.
+Many small messages of one queue travel in one request. A broker accepts delayed messages, messages
+for a retry topic and compressed bodies only one by one.
 
-Invariants: a request has one topic and goes to one queue; messages of one list keep their order.
+Invariants:
+    - a broker can store what `encode` returns: topic, sizes and properties follow 4.9.3's rules.
+    - a request has one topic and goes to one queue; messages of one list keep their order.
 
-Source: org.apache.rocketmq.common.message.MessageBatch, MessageDecoder#encodeMessages (4.9.3).
+Source: org.apache.rocketmq.client.Validators#checkMessage, org.apache.rocketmq.common.message.
+{MessageBatch, MessageConst, MessageDecoder#encodeMessages} (4.9.3).
 """
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+import zlib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias, TypedDict
 
+from wakelog.client.errors import InvalidArgument
+from wakelog.protocol import properties as names
 from wakelog.protocol.batch import MESSAGE_BYTES_MIN, BatchedMessage, encode_batch_body
-from wakelog.protocol.properties import WAIT, encode_properties
+from wakelog.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    NAME_LENGTH_MAX,
+    OFFSET_MOVED_EVENT,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+    is_topic,
+)
+from wakelog.protocol.properties import (
+    DELAY,
+    KEY_SEPARATOR,
+    PROPERTIES_BYTES_MAX,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+    encode_properties,
+)
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
+
+BODY_BYTES_MAX: Final = 4 << 20
+"""maxMessageSize of 4.9.3's producer and broker."""
+COMPRESSED_BYTES_MIN: Final = 4_096
+"""compressMsgBodyOverHowmuch: a larger body is compressed."""
+COMPRESSION_LEVEL: Final = 5
+"""rocketmq.message.compressLevel, of zlib."""
+
+TOPICS_REMEMBERED_MAX: Final = 256
+"""Whose names need no second check."""
+
+SHARDING_KEY: Final = "__SHARDINGKEY"
+
+OWN_PROPERTIES: Final = frozenset(
+    {
+        names.UNIQ_KEY, names.WAIT, names.CLUSTER, names.REAL_TOPIC, names.REAL_QUEUE_ID,
+        names.MIN_OFFSET, names.MAX_OFFSET, names.RETRY_TOPIC, names.ORIGIN_MESSAGE_ID,
+        names.CONSUME_START_TIME, names.RECONSUME_TIME, names.MAX_RECONSUME_TIMES,
+        names.TRANSACTION_PREPARED, names.PRODUCER_GROUP, names.TRANSACTION_CHECK_TIMES,
+        names.CHECK_IMMUNITY_TIME_IN_SECONDS, names.TRANSACTION_PREPARED_QUEUE_OFFSET,
+        names.MSG_REGION, names.TRACE_ON, names.INNER_MULTI_DISPATCH,
+        names.INNER_MULTI_QUEUE_OFFSET,
+    }
+)  # fmt: skip
+"""Clients and brokers write these; a copied message must not bring its old ones along."""
+
+_GIVEN_BY_NAME: Final = frozenset({names.TAGS, names.KEYS, names.DELAY, SHARDING_KEY})
+_NOT_ALLOWED: Final = frozenset(
+    {
+        SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC, OFFSET_MOVED_EVENT, AUTO_CREATE_TOPIC,
+    }
+)  # fmt: skip
+"""Clients may not send to these: NOT_ALLOWED_SEND_TOPIC_SET, and the template of new topics."""
+
+LaneName: TypeAlias = tuple[str, tuple[str, int] | None, str]
+"""Topic, queue and sharding key: a batch has one topic and goes to one queue."""
 
 _BATCH_PROPERTIES: Final = encode_properties({WAIT: "true"})
 
@@ -20,10 +87,50 @@ _BATCH_PROPERTIES: Final = encode_properties({WAIT: "true"})
 class Message(NamedTuple):
     """One message to send.
 
+    body: bytes, or a text, which is sent in UTF-8. It must not be empty.
+    tags: consumers filter by it. keys: one or several, by which the message can be found.
+    properties: more of them, for SQL92 filters and for consumers.
+    delay: it is delivered after this time, or up to the next delay level of the broker later.
+    delay_level: the number of the level, in place of `delay`; 0 for none.
+    sharding_key: messages with the same key go to the same queue, in order.
+    queue: the broker's name ("" for any) and the id of the queue.
+    flag: a number for consumers, as RocketMQ's Message has it.
+    """
+
+    topic: str
+    body: bytes | str
+    tags: str = ""
+    keys: str | Iterable[str] = ""
+    properties: Mapping[str, str] | None = None
+    delay: timedelta | None = None
+    delay_level: int = 0
+    sharding_key: str = ""
+    queue: tuple[str, int] | None = None
+    flag: int = 0
+
+
+class MessageFields(TypedDict, total=False):
+    """What is given by keyword with topic and body: the other fields of `Message`."""
+
+    tags: str
+    keys: str | Iterable[str]
+    properties: Mapping[str, str] | None
+    delay: timedelta | None
+    delay_level: int
+    sharding_key: str
+    queue: tuple[str, int] | None
+    flag: int
+
+
+class EncodedMessage(NamedTuple):
+    """One message as requests carry it.
+
     properties: encoded as they are stored.
     queue: broker name ("" for any) and queue id; None for any queue.
     sharding_key: messages with the same key go to the same queue; "" for none.
-    is_alone: brokers refuse it in a batch: it is delayed, or goes to a retry topic.
+    is_alone: brokers refuse it in a batch: it is delayed, compressed, or goes to a retry topic.
+    is_reply: it answers a request, and the broker gives it to the client that asked.
+    unique_key: the producer's id of the message, which is also among its properties.
     """
 
     topic: str
@@ -33,15 +140,118 @@ class Message(NamedTuple):
     queue: tuple[str, int] | None = None
     sharding_key: str = ""
     is_alone: bool = False
+    sys_flag: int = 0
+    is_reply: bool = False
+    unique_key: str = ""
+
+    @property
+    def lane(self) -> LaneName:
+        """What it has in common with the messages that may travel with it."""
+        return self.topic, self.queue, self.sharding_key
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it has to stay behind the earlier messages of its lane."""
+        return self.queue is not None or bool(self.sharding_key)
+
+
+def encode(
+    message: Message,
+    unique_key: str,
+    *,
+    topic: str = "",
+    delay_level: int = 0,
+    more: Mapping[str, str] | None = None,
+) -> EncodedMessage:
+    """Return a message as requests carry it, its body compressed if it is large.
+
+    topic: in place of the message's, with a namespace. more: properties of the client itself.
+    Raises: InvalidArgument.
+    """
+    topic = topic or message.topic
+    body = message.body.encode() if isinstance(message.body, str) else message.body
+    if not isinstance(body, bytes):
+        raise InvalidArgument(f"the body is of type {type(body).__name__}", "Give bytes or a str")
+    if reason := refusal_reason(topic, body):
+        raise InvalidArgument(f"the message cannot be sent: {reason}", "Nothing was sent")
+    properties = {WAIT: "true", UNIQ_KEY: unique_key}
+    if message.tags:
+        properties[TAGS] = message.tags
+    if keys := message.keys if isinstance(message.keys, str) else KEY_SEPARATOR.join(message.keys):
+        properties[names.KEYS] = keys
+    if message.sharding_key:
+        properties[SHARDING_KEY] = message.sharding_key
+    if delay_level:
+        properties[DELAY] = str(delay_level)
+    if message.properties:
+        _check_properties(message.properties)
+        properties |= {name: text for name, text in message.properties.items() if text}
+    properties |= more or {}
+    text = encode_properties(properties)
+    _check_text(text, len(properties))
+    sys_flag = 0
+    if len(body) > COMPRESSED_BYTES_MIN:
+        body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), MESSAGE_COMPRESSED
+    return EncodedMessage(
+        topic,
+        body,
+        text,
+        message.flag,
+        message.queue,
+        message.sharding_key,
+        bool(delay_level or sys_flag) or topic.startswith(RETRY_PREFIX),
+        sys_flag,
+        unique_key=unique_key,
+    )
+
+
+def refusal_reason(topic: str, body: bytes | None) -> str:
+    """Return why a broker would refuse a message, "" if it would not."""
+    if reason := _topic_refusal(topic):
+        return reason
+    if not body:
+        return "its body is null or empty, which RocketMQ does not accept"
+    is_large = len(body) > BODY_BYTES_MAX
+    return f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}" if is_large else ""
+
+
+@lru_cache(maxsize=TOPICS_REMEMBERED_MAX)
+def _topic_refusal(topic: str) -> str:
+    if not is_topic(topic):
+        characters = "letters, digits, %, |, _ and -"
+        return f"{topic!r} is no name of a topic: use {characters}, at most {NAME_LENGTH_MAX}"
+    is_allowed = topic not in _NOT_ALLOWED
+    return "" if is_allowed else f"clients may not send to {topic}, which is the broker's own"
+
+
+def _check_properties(given: Mapping[str, str]) -> None:
+    for name in given:
+        if not name:
+            raise InvalidArgument("a property has no name", "Give it one")
+        if name in OWN_PROPERTIES:
+            raise InvalidArgument(f"RocketMQ itself sets property {name}", "Give it another name")
+        if name in _GIVEN_BY_NAME:
+            remedy = "Give it by tags=, keys=, delay= or sharding_key="
+            raise InvalidArgument(f"{name} is no property of a user", remedy)
+
+
+def _check_text(text: str, count: int) -> None:
+    """Check the encoded properties, of which there are `count`."""
+    if text.count("\1") != count or text.count("\2") != count - 1:
+        remedy = "Leave out the characters 1 and 2"
+        raise InvalidArgument("the properties of the message cannot be told apart", remedy)
+    if len(text) * 4 > PROPERTIES_BYTES_MAX and len(text.encode()) > PROPERTIES_BYTES_MAX:
+        cause = f"the properties of the message are over {PROPERTIES_BYTES_MAX} bytes"
+        raise InvalidArgument(cause, "Put into the body what is large")
 
 
 class SendRequest(NamedTuple):
     """One send: messages of one topic that go to one queue. Several are sent as a batch."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[EncodedMessage, ...]
 
     @property
-    def first(self) -> Message:
+    def first(self) -> EncodedMessage:
         """The message that names the topic, the queue and the sharding key of all."""
         return self.messages[0]
 
@@ -65,34 +275,51 @@ class SendRequest(NamedTuple):
         return _BATCH_PROPERTIES if self.is_batch else self.first.properties
 
 
-def pack(messages: Iterable[Message], *, bytes_max: int, rows_max: int) -> list[list[SendRequest]]:
+def pack(
+    messages: Iterable[EncodedMessage], *, bytes_max: int, rows_max: int
+) -> list[list[SendRequest]]:
     """Return lists of requests; the requests of one list have to arrive in order.
 
     Messages that name a queue, or share a sharding key, are in one list. A request that may go to
     any queue is a list of its own.
     """
-    groups: dict[tuple[str, tuple[str, int] | None, str], list[Message]] = {}
+    lanes: dict[LaneName, list[EncodedMessage]] = {}
     for message in messages:
-        key = message.topic, message.queue, message.sharding_key
-        groups.setdefault(key, []).append(message)
+        lanes.setdefault(message.lane, []).append(message)
     packed: list[list[SendRequest]] = []
-    for (_, queue, sharding_key), group in groups.items():
-        requests = _requests(group, bytes_max, rows_max)
-        is_ordered = queue is not None or bool(sharding_key)
-        packed += [requests] if is_ordered else [[request] for request in requests]
+    for lane in lanes.values():
+        requests = _requests(lane, bytes_max, rows_max)
+        packed += [requests] if lane[0].is_ordered else [[request] for request in requests]
     return packed
 
 
-def _requests(messages: list[Message], bytes_max: int, rows_max: int) -> list[SendRequest]:
-    requests: list[SendRequest] = []
-    part: list[Message] = []
-    part_bytes = 0
+def batched_bytes(message: EncodedMessage) -> int:
+    """Return how many bytes of a batch's body the message takes."""
+    return MESSAGE_BYTES_MIN + len(message.body) + len(message.properties.encode())
+
+
+def first_batch(messages: Iterable[EncodedMessage], *, bytes_max: int, rows_max: int) -> int:
+    """Return how many of the first messages of a lane go together: one at least, if there is one.
+
+    bytes_max: one message may be larger.
+    """
+    count = size_bytes = 0
     for message in messages:
-        size_bytes = MESSAGE_BYTES_MIN + len(message.body) + len(message.properties.encode())
-        is_full = part_bytes + size_bytes > bytes_max or len(part) == rows_max
-        if part and (is_full or message.is_alone or part[-1].is_alone):
-            requests.append(SendRequest(tuple(part)))
-            part, part_bytes = [], 0
-        part.append(message)
-        part_bytes += size_bytes
-    return [*requests, SendRequest(tuple(part))]
+        size_bytes += batched_bytes(message)
+        if count and (size_bytes > bytes_max or count == rows_max or message.is_alone):
+            break
+        count += 1
+        if message.is_alone:
+            break
+    return count
+
+
+def _requests(lane: list[EncodedMessage], bytes_max: int, rows_max: int) -> list[SendRequest]:
+    requests: list[SendRequest] = []
+    begin = 0
+    while begin < len(lane):
+        left = islice(lane, begin, None)
+        end = begin + first_batch(left, bytes_max=bytes_max, rows_max=rows_max)
+        requests.append(SendRequest(tuple(lane[begin:end])))
+        begin = end
+    return requests

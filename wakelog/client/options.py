@@ -1,13 +1,19 @@
 """The options that every client has.
 
-Source: org.apache.rocketmq.client.ClientConfig (4.9.3).
+Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.protocol.NamespaceUtil
+(4.9.3).
 """
 
 import re
-from typing import Final, NamedTuple
+from datetime import timedelta
+from typing import Final, NamedTuple, TypedDict
 
+from wakelog.client.errors import InvalidArgument
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
+from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, is_legal_group
+
+NAMESPACE_SEPARATOR: Final = "%"
 
 _ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})", re.ASCII)
 _PORT_MAX: Final = 65_535
@@ -26,10 +32,11 @@ def read_name_servers(text: str) -> tuple[str, ...]:
 class ClientOptions(NamedTuple):
     """How to reach a cluster.
 
-    name_servers: `HOST:PORT` of each; the first one that answers counts.
+    name_servers: `HOST:PORT` of each; the one that answered last is asked first.
     retries_max: further attempts after the first one failed.
     pause_ms: the pause before a read is tried again; a producer has its own pauses.
     credentials: for brokers with access control. tls: None for connections without TLS.
+    namespace: before the names of topics and groups; "" for none.
     """
 
     name_servers: tuple[str, ...] = ()
@@ -39,3 +46,78 @@ class ClientOptions(NamedTuple):
     pause_ms: int = 10
     credentials: Credentials = Credentials()
     tls: Tls | None = None
+    namespace: str = ""
+
+
+class Settings(TypedDict, total=False):
+    """What producers and consumers take by keyword.
+
+    timeout: of one attempt, 3 s by default. retries_max: further attempts, 3 by default.
+    access_key, secret_key, security_token: of an account, for brokers with access control.
+    tls: True to trust the system's certificates, or `Tls` with paths of others.
+    namespace: before the names of topics and groups.
+    """
+
+    timeout: timedelta
+    retries_max: int
+    access_key: str
+    secret_key: str
+    security_token: str
+    tls: Tls | bool
+    namespace: str
+
+
+def make_options(
+    name_servers: str, group: str, settings: Settings, *, retries_max: int = 3
+) -> ClientOptions:
+    """Return checked options. Raises: InvalidArgument, TlsRefused."""
+    try:
+        addresses = read_name_servers(name_servers)
+    except ValueError as error:
+        raise InvalidArgument(f"{name_servers!r} is no address", f"Give {error}") from None
+    if not addresses:
+        raise InvalidArgument("no name server is given", "Give HOST:PORT")
+    if not is_legal_group(group):
+        remedy = f"Use printable ASCII without blanks, / and @, at most {GROUP_LENGTH_MAX}"
+        raise InvalidArgument(f"{group!r} is no name of a group", remedy)
+    unknown = settings.keys() - Settings.__optional_keys__
+    if unknown:
+        known = ", ".join(sorted(Settings.__optional_keys__))
+        raise InvalidArgument(f"unknown settings {', '.join(sorted(unknown))}", f"Known: {known}")
+    timeout_ms = round(settings.get("timeout", timedelta(seconds=3)) / timedelta(milliseconds=1))
+    retries_max = settings.get("retries_max", retries_max)
+    if timeout_ms <= 0 or retries_max < 0:
+        remedy = "Give a timeout above 0, and no retries below 0"
+        raise InvalidArgument(f"timeout {timeout_ms} ms, retries_max {retries_max}", remedy)
+    keys = (settings.get(name, "") for name in ("access_key", "secret_key", "security_token"))
+    credentials = Credentials(*map(str, keys))
+    if bool(credentials.access_key) != bool(credentials.secret_key):
+        raise InvalidArgument("access_key and secret_key belong together", "Give both, or neither")
+    tls = settings.get("tls", False)
+    namespace = settings.get("namespace", "")
+    return ClientOptions(
+        addresses,
+        with_namespace(namespace, group),
+        timeout_ms,
+        retries_max,
+        credentials=credentials,
+        tls=(Tls() if tls else None) if isinstance(tls, bool) else tls,
+        namespace=namespace,
+    )
+
+
+def with_namespace(namespace: str, name: str) -> str:
+    """Return the name of a topic or group in a namespace, behind the prefix of a retry topic."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if name.startswith(prefix):
+            return prefix + with_namespace(namespace, name.removeprefix(prefix))
+    begin = f"{namespace}{NAMESPACE_SEPARATOR}"
+    return name if not namespace or name.startswith(begin) else begin + name
+
+
+def without_namespace(namespace: str, name: str) -> str:
+    """Return the name that users give."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if name.startswith(prefix):
+            return prefix + without_namespace(namespace, name.removeprefix(prefix))
+    return name.removeprefix(f"{namespace}{NAMESPACE_SEPARATOR}") if namespace else name

@@ -1,201 +1,303 @@
-"""The producer: chooses a queue for each request, and sends again if that may help.
+"""The producer that users have: single messages, batches, transactions, requests with replies.
 
-After a failed attempt the producer pauses and asks for the route again. A request that may go to
-any queue then goes to another broker, if there is one. A route that cannot be found counts as a
-failed attempt too, because the broker may be restarting. An error that no further attempt can
-change ends the send.
+    async with Producer("127.0.0.1:9876", group="api") as producer:
+        receipt = await producer.send("orders", b"...", tags="paid", keys="4711")
 
-Invariants: `send` returns only after a broker acknowledged every message; the requests of one list
-are sent one after the other.
+Every send returns after a broker has stored the message, or raises. Messages that are sent while
+others are under way travel together (`lanes`).
 
-Source: org.apache.rocketmq.client.impl.producer.DefaultMQProducerImpl#sendDefaultImpl,
-org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
+Source: org.apache.rocketmq.client.producer.DefaultMQProducer, org.apache.rocketmq.client.impl.
+producer.DefaultMQProducerImpl (4.9.3).
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Final, Unpack
 
-from wakelog.client.errors import (
-    CHECK_LOG,
-    ClientError,
-    NotAcknowledged,
-    describe,
-    reason_of,
-    refused,
-    tls_remedy,
+from wakelog.client.admin import Admin
+from wakelog.client.delays import MILLISECOND, Delays
+from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
+from wakelog.client.instance import ClientInstance, Opened, wall_ms
+from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, REQUESTS_MAX
+from wakelog.client.messages import (
+    EncodedMessage,
+    Message,
+    MessageFields,
+    SendRequest,
+    encode,
+    pack,
 )
-from wakelog.client.messages import SendRequest
-from wakelog.client.options import ClientOptions
-from wakelog.client.route import NEW_TOPIC_QUEUES, Connections, QueueAt, Routes
-from wakelog.network.errors import RemotingError
-from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.ext_fields import read_header, to_ext_fields
-from wakelog.protocol.headers.send import (
-    AUTO_CREATE_TOPIC,
-    SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
+from wakelog.client.options import Settings, make_options, with_namespace
+from wakelog.client.received import ReceivedMessage
+from wakelog.client.requests import PendingRequests, make_reply
+from wakelog.client.route import QueueAt
+from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX, Receipt, SendBuffer
+from wakelog.client.sender import Sender
+from wakelog.client.trace import Tracer, ended_note, stored_note
+from wakelog.client.transactions import (
+    WILL_BE_ASKED,
+    Check,
+    Transaction,
+    TransactionEnds,
+    TransactionState,
 )
-from wakelog.protocol.java import string_hash
+from wakelog.client.unique_ids import UniqueIds
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.java import INT_MAX
+from wakelog.protocol.names import is_topic
+from wakelog.protocol.properties import INSTANCE_ID, PRODUCER_GROUP, TRANSACTION_PREPARED
+from wakelog.protocol.sys_flag import TRANSACTION_PREPARED as PREPARED
 
-IN_FLIGHT_MAX: Final = 8
-"""Requests of one producer under way: enough to hide the round trip."""
-PAUSE_SECONDS: Final = 0.1
-"""Before the second attempt; doubled for each further one. A broker takes seconds to restart."""
-PAUSE_SECONDS_MAX: Final = 5.0
-
-# Another attempt or another broker may succeed after these.
-_RETRIABLE: Final = frozenset(
-    {
-        ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION, ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
-    }
-)  # fmt: skip
-_REMEDIES: Final = {
-    int(ResponseCode.MESSAGE_ILLEGAL): (
-        "The broker's maxMessageSize, 4 MiB by default, limits the body together with the topic "
-        "and the properties"
-    ),
-}
+RETRIES_MAX: Final = 2
+"""retryTimesWhenSendFailed of 4.9.3."""
 
 
-class Stored(NamedTuple):
-    """Where a broker stored the first message of a request."""
-
-    queue: QueueAt
-    queue_offset: int
-    message_id: str
-
-
-class Producer:
+class Producer(Opened):
     """See the module. One loop, one thread."""
 
     def __init__(
         self,
-        connections: Connections,
-        options: ClientOptions,
+        name_servers: str,
         *,
-        first_queue: int = 0,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        group: str = "wakelog",
+        check: Check | None = None,
+        batching: bool = True,
+        trace: bool = False,
+        messages_max: int = MESSAGES_MAX,
+        bytes_max: int = BYTES_MAX,
+        connect: Callable[..., ClientInstance] = ClientInstance,
+        **settings: Unpack[Settings],
     ) -> None:
-        """Send nothing yet. first_queue: the index of the queue that is used first."""
-        self._connections = connections
-        self._options = options
-        self._pause = pause
-        self._next_queue = first_queue
-        self._routes = Routes(connections, options)
-        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+        """Make no connection yet.
 
-    async def send_all(self, lists: Sequence[Sequence[SendRequest]]) -> None:
-        """Send all requests, those of one list in order. Raises: NotAcknowledged."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                for requests in lists:
-                    group.create_task(self._send_in_order(requests))
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        name_servers: `HOST:PORT`, several with semicolons between.
+        group: the producer group, which brokers ask about open transactions. check: answers them.
+        batching: False sends each message of `send` in a request of its own.
+        trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).
+        messages_max, bytes_max: under way at a time; further senders wait for `timeout` at most.
+        Raises: InvalidArgument; TlsRefused for certificates that cannot be used.
+        """
+        self._options = options = make_options(
+            name_servers, group, settings, retries_max=RETRIES_MAX
+        )
+        self._instance = connect(options)
+        self._instance.producer_group = options.group
+        connections, routes = self._instance.connections, self._instance.routes
+        self._delays = Delays(Admin(connections, options))
+        self._sender = Sender(connections, options, routes=routes)
+        self._buffer = SendBuffer(
+            self._sender,
+            messages_max=messages_max,
+            bytes_max=bytes_max,
+            requests_max=REQUESTS_MAX if batching else INT_MAX,
+            room_seconds_max=options.timeout_ms / 1000,
+        )
+        self._ends = TransactionEnds(connections, options, check)
+        self._requests = PendingRequests(self._instance.client_id)
+        self._instance.answers = {
+            int(RequestCode.CHECK_TRANSACTION_STATE): self._ends.answer_check,
+            int(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT): self._requests.accept_reply,
+        }
+        self._ids = UniqueIds(self._instance.address)
+        self._tracer = Tracer(self._sender, options, self._ids) if trace else None
+        self._topics: dict[str, str] = {}  # in use, with their namespace
+        self._introducing: dict[str, asyncio.Task[None]] = {}  # by topic
+        self._is_open = False
 
-    async def _send_in_order(self, requests: Sequence[SendRequest]) -> None:
-        for request in requests:
-            async with self._in_flight:
-                await self.send(request)
+    async def start(self) -> None:
+        """Check that a name server answers. Raises: ClientError."""
+        await self._instance.start()
+        self._is_open = True
 
-    async def send(self, request: SendRequest) -> Stored:
-        """Send one request. Raises: NotAcknowledged."""
-        failed = ClientError("no attempt was made", CHECK_LOG)
-        for attempt in range(self._options.retries_max + 1):
-            if attempt:
-                await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
+    async def close(self) -> None:
+        """Accept no more messages, wait for those under way, and close the connections."""
+        self._is_open = False
+        await self._buffer.close()
+        if self._tracer is not None:
+            await self._tracer.close()
+        await self._instance.close()
+
+    async def send(self, topic: str, body: bytes | str, **fields: Unpack[MessageFields]) -> Receipt:
+        """Send one message, and return where a broker stored it. `Message` has the fields.
+
+        Raises: InvalidArgument, and nothing was sent; NotAcknowledged, and it may be stored.
+        """
+        encoded = await self._encode(Message(topic, body, **fields))
+        if self._tracer is None:
+            return await self._buffer.send(encoded)
+        began_ms = wall_ms()
+        return self._trace(encoded, await self._buffer.send(encoded), began_ms)
+
+    async def send_many(self, messages: Iterable[Message]) -> list[Receipt]:
+        """Send messages in batches, and return their receipts in the order of the messages.
+
+        Messages of one sharding key or queue stay in order.
+        Raises: InvalidArgument, and nothing was sent; NotAcknowledged, whose `receipts` has None
+        for each message without a receipt.
+        """
+        encoded = [await self._encode(message) for message in messages]
+        found: dict[str, Receipt] = {}
+        failures: list[ClientError] = []
+
+        async def send_in_order(requests: Sequence[SendRequest]) -> None:
             try:
-                return await self._attempt(request, failed.broker, refresh=attempt > 0)
-            except NotAcknowledged:  # stored: another attempt would store it twice
-                raise
+                for request in requests:
+                    began_ms = wall_ms()
+                    receipts = await self._buffer.send_request(request)
+                    for message, receipt in zip(request.messages, receipts, strict=True):
+                        found[receipt.message_id] = self._trace(message, receipt, began_ms)
             except ClientError as error:
-                failed = error
-            if failed.code is not None and failed.code not in _RETRIABLE:
-                break
-        count, topic = len(request.messages), request.first.topic
-        what = f"{count} messages" if count > 1 else "a message"
-        raise NotAcknowledged(
-            f"no broker acknowledged {what} for topic {topic}: {failed.cause}",
-            failed.remedy,
-            broker=failed.broker,
-            code=failed.code,
-            remark=failed.remark,
-        ) from failed
+                failures.append(error)
 
-    async def _attempt(self, request: SendRequest, failed_broker: str, *, refresh: bool) -> Stored:
-        """Send once. Raises: ClientError, with the code of a broker that refused."""
-        queues = await self._routes.writable(request.first.topic, refresh=refresh)
-        queue = self._choose_queue(request, queues, failed_broker)
-        command = _send_command(request, queue, self._options.group)
+        requests = pack(encoded, bytes_max=BATCH_BYTES_MAX, rows_max=BATCH_MESSAGES_MAX)
+        await asyncio.gather(*map(send_in_order, requests))
+        receipts = [found.get(message.unique_key) for message in encoded]
+        if failures:
+            failure = failures[0]
+            raise NotAcknowledged(
+                f"{receipts.count(None)} of {len(encoded)} messages were not acknowledged: "
+                f"{failure.cause}",
+                failure.remedy,
+                broker=failure.broker,
+                code=failure.code,
+                remark=failure.remark,
+                receipts=receipts,
+            ) from failure
+        return [receipt for receipt in receipts if receipt is not None]
+
+    async def send_oneway(self, message: Message) -> None:
+        """Send a message that no broker acknowledges: it is lost if anything fails.
+
+        Raises: InvalidArgument; ClientError if there is no connection.
+        """
+        await self._sender.send_oneway(SendRequest((await self._encode(message),)))
+
+    @asynccontextmanager
+    async def transaction(
+        self, topic: str, body: bytes | str, **fields: Unpack[MessageFields]
+    ) -> AsyncIterator[Transaction]:
+        """Send a half message; the end of the block commits it, an exception rolls it back.
+
+        `transaction.state` may be set to another state in the block. RocketMQ delivers a half
+        message at once when it is committed: it cannot be delayed.
+        Raises: InvalidArgument; NotAcknowledged for the half message, or if no broker acknowledged
+        the end. Then the broker asks `check`.
+        """
+        message = Message(topic, body, **fields)
+        if message.delay is not None or message.delay_level:
+            raise InvalidArgument("a transaction cannot be delayed", "Send it without a delay")
+        more = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._options.group}
+        half = await self._encode(message, more)
+        half = half._replace(is_alone=True, sys_flag=half.sys_flag | PREPARED)
+        began_ms = wall_ms()
+        [receipt] = await self._buffer.send_request(SendRequest((half,)))
+        transaction = Transaction(half, self._trace(half, receipt, began_ms))
         try:
-            response = await self._connections.invoke(
-                queue.address, command, timeout_ms=self._options.timeout_ms
-            )
-        except RemotingError as error:
-            raise ClientError(
-                f"{queue.broker} at {error.address}: {reason_of(error)}",
-                tls_remedy(error) or CHECK_LOG,
-                broker=queue.broker,
-            ) from error
-        if response.code == ResponseCode.SUCCESS:
-            return _read_stored(queue, response)
-        cause = f"{queue.broker} at {queue.address} answered {describe(response)}"
-        raise refused(queue.broker, cause, response, _REMEDIES)
+            yield transaction
+        except BaseException:
+            transaction.state = TransactionState.ROLLBACK
+            with suppress(ClientError):  # the broker asks, and the caller's error counts
+                await self._end(transaction)
+            raise
+        await self._end(transaction)
 
-    def _choose_queue(
-        self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str
-    ) -> QueueAt:
-        """Return the queue of the next attempt. Raises: ClientError if the named one is gone."""
-        message = request.first
-        if message.queue is not None:
-            broker, queue_id = message.queue
-            for queue in queues:
-                if queue.queue_id == queue_id and broker in ("", queue.broker):
-                    return queue
-            raise ClientError(
-                f"topic {message.topic} has no queue {queue_id} to write to"
-                + (f" at {broker}" if broker else ""),
-                "Name no queue (Spark: no column queueId), or give the topic more queues",
-            )
-        if message.sharding_key:
-            return queues[abs(string_hash(message.sharding_key)) % len(queues)]
-        others = [queue for queue in queues if queue.broker != failed_broker] or queues
-        self._next_queue += 1
-        return others[(self._next_queue - 1) % len(others)]
+    async def _end(self, transaction: Transaction) -> None:
+        receipt = transaction.receipt
+        queues = await self._instance.routes.writable(receipt.topic)
+        addresses = {queue.broker: queue.address for queue in queues}
+        if receipt.broker not in addresses:
+            cause = f"broker {receipt.broker} has no address now"
+            raise NotAcknowledged(cause, WILL_BE_ASKED, broker=receipt.broker)
+        if self._tracer is not None:
+            state = transaction.state.java_name
+            self._tracer.add(ended_note(transaction.half, receipt, self._options, wall_ms(), state))
+        await self._ends.end(addresses[receipt.broker], transaction)
 
+    def _trace(self, message: EncodedMessage, receipt: Receipt, began_ms: int) -> Receipt:
+        """Note a message in the trace, if there is one and the broker wants it."""
+        if self._tracer is not None and receipt.region:
+            took_ms = wall_ms() - began_ms
+            note = stored_note(message, receipt, self._options, began_ms, took_ms)
+            self._tracer.add(note)
+        return receipt
 
-def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:
-    header = SendMessageRequestHeaderV2(
-        producer_group=group,
-        topic=queue.topic,
-        default_topic=AUTO_CREATE_TOPIC,
-        default_topic_queue_nums=NEW_TOPIC_QUEUES,
-        queue_id=queue.queue_id,
-        sys_flag=0,
-        born_timestamp=time.time_ns() // 1_000_000,
-        flag=0 if request.is_batch else request.first.flag,
-        properties=request.properties,
-        reconsume_times=0,
-        batch=request.is_batch,
-    )
-    code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
-    return RemotingCommand(int(code), ext_fields=to_ext_fields(header), body=request.body)
+    async def request(
+        self,
+        topic: str,
+        body: bytes | str,
+        *,
+        timeout: timedelta = timedelta(seconds=3),
+        **fields: Unpack[MessageFields],
+    ) -> ReceivedMessage:
+        """Send a message, and return the reply of the consumer that received it.
 
+        Raises: InvalidArgument; NotAcknowledged; NoReply if there is none within `timeout`.
+        """
+        more = self._requests.begin(max(timeout // MILLISECOND, 1))
+        try:
+            encoded = await self._encode(Message(topic, body, **fields), more)
+            await self._buffer.send(encoded)
+            return await self._requests.wait(more)
+        finally:
+            self._requests.end(more)
 
-def _read_stored(queue: QueueAt, response: RemotingCommand) -> Stored:
-    """Read where the message is. Raises: NotAcknowledged if the response does not say that."""
-    try:
-        found = read_header(SendMessageResponseHeader, response.ext_fields)
-    except ProtocolError as error:
-        raise NotAcknowledged(
-            f"{queue.broker} at {queue.address} acknowledged a message without its place: {error}",
-            "Check that a RocketMQ 4.x broker listens there",
-            broker=queue.broker,
-        ) from error
-    return Stored(queue._replace(queue_id=found.queue_id), found.queue_offset, found.msg_id)
+    async def reply(self, request: ReceivedMessage, body: bytes | str) -> None:
+        """Reply to a message of `request`. Raises: InvalidArgument; NotAcknowledged."""
+        reply = make_reply(request, body, self._ids.make())
+        await self._sender.send(SendRequest((reply,)))
+
+    async def queues(self, topic: str) -> list[QueueAt]:
+        """Return the queues of a topic that may be written to. Raises: ClientError.
+
+        From then on its brokers ask this producer about transactions, as after a message.
+        """
+        topic = with_namespace(self._options.namespace, topic)
+        await self._introduce(topic)
+        return await self._instance.routes.writable(topic)
+
+    async def _encode(
+        self, message: Message, more: Mapping[str, str] | None = None
+    ) -> EncodedMessage:
+        """Return the message with its id and its level of delay. Raises: ClientError."""
+        if not self._is_open:
+            raise ClientError("this producer is not open", "Use it inside of `async with`")
+        level = message.delay_level
+        if message.delay is not None:
+            level = await self._delay_level(message)
+        topic = self._topics.get(message.topic)
+        if topic is None:
+            topic = with_namespace(self._options.namespace, message.topic)
+            if is_topic(topic):
+                await self._introduce(topic)
+                self._topics[message.topic] = topic
+        if self._options.namespace:
+            more = {INSTANCE_ID: self._options.namespace, **(more or {})}
+        return encode(message, self._ids.make(), topic=topic, delay_level=level, more=more)
+
+    async def _introduce(self, topic: str) -> None:
+        """Let the brokers of a topic know this client: they ask it about its transactions.
+
+        Senders that come meanwhile wait for the same answers, and so keep their order.
+        """
+        task = self._introducing.get(topic)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._meet_brokers(topic))
+            self._introducing[topic] = task
+            task.add_done_callback(lambda _: self._introducing.pop(topic))
+        await asyncio.shield(task)
+
+    async def _meet_brokers(self, topic: str) -> None:
+        with suppress(ClientError):  # sending asks again, and reports what fails
+            await self._instance.routes.writable(topic)
+            await self._instance.heartbeat()
+
+    async def _delay_level(self, message: Message) -> int:
+        """Return the level of the shortest delay that is long enough. Raises: ClientError."""
+        assert message.delay is not None
+        if message.delay_level:
+            raise InvalidArgument("delay and delay_level are both given", "Give one of them")
+        topic = with_namespace(self._options.namespace, message.topic)
+        [queue, *_] = await self._instance.routes.writable(topic)
+        return await self._delays.level(message.delay, queue.address)

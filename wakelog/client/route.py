@@ -1,6 +1,7 @@
 """Routes: which brokers have a topic, as the name servers say.
 
-The name servers are asked in turn until one answers. Producers keep the route of a topic until a
+The name servers are asked in turn until one answers; one that does not is asked last from then on.
+Producers keep the route of a topic until a
 send fails. A route that cannot be refreshed stays in use: a broker that restarts is missing from
 the name server for some seconds, and mostly comes back at its old address.
 
@@ -8,9 +9,10 @@ Source: org.apache.rocketmq.client.impl.factory.MQClientInstance#updateTopicRout
 #topicRouteData2TopicPublishInfo, org.apache.rocketmq.client.impl.MQClientAPIImpl (4.9.3).
 """
 
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from wakelog.client.errors import ClientError, describe, reason_of, tls_remedy
+from wakelog.client.errors import ClientError, describe, reason_of, remedy_of
 from wakelog.client.options import ClientOptions
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import QueueData, TopicList, TopicRouteData
@@ -20,12 +22,12 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers.admin import TopicRequestHeader
-from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
+from wakelog.protocol.names import AUTO_CREATE_TOPIC
 
 NEW_TOPIC_QUEUES: Final = 4
 """defaultTopicQueueNums of 4.9.3's producer."""
 
-_MASTER_ID: Final = 0
+MASTER_ID: Final = 0
 _READABLE: Final = 4
 _WRITABLE: Final = 2
 
@@ -37,6 +39,10 @@ class Connections(Protocol):
         self, address: str, command: RemotingCommand, *, timeout_ms: int
     ) -> RemotingCommand:
         """Send a request and return its response. Raises: RemotingError."""
+        ...
+
+    async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
+        """Send a request that gets no response. Raises: RemotingError."""
         ...
 
 
@@ -62,6 +68,26 @@ class Routes:
         self._connections = connections
         self._options = options
         self._writable: dict[str, list[QueueAt]] = {}
+        self._name_servers = list(options.name_servers)
+        self._known: dict[str, TopicRouteData] = {}
+
+    @property
+    def brokers(self) -> dict[str, dict[int, str]]:
+        """The addresses, by broker id, of the brokers of every topic that was found."""
+        return {
+            broker.broker_name: broker.broker_addrs
+            for route in self._known.values()
+            for broker in route.broker_datas
+        }
+
+    async def refresh(self) -> None:
+        """Ask again for every topic in use; what cannot be found stays as it was."""
+        for topic in list(self._known):
+            with suppress(ClientError):
+                if topic in self._writable:
+                    await self.writable(topic, refresh=True)
+                else:
+                    await self.find(topic)
 
     async def topics(self) -> frozenset[str]:
         """Return the names of all topics. Raises: ClientError."""
@@ -77,12 +103,13 @@ class Routes:
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         try:
-            return decode_body(TopicRouteData, response.body)
+            self._known[topic] = found = decode_body(TopicRouteData, response.body)
         except ProtocolError as error:
             raise ClientError(
                 f"the route of topic {topic} cannot be read: {error}",
                 "Check that this is the address of a name server",
             ) from error
+        return found
 
     async def readable(self, topic: str) -> list[QueueAt] | None:
         """Return the queues that may be read, None for an unknown topic. Raises: ClientError."""
@@ -119,14 +146,16 @@ class Routes:
         """Return the first response with SUCCESS or TOPIC_NOT_EXIST. Raises: ClientError."""
         reasons = []
         remedy = "Check that it runs, and its address (Spark: the option nameServer)"
-        for address in self._options.name_servers:
+        for address in tuple(self._name_servers):
             try:
                 response = await self._connections.invoke(
                     address, command, timeout_ms=self._options.timeout_ms
                 )
             except RemotingError as error:
                 reasons.append(f"{address}: {reason_of(error)}")
-                remedy = tls_remedy(error) or remedy
+                remedy = remedy_of(error) or remedy
+                self._name_servers.remove(address)
+                self._name_servers.append(address)
                 continue
             if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
                 return response
@@ -152,9 +181,9 @@ def writable_queues(
     queues_max: of each broker.
     """
     return [
-        QueueAt(data.broker_name, topic, queue_id, addresses[_MASTER_ID])
+        QueueAt(data.broker_name, topic, queue_id, addresses[MASTER_ID])
         for data, addresses in _by_broker(route)
-        if data.perm & _WRITABLE and _MASTER_ID in addresses
+        if data.perm & _WRITABLE and MASTER_ID in addresses
         for queue_id in range(data.write_queue_nums)[:queues_max]
     ]
 

@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.protocol.java import LONG_MAX, LONG_MIN
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
 
 QueueKey = tuple[str, str, int]
 """Broker name, topic, queue id."""
@@ -30,7 +31,7 @@ class Bounds(NamedTuple):
     physical_begin: int = 0
     physical_end: int = LONG_MAX
 
-    def within(self, other: Bounds) -> Bounds:
+    def within(self, other: "Bounds") -> "Bounds":
         """Return the intersection."""
         return Bounds(
             max(self.queue_begin, other.queue_begin),

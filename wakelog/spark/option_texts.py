@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from wakelog.broker.names import is_legal_group
 from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.network.errors import TlsRefused
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls, make_context
+from wakelog.protocol.names import is_legal_group
 from wakelog.spark.errors import OptionError
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -184,7 +184,7 @@ def is_being_written(store: StoreLog) -> bool:
     return any("WRITE" in words and device in words for words in held)
 
 
-def open_segment(fs: FileSystem, segment: Segment) -> OpenSegment | None:
+def open_segment(fs: FileSystem, segment: Segment) -> "OpenSegment | None":
     """Open a segment; return None if it was removed since the log was listed. Raises: OSError."""
     try:
         return OpenSegment(fs, segment)

@@ -203,7 +203,7 @@ def test_compressed_bodies(walk: RecordWalk, decompress: bool) -> None:
 def test_a_body_that_inflates_without_end_is_damage(
     walk: RecordWalk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakelog.spark.records.rows.INFLATED_BYTES_MAX", 1000)
+    monkeypatch.setattr("wakelog.protocol.compression.INFLATED_BYTES_MAX", 1000)
     log = LogBytes(segment_bytes=SEGMENT_BYTES)
     log.add(body=zlib.compress(bytes(1001)), sys_flag=1)
     assert table(bytes(log.data), walk, columns("body"), RowOptions()) == ([], [(0, log.end)])

@@ -7,9 +7,9 @@ import pytest
 from tests.client.clusters import NAME_SERVER, message
 from tests.compat.clusters import Cluster
 from wakelog.client.broker_calls import BrokerCalls
-from wakelog.client.messages import Message, pack
+from wakelog.client.messages import EncodedMessage, pack
 from wakelog.client.options import ClientOptions
-from wakelog.client.producer import Producer
+from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
@@ -21,7 +21,7 @@ SEEN_SECONDS_MAX = 60
 _FILLED: list[Cluster] = []
 
 
-def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -> None:
+def send(cluster: Cluster, messages: list[EncodedMessage], *, tls: Tls | None = None) -> None:
     """Send messages of one topic, some to a request; return once all are in the queues."""
 
     async def run() -> None:
@@ -30,7 +30,7 @@ def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -
             calls = BrokerCalls(client, ClientOptions((cluster.name_server,)))
             topic = messages[0].topic
             before = await count_of(calls, topic)
-            producer = Producer(client, ClientOptions((cluster.name_server,), retries_max=2))
+            producer = Sender(client, ClientOptions((cluster.name_server,), retries_max=2))
             await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=50))
             # A broker answers before its queues, and of a new topic its name server, know of it.
             async with asyncio.timeout(SEEN_SECONDS_MAX):
@@ -54,7 +54,7 @@ def options(**given: str) -> ReadOptions:
     return read_options({"nameServer": NAME_SERVER, **given})
 
 
-def numbered(topic: str, numbers: range) -> list[Message]:
+def numbered(topic: str, numbers: range) -> list[EncodedMessage]:
     """Return messages of some tags and keys, with their number as the body."""
     return [
         message(

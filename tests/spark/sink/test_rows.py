@@ -5,9 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wakelog.client.messages import Message
+from wakelog.client.messages import BODY_BYTES_MAX, EncodedMessage
 from wakelog.protocol.properties import decode_properties
-from wakelog.spark.sink.options import BODY_BYTES_MAX
 from wakelog.spark.sink.rows import RowRefused, read_messages
 from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
 
@@ -27,7 +26,7 @@ TYPES = {
 }
 
 
-def read(*rows: dict[str, Any], topic: str = "", first_row: int = 0) -> list[Message]:
+def read(*rows: dict[str, Any], topic: str = "", first_row: int = 0) -> list[EncodedMessage]:
     names = tuple(name for name in TYPES if any(name in row for row in rows))
     arrays = [pa.array([row.get(name) for row in rows], TYPES[name]) for name in names]
     batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
@@ -57,7 +56,7 @@ def test_each_column_becomes_its_part_of_the_message() -> None:
         "UNIQ_KEY": KEYS.key(7),
         "WAIT": "true",
     }
-    assert message._replace(properties="") == Message("T", b"b", "", 5, ("b", 2), "s", True)
+    assert message._replace(properties="") == EncodedMessage("T", b"b", "", 5, ("b", 2), "s", True)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_nulls_count_as_absent_columns() -> None:
     full = {"body": b"1", "topic": "A", "tags": "t", "queueId": 1, "flag": 1, "properties": []}
     first, second = read(full, {"body": b"2"}, topic="T")
     assert (first.topic, first.queue, first.flag) == ("A", ("", 1), 1)
-    assert second._replace(properties="") == Message("T", b"2", "", 0, None, "", False)
+    assert second._replace(properties="") == EncodedMessage("T", b"2", "", 0, None, "", False)
     assert set(decode_properties(second.properties)) == {"UNIQ_KEY", "WAIT"}
 
 

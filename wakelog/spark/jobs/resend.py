@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import read_log
 

@@ -18,7 +18,7 @@ from os.path import isdir, join
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, read_times

@@ -17,7 +17,6 @@ java.net.Inet6Address#getHostAddress (Java 17) for hosts.
 
 import json
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -26,6 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wakelog.protocol.compression import inflate
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import HEAD_BYTES_MAX, HOST_BYTES_V4, V6_EXTRA_BYTES
@@ -41,8 +42,6 @@ from wakelog.spark.records.wanted import Wanted
 from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.crc_kernel import check_bodies
 
-INFLATED_BYTES_MAX: Final = 64 << 20
-"""Of one body: sixteen times what a client sends. More means an attack or damage."""
 LOG_APPEND_TIME: Final = pa.scalar(1, pa.int32())
 """Kafka's timestampType for the broker's time."""
 
@@ -368,13 +367,11 @@ def _matcher(sql: str) -> Callable[[dict[str, str]], bool] | None:
 
 def _inflate(buffer: bytearray, fields: Array) -> bytes | None:
     """Return a compressed body as its producer sent it, None if it is none, or too much."""
-    stream = zlib.decompressobj()
     begin, end = int(fields[row_kernel.BODY_BEGIN]), int(fields[row_kernel.BODY_END])
     try:
-        body = stream.decompress(memoryview(buffer)[begin:end], INFLATED_BYTES_MAX)
-    except zlib.error:
+        return inflate(memoryview(buffer)[begin:end], MESSAGE_COMPRESSED)
+    except RemoteProtocolError:
         return None
-    return body if stream.eof else None
 
 
 def _taken(columns: Array, rows: Array) -> Array:

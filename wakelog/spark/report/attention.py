@@ -11,7 +11,7 @@ hot key        half of a topic's messages, of at least 100
 from collections.abc import Iterator
 from typing import Final
 
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 from wakelog.spark.report.figures import Figures
 from wakelog.spark.report.scales import MINUTE_MS, SECOND_MS, duration, moment
 

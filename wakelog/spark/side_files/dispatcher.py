@@ -32,7 +32,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 
-def make_dispatcher(config: StoreConfig) -> ParquetDispatcher:
+def make_dispatcher(config: StoreConfig) -> "ParquetDispatcher":
     """Return the dispatcher of a store, over the real file system."""
     return ParquetDispatcher(FileSystem(), config)
 

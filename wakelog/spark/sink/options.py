@@ -6,6 +6,7 @@ Source: org.apache.rocketmq.client.producer.DefaultMQProducer (4.9.3) for names 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from wakelog.client.messages import BODY_BYTES_MAX
 from wakelog.client.options import ClientOptions
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
@@ -17,9 +18,6 @@ from wakelog.spark.option_texts import (
     read_values,
     take_client_options,
 )
-
-BODY_BYTES_MAX: Final = 4 << 20
-"""maxMessageSize of 4.9.3's producer and broker."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),

@@ -17,48 +17,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from wakelog.broker.names import (
-    NAME_LENGTH_MAX,
-    OFFSET_MOVED_EVENT,
-    RETRY_PREFIX,
-    SCHEDULE_TOPIC,
-    SELF_TEST_TOPIC,
-    TRANS_HALF_TOPIC,
-    is_legal_topic,
+from wakelog.client.messages import (
+    OWN_PROPERTIES,
+    SHARDING_KEY,
+    EncodedMessage,
+    refusal_reason,
 )
-from wakelog.client.messages import Message
 from wakelog.protocol import properties as stored
-from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
+from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.properties import DELAY, PROPERTIES_BYTES_MAX, WAIT, encode_properties
 from wakelog.spark.errors import SourceError
-from wakelog.spark.sink.options import BODY_BYTES_MAX
 from wakelog.spark.sink.unique_keys import UniqueKeys
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMN_PROPERTIES: Final = {"tags": stored.TAGS, "keys": stored.KEYS}
-_SHARDING_KEY: Final = "__SHARDINGKEY"
-_OWN_PROPERTIES: Final = frozenset(
-    {
-        stored.UNIQ_KEY, stored.WAIT, stored.CLUSTER, stored.REAL_TOPIC, stored.REAL_QUEUE_ID,
-        stored.MIN_OFFSET, stored.MAX_OFFSET, stored.RETRY_TOPIC, stored.ORIGIN_MESSAGE_ID,
-        stored.CONSUME_START_TIME, stored.RECONSUME_TIME, stored.MAX_RECONSUME_TIMES,
-        stored.TRANSACTION_PREPARED, stored.PRODUCER_GROUP, stored.TRANSACTION_CHECK_TIMES,
-        stored.CHECK_IMMUNITY_TIME_IN_SECONDS, stored.TRANSACTION_PREPARED_QUEUE_OFFSET,
-        stored.MSG_REGION, stored.TRACE_ON, stored.INNER_MULTI_DISPATCH,
-        stored.INNER_MULTI_QUEUE_OFFSET,
-    }
-)  # fmt: skip
 _OF_RETRIES: Final = frozenset({stored.RETRY_TOPIC, stored.ORIGIN_MESSAGE_ID})
-_NOT_ALLOWED: Final = frozenset(
-    {
-        SCHEDULE_TOPIC, TRANS_HALF_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC", SELF_TEST_TOPIC, OFFSET_MOVED_EVENT,
-        AUTO_CREATE_TOPIC,
-    }
-)  # fmt: skip
-"""Clients may not send to these: NOT_ALLOWED_SEND_TOPIC_SET, and the template of new topics."""
 
 
 class RowRefused(SourceError):
@@ -71,7 +46,7 @@ class RowRefused(SourceError):
 
 def read_messages(
     batch: pa.RecordBatch, names: tuple[str, ...], topic: str, keys: UniqueKeys, first_row: int
-) -> list[Message]:
+) -> list[EncodedMessage]:
     """Return the messages of a batch.
 
     names: the name in `options.COLUMNS` of each column. topic: of rows without one.
@@ -84,10 +59,12 @@ def read_messages(
     return [_message(row, topic, keys, number) for number, row in enumerate(rows, first_row)]
 
 
-def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) -> Message:
+def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) -> EncodedMessage:
     body, topic = row["body"], row.get("topic") or topic
     body = body.encode() if isinstance(body, str) else body
-    if reason := _refusal(topic, body):
+    if not topic:
+        raise RowRefused(number, "it has no topic, and there is no option topic")
+    if reason := refusal_reason(topic, body):
         raise RowRefused(number, reason)
     assert body is not None
     is_retry = topic.startswith(RETRY_PREFIX)
@@ -102,7 +79,7 @@ def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) 
     queue_id = row.get("queueId")
     if queue_id is not None and queue_id < 0:
         raise RowRefused(number, f"queueId is {queue_id}")
-    return Message(
+    return EncodedMessage(
         topic=topic,
         body=body,
         properties=text,
@@ -115,7 +92,7 @@ def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) 
 
 def _properties(row: Mapping[str, Any], *, is_retry: bool) -> Iterator[tuple[str, str]]:
     """Yield the properties to store; the last value of a repeated name counts."""
-    left_out = _OWN_PROPERTIES - _OF_RETRIES if is_retry else _OWN_PROPERTIES
+    left_out = OWN_PROPERTIES - _OF_RETRIES if is_retry else OWN_PROPERTIES
     for name, value in row.get("properties") or ():
         if name not in left_out and value:
             yield name, value
@@ -124,21 +101,6 @@ def _properties(row: Mapping[str, Any], *, is_retry: bool) -> Iterator[tuple[str
         if value:
             yield name, value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if row.get("shardingKey"):
-        yield _SHARDING_KEY, row["shardingKey"]
+        yield SHARDING_KEY, row["shardingKey"]
     if row.get("delayTimeLevel"):
         yield DELAY, str(row["delayTimeLevel"])
-
-
-def _refusal(topic: str, body: bytes | None) -> str:
-    """Return why a broker would refuse a message, "" if it would not."""
-    if not topic:
-        return "it has no topic, and there is no option topic"
-    if not is_legal_topic(topic):
-        characters = "letters, digits, %, |, _ and -"
-        return f"{topic!r} is no name of a topic: use {characters}, at most {NAME_LENGTH_MAX}"
-    if topic in _NOT_ALLOWED:
-        return f"clients may not send to {topic}, which is the broker's own"
-    if not body:
-        return "its body is null or empty, which RocketMQ does not accept"
-    is_large = len(body) > BODY_BYTES_MAX
-    return f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}" if is_large else ""

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from wakelog.client.errors import NotAcknowledged
 from wakelog.client.messages import pack
-from wakelog.client.producer import Producer
+from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
@@ -67,7 +67,7 @@ class _Target(NamedTuple):
         options, keys, rows_count = self.options, UniqueKeys(part), 0
         client = make_client(options.client.credentials, options.client.tls)
         try:
-            producer = Producer(client, options.client, first_queue=part.partition)
+            producer = Sender(client, options.client, first_queue=part.partition)
             for batch in batches:
                 messages = read_messages(batch, self.columns, options.topic, keys, rows_count)
                 lanes = pack(

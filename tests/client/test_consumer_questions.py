@@ -1,0 +1,121 @@
+"""What a consumer answers to brokers, and what it does then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.client.clusters import NAME_SERVER, messages
+from tests.client.group_cluster import GroupCluster, two_queues
+from wakelog.client.consumer import Consumer
+from wakelog.protocol.bodies import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+)
+from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+
+Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
+
+
+def run(body: Callable[[GroupCluster, Consumer], Awaitable[None]]) -> None:
+    async def main() -> None:
+        cluster = two_queues()
+        given = {"group": "g", "topics": "T", "start": "first", "retries_max": 0}
+        async with Consumer(NAME_SERVER, connect=cluster.join, **given) as consumer:  # type: ignore[arg-type]
+            await body(cluster, consumer)
+
+    asyncio.run(main())
+
+
+async def ask(
+    cluster: GroupCluster,
+    code: RequestCode,
+    given: bytes = b"",
+    fields: dict[str, str] | None = None,
+) -> RemotingCommand | None:
+    command = RemotingCommand(int(code), ext_fields=fields or {}, body=given)
+    return await cluster.instances[0].answer("a:10911", command)
+
+
+def test_reset_offsets_count_at_once() -> None:
+    async def body(cluster: GroupCluster, consumer: Consumer) -> None:
+        old = await consumer.fetch(100)
+        new = encode_body(ResetOffsetBody({Q0: 2, MessageQueue("T", "b", 0): 1}))
+        assert await ask(cluster, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, new) is None
+        await consumer.ack(*old)
+        assert (consumer.position(Q0), cluster.committed["g", "a", "T", 0]) == (2, 2)
+        again = await consumer.fetch(100)
+        assert [(each.queue, each.queue_offset) for each in again if each.queue == Q0] == [
+            (Q0, 2), (Q0, 3),
+        ]  # fmt: skip
+
+    run(body)
+
+
+def test_an_operator_sees_the_offsets_and_what_the_consumer_does() -> None:
+    async def body(cluster: GroupCluster, consumer: Consumer) -> None:
+        found = await consumer.fetch(100)
+        while len(found) < 8:
+            found += await consumer.fetch(100)
+        for message in found:
+            if message.queue == Q0:
+                await message.ack()
+        fields = {"topic": "T", "group": "g"}
+        reported = await ask(cluster, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, fields=fields)
+        assert reported is not None
+        assert decode_body(GetConsumerStatusBody, reported.body).message_queue_table == {
+            Q0: 4,
+            Q1: 0,
+        }
+        asked = {"consumerGroup": "g", "jstackEnable": "true"}
+        reported = await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, fields=asked)
+        assert reported is not None
+        info = decode_body(ConsumerRunningInfo, reported.body)
+        assert (info.mq_table[Q1]["cachedMsgCount"], info.mq_table[Q0]["commitOffset"]) == (4, 4)
+        assert [each.topic for each in info.subscription_set] == ["%RETRY%g", "T"]
+        assert info.status_table["T"]["consumeOKTPS"] > 0
+        assert info.jstack is not None
+        assert "queue_reader.py" in info.jstack
+
+    run(body)
+
+
+@pytest.mark.parametrize(("is_acked", "outcome"), [(True, "CR_SUCCESS"), (False, "CR_LATER")])
+def test_an_operator_has_a_message_consumed(is_acked: bool, outcome: str) -> None:
+    async def body(cluster: GroupCluster, consumer: Consumer) -> None:
+        consumer.pause()
+        [record] = messages(1, first=99)
+        code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+        asking = asyncio.create_task(ask(cluster, code, record, {"brokerName": "a"}))
+        [message] = await consumer.fetch(1)
+        assert (message.body, message.queue) == (b"99", Q0)
+        await (consumer.ack(message) if is_acked else message.nack())
+        reported = await asking
+        assert reported is not None
+        assert reported.code == ResponseCode.SUCCESS
+        result = decode_body(ConsumeMessageDirectlyResult, reported.body)
+        assert (result.consume_result, result.order) == (outcome, False)
+
+    run(body)
+
+
+def test_a_message_without_a_consumer_comes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakelog.client.consumer_questions.DIRECTLY_SECONDS_MAX", 0.01)
+
+    async def body(cluster: GroupCluster, consumer: Consumer) -> None:
+        consumer.pause()
+        [record] = messages(1)
+        reported = await ask(
+            cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, record, {"brokerName": "a"}
+        )
+        assert reported is not None
+        result = decode_body(ConsumeMessageDirectlyResult, reported.body)
+        assert result.consume_result == "CR_LATER"
+        assert "neither ack() nor nack()" in str(result.remark)
+        assert await consumer.fetch(1, 0.01) == []
+
+    run(body)

@@ -1,0 +1,47 @@
+"""Delays by time, with the table of the broker."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.client.clusters import NAME_SERVER, FakeCluster
+from wakelog.client.admin import Admin
+from wakelog.client.delays import Delays
+from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.options import ClientOptions
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+
+
+def level(cluster: FakeCluster, delay: timedelta) -> int:
+    async def run() -> int:
+        delays = Delays(Admin(cluster, ClientOptions((NAME_SERVER,), retries_max=0)))
+        assert await delays.level(delay, "a:10911") == await delays.level(delay, "a:10911")
+        assert len(cluster.asked) <= 1  # the table is read once
+        return await delays.level(delay, "a:10911")
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0, 0), (0.5, 1), (1, 1), (1.001, 2), (10, 3)])
+def test_a_delay_has_the_shortest_level_that_is_long_enough(seconds: float, expected: int) -> None:
+    assert level(FakeCluster(), timedelta(seconds=seconds)) == expected
+
+
+def test_a_delay_over_every_level_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="over 0:00:10, the longest of a:10911"):
+        level(FakeCluster(), timedelta(seconds=11))
+
+
+def test_an_account_that_may_not_read_the_table_has_the_usual_one() -> None:
+    def refuse(address: str, command: RemotingCommand) -> RemotingCommand:
+        assert command.code == RequestCode.GET_BROKER_CONFIG
+        return answer(command, ResponseCode.SYSTEM_ERROR, "AclException")
+
+    cluster = FakeCluster()
+    cluster.fail = refuse
+    assert level(cluster, timedelta(hours=2)) == 18
+    cluster.refuse("a:10911")
+    with pytest.raises(ClientError, match="a:10911 does not answer"):
+        level(cluster, timedelta(hours=2))

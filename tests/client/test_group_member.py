@@ -1,0 +1,149 @@
+"""A member: which queues it takes and gives up, and when."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.client.clusters import NAME_SERVER, messages
+from tests.client.group_cluster import RETRY, GroupCluster, two_queues
+from wakelog.client.consumer import Consumer
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.group_member import AGAIN_SECONDS
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand
+
+Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
+
+
+def consumer_of(cluster: GroupCluster, **settings: Any) -> Consumer:
+    given = {"group": "g", "topics": "T", "start": "first", "retries_max": 0, **settings}
+    return Consumer(NAME_SERVER, connect=cluster.join, **given)
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Let the loop run until something holds."""
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+async def notify(cluster: GroupCluster) -> None:
+    """Say to every member that the group has changed, as brokers do."""
+    for instance in cluster.instances:
+        code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        await instance.answer("a:10911", RemotingCommand(int(code)))
+
+
+def run(body: Awaitable[None]) -> None:
+    async def main() -> None:
+        await body
+
+    asyncio.run(main())
+
+
+def test_two_members_share_the_queues_and_go_on_for_each_other() -> None:
+    async def body() -> None:
+        cluster = two_queues()
+        async with consumer_of(cluster) as first:
+            assert first.assignment == [Q0, Q1]
+            for message in await first.fetch(100):
+                if message.queue_offset < 2:
+                    await message.ack()
+            async with consumer_of(cluster) as second:
+                assert second.assignment == [Q1]
+                await notify(cluster)
+                await until(lambda: first.assignment == [Q0])
+                assert cluster.committed["g", "a", "T", 1] == 2
+            assert cluster.members == ["client-0"]
+            await notify(cluster)
+            await until(lambda: first.assignment == [Q0, Q1])
+
+    run(body())
+
+
+def test_an_ordered_queue_changes_hands_after_its_message_in_hand() -> None:
+    async def body() -> None:
+        cluster = GroupCluster({("a", "T", 0): messages(2), RETRY: []})
+        async with consumer_of(cluster, ordered=True) as first:
+            [message] = await first.fetch(10)
+            cluster.members.insert(0, "another")  # which the queue goes to
+            await notify(cluster)
+            await until(lambda: Q0 in first._inbox.leaving)
+            assert cluster.locks[Q0] == "client-0"
+            assert await first.fetch(1, 0.01) == []
+            await message.ack()
+            await until(lambda: Q0 not in cluster.locks)
+            assert cluster.committed["g", "a", "T", 0] == 1
+            assert first.assignment == []
+
+    run(body())
+
+
+def test_a_lost_lock_stops_a_queue() -> None:
+    async def body() -> None:
+        cluster = two_queues()
+        async with consumer_of(cluster, ordered=True) as consumer:
+            assert consumer.assignment == [Q0, Q1]
+            cluster.locks[Q1] = "another"
+            await consumer._member.renew_locks()
+            assert consumer.assignment == [Q0]
+            assert {each.queue for each in await consumer.fetch(100)} == {Q0}
+
+    run(body())
+
+
+def test_a_broker_that_forgot_its_members_hears_of_them_again() -> None:
+    async def body() -> None:
+        cluster = two_queues(1)
+        async with consumer_of(cluster) as consumer:
+            got = list[ConsumerMessage]()
+            while len(got) < 2:
+                got += await consumer.fetch(2)
+            cluster.subscriptions.clear()
+            cluster.members.clear()
+            cluster.add(("a", "T", 0), messages(1, first=1))
+            cluster.add(("a", "T", 1), messages(1, queue_id=1, first=1))
+            while len(got) < 4:
+                got += await consumer.fetch(2)
+            await until(lambda: cluster.members == ["client-0"])
+            assert consumer.assignment == [Q0, Q1]
+
+    run(body())
+
+
+def test_a_topic_that_comes_late_is_taken_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The retry topic is there only after the first heartbeat."""
+    monkeypatch.setattr("wakelog.client.group_member.AGAIN_SECONDS", AGAIN_SECONDS / 100)
+
+    async def body() -> None:
+        cluster = GroupCluster({("a", "T", 0): messages(1)})
+        async with consumer_of(cluster) as consumer:
+            [message] = await consumer.fetch(1)
+            await message.nack()
+            [again] = await consumer.fetch(1, 10.0)
+            assert again.reconsume_times == 1
+
+    run(body())
+
+
+def test_offsets_are_written_when_they_have_changed() -> None:
+    async def body() -> None:
+        cluster = two_queues()
+        async with consumer_of(cluster) as consumer:
+
+            def commits() -> int:
+                return sum(code == RequestCode.UPDATE_CONSUMER_OFFSET for _, code in cluster.asked)
+
+            await consumer.commit()
+            assert commits() == 3  # the first offsets, so that the next start goes on there
+            await consumer.commit()
+            assert commits() == 3
+            [message] = await consumer.fetch(1)
+            await message.ack()
+            await consumer.commit()
+            assert commits() == 4
+
+    run(body())

@@ -1,0 +1,81 @@
+"""What queues give: in turn, and not while they are paused or without their lock."""
+
+import asyncio
+
+from tests.client.clusters import messages
+from tests.client.group_cluster import SETTLER
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.inbox import LOCK_MS, Inbox, Queue
+from wakelog.client.process_queue import ProcessQueue
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.record import decode_record
+
+
+def queue_of(inbox: Inbox, queue_id: int, count: int, *, is_ordered: bool = False) -> Queue:
+    place = MessageQueue("T", "a", queue_id)
+    made: Queue = ProcessQueue(place, 0, is_ordered=is_ordered)
+    records = map(decode_record, messages(count, queue_id=queue_id))
+    made.put([ConsumerMessage(each, place, SETTLER) for each in records], count)
+    inbox.add(made)
+    inbox.wake(place)
+    return made
+
+
+def places(found: list[ConsumerMessage]) -> list[tuple[int, int]]:
+    return [(each.queue.queue_id, each.queue_offset) for each in found]
+
+
+def test_queues_take_turns() -> None:
+    inbox = Inbox()
+    queue_of(inbox, 0, 3)
+    queue_of(inbox, 1, 1)
+    assert places(inbox.take(0, 3)) == [(0, 0), (1, 0), (0, 1)]
+    assert inbox.arrived.is_set()
+    assert places(inbox.take(0, 3)) == [(0, 2)]
+    assert not inbox.arrived.is_set()
+
+
+def test_a_paused_or_leaving_queue_gives_nothing() -> None:
+    inbox = Inbox()
+    queue = queue_of(inbox, 0, 1).queue
+    for held in (inbox.paused, inbox.leaving):
+        held.add(queue)
+        inbox.wake(queue)
+        assert inbox.take(0, 1) == []
+        held.remove(queue)
+    inbox.wake(queue)
+    assert places(inbox.take(0, 1)) == [(0, 0)]
+
+
+def test_an_ordered_queue_gives_nothing_once_its_lock_is_old() -> None:
+    inbox = Inbox()
+    made = queue_of(inbox, 0, 2, is_ordered=True)
+    assert inbox.take(0, 1) == []
+    inbox.locked(made.queue, 1_000)
+    [message] = inbox.take(1_000 + LOCK_MS - 1, 1)
+    made.ack(message)
+    inbox.wake(made.queue)
+    assert inbox.take(1_000 + LOCK_MS, 1) == []
+
+
+def test_a_message_of_a_queue_that_went_away_has_no_holder() -> None:
+    inbox = Inbox()
+    made = queue_of(inbox, 0, 1)
+    [message] = inbox.take(0, 1)
+    assert inbox.holder(message) is made
+    inbox.remove(made.queue)
+    assert inbox.holder(message) is None
+
+
+def test_a_direct_message_comes_first_unless_it_is_withdrawn() -> None:
+    async def run() -> None:
+        inbox = Inbox()
+        queue_of(inbox, 0, 1)
+        [record] = map(decode_record, messages(1, first=9))
+        direct = ConsumerMessage(record, MessageQueue("T", "a", 5), SETTLER)
+        inbox.put_directly(direct)
+        inbox.withdraw(direct)
+        inbox.put_directly(direct)
+        assert places(inbox.take(0, 2)) == [(5, 9), (0, 0)]
+
+    asyncio.run(run())

@@ -1,0 +1,65 @@
+"""Offsets at brokers and in a file."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.client.clusters import NAME_SERVER
+from tests.client.group_cluster import two_queues
+from wakelog.client.errors import ClientError
+from wakelog.client.group_calls import GroupCalls
+from wakelog.client.offset_stores import BrokerOffsets, FileOffsets
+from wakelog.client.options import ClientOptions
+from wakelog.protocol.body_codec import MessageQueue
+
+Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
+
+
+def test_brokers_have_the_offsets_of_a_group() -> None:
+    async def run() -> None:
+        cluster = two_queues()
+        cluster.first["a", "T", 0] = 1
+        instance = cluster.join(ClientOptions((NAME_SERVER,), retries_max=0))
+        calls = GroupCalls(instance, "g")
+        await calls.queues("T")
+        offsets = BrokerOffsets(calls)
+        assert await offsets.read(Q0) is None
+        await offsets.write({Q0: 3, Q1: 4})
+        assert (await offsets.read(Q0), await offsets.read(Q1)) == (3, 4)
+        cluster.refuse("a:10911")
+        with pytest.raises(ClientError, match="does not answer UPDATE_CONSUMER_OFFSET"):
+            await offsets.write({Q0: 5})
+
+    asyncio.run(run())
+
+
+def test_a_file_has_the_offsets_of_a_client(tmp_path: Path) -> None:
+    async def run() -> None:
+        offsets = FileOffsets(tmp_path, "1.2.3.4@DEFAULT", "g")
+        assert await offsets.read(Q0) is None
+        await offsets.write({Q0: 3})
+        await offsets.write({Q1: 4})
+        again = FileOffsets(tmp_path, "1.2.3.4@DEFAULT", "g")
+        assert (await again.read(Q0), await again.read(Q1)) == (3, 4)
+
+    asyncio.run(run())
+    path = tmp_path / "1.2.3.4@DEFAULT" / "g" / "offsets.json"
+    assert path.read_text() == (
+        '{"offsetTable":{{"brokerName":"a","queueId":0,"topic":"T"}:3,'
+        '{"brokerName":"a","queueId":1,"topic":"T"}:4}}'
+    )
+
+
+def test_a_damaged_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "c" / "g" / "offsets.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"offsetTable":')
+    with pytest.raises(ClientError, match="cannot be read"):
+        FileOffsets(tmp_path, "c", "g")
+
+
+def test_a_folder_without_a_way_in_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("")
+    with pytest.raises(ClientError):
+        asyncio.run(FileOffsets(tmp_path / "c", "c", "g").write({Q0: 1}))

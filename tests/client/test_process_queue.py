@@ -1,0 +1,137 @@
+"""A queue between pull and acknowledgement: order, offsets and limits."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakelog.client import process_queue as module
+from wakelog.client.process_queue import MESSAGES_MAX, SPAN_MAX, ProcessQueue
+from wakelog.protocol.body_codec import MessageQueue
+
+QUEUE = MessageQueue("T", "b", 0)
+
+
+class Item(NamedTuple):
+    queue_offset: int
+    size_bytes: int = 100
+
+
+def filled(count: int, *, first: int = 0, is_ordered: bool = False) -> ProcessQueue[Item]:
+    queue = ProcessQueue[Item](QUEUE, first, is_ordered=is_ordered)
+    queue.put([Item(first + n) for n in range(count)], first + count)
+    return queue
+
+
+def take(queue: ProcessQueue[Item], now_ms: int = 0) -> Item:
+    found = queue.take(now_ms)
+    assert found is not None
+    return found
+
+
+def test_the_offset_follows_the_first_message_that_is_not_acknowledged() -> None:
+    queue = filled(3, first=10)
+    first, second, third = (take(queue) for _ in range(3))
+    assert queue.committable == 10
+    queue.ack(second)
+    assert queue.committable == 10
+    queue.ack(first)
+    assert queue.committable == 12
+    queue.ack(third)
+    assert queue.committable == 13
+
+
+@given(st.permutations(range(20)))
+def test_the_offset_never_passes_what_waits(order: list[int]) -> None:
+    queue = filled(20)
+    items = [take(queue) for _ in range(20)]
+    waiting = set(range(20))
+    for number in order:
+        queue.ack(items[number])
+        waiting.remove(number)
+        assert queue.committable == min(waiting, default=20)
+    assert queue.size_bytes == queue.messages_count == queue.in_hand_count == 0
+
+
+def test_offsets_that_were_filtered_out_are_passed() -> None:
+    queue = ProcessQueue[Item](QUEUE, 0)
+    queue.put([], 800)
+    assert queue.committable == queue.next_offset == 800
+    queue.put([Item(805)], 900)
+    assert queue.committable == 805
+    queue.ack(take(queue))
+    assert queue.committable == 900
+
+
+def test_an_ordered_queue_gives_one_message_at_a_time() -> None:
+    queue = filled(2, is_ordered=True)
+    first = take(queue)
+    assert queue.take(0) is None
+    queue.put_back(first, due_ms=1_000)
+    assert queue.take(999) is None
+    assert take(queue, 1_000) is first
+    queue.ack(first)
+    assert take(queue).queue_offset == 1
+
+
+def test_other_queues_go_on_while_one_message_waits() -> None:
+    queue = filled(2)
+    queue.put_back(take(queue), due_ms=1_000)
+    assert take(queue).queue_offset == 1
+    assert queue.take(999) is None
+    assert take(queue, 1_000).queue_offset == 0
+    assert queue.returned_count == 1
+
+
+def test_nothing_is_pulled_beyond_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = filled(MESSAGES_MAX)
+    assert not queue.full_reason
+    queue.put([Item(MESSAGES_MAX)], MESSAGES_MAX + 1)
+    assert str(MESSAGES_MAX) in queue.full_reason
+    monkeypatch.setattr(module, "BYTES_MAX", 250)
+    assert not filled(2).full_reason
+    assert "250 bytes" in filled(3).full_reason
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_a_message_that_stays_behind_holds_the_queue(is_ordered: bool) -> None:
+    queue = ProcessQueue[Item](QUEUE, 0, is_ordered=is_ordered)
+    queue.put([Item(0), Item(SPAN_MAX)], SPAN_MAX + 1)
+    assert not queue.full_reason
+    queue.put([Item(SPAN_MAX + 1)], SPAN_MAX + 2)
+    assert bool(queue.full_reason) == (not is_ordered)
+
+
+def test_a_restart_forgets_everything() -> None:
+    queue = filled(5)
+    taken = take(queue)
+    queue.restart(2)
+    assert (queue.committable, queue.next_offset, queue.messages_count) == (2, 2, 0)
+    assert not queue.holds(taken)
+    queue.put([Item(2), Item(3)], 4)
+    assert take(queue).queue_offset == 2
+
+
+def test_a_message_is_held_by_identity() -> None:
+    queue = filled(1)
+    old = take(queue)
+    queue.restart(0)
+    queue.put([Item(0, 7)], 1)
+    new = take(queue)
+    assert queue.holds(new)
+    assert not queue.holds(old)
+
+
+def test_a_message_that_was_pulled_twice_is_there_once() -> None:
+    queue = filled(2)
+    queue.put([Item(1), Item(2)], 3)
+    assert queue.messages_count == 3
+    assert queue.size_bytes == 300
+
+
+def test_overdue_messages_are_those_in_hand() -> None:
+    queue = filled(3)
+    early, late = take(queue, 1_000), take(queue, 2_000)
+    assert queue.overdue(2_000) == [early]
+    assert queue.overdue(2_001) == [early, late]

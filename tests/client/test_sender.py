@@ -1,0 +1,161 @@
+"""A producer and a cluster without sockets: the queue of each request, and retries."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.client.clusters import NAME_SERVER, READ, FakeCluster, message
+from wakelog.client.errors import NotAcknowledged
+from wakelog.client.messages import EncodedMessage, pack
+from wakelog.client.options import ClientOptions
+from wakelog.client.sender import Sender
+from wakelog.network.errors import CallTimeout, ConnectFailed
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+def send(
+    cluster: FakeCluster, *messages: EncodedMessage, rows_max: int = 1, **options: object
+) -> None:
+    """Send as a task would, without waiting between attempts."""
+    given: dict[str, Any] = {"name_servers": (NAME_SERVER,), "retries_max": 2, **options}
+
+    async def no_pause(seconds: float) -> None:
+        assert 0 < seconds <= 5
+
+    async def run() -> None:
+        producer = Sender(cluster, ClientOptions(**given), pause=no_pause)
+        await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
+
+    asyncio.run(run())
+
+
+def numbered(count: int, **fields: object) -> list[EncodedMessage]:
+    return [message(b"%d" % n, **fields) for n in range(count)]
+
+
+def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> None:
+    cluster = FakeCluster(routes={"T": {"b": 1, "a": 2}})
+    send(cluster, *numbered(6))
+    places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
+    assert places == [("a", 0), ("a", 1), ("b", 0)] * 2
+    assert [code for _, code in cluster.asked].count(ROUTE) < 6
+
+
+def test_messages_of_one_queue_keep_their_order() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 4, "b": 4}})
+    send(cluster, *numbered(50, queue=("b", 3)), *numbered(50, queue=("", 2)), rows_max=3)
+    for place in (("b", 3), ("a", 2)):
+        found = [body for broker, queue_id, body in cluster.stored if (broker, queue_id) == place]
+        assert found == [b"%d" % n for n in range(50)]
+    assert len(cluster.stored) == 100
+
+
+def test_a_sharding_key_chooses_one_queue_as_java_would() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 4}})
+    send(cluster, *numbered(3, sharding_key="order-7"))
+    # "order-7".hashCode() is -1207111304.
+    assert {queue_id for _, queue_id, _ in cluster.stored} == {1207111304 % 4}
+
+
+def test_a_new_topic_goes_to_the_brokers_with_the_template_topic() -> None:
+    cluster = FakeCluster(routes={"TBW102": {"a": 8}})
+    send(cluster, *numbered(8))
+    assert {queue_id for _, queue_id, _ in cluster.stored} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_failed_request_is_sent_to_another_broker_with_a_new_route(lost: bool) -> None:
+    cluster = FakeCluster(routes={"T": {"a": 4, "b": 1}})  # a retry passes over all queues of a
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if address != "a:10911":
+            return None
+        if lost:
+            raise CallTimeout(address, "no answer within 3000 ms")
+        return answer(command, ResponseCode.SYSTEM_BUSY, "busy")
+
+    cluster.fail = fail
+    send(cluster, message(), retries_max=1)
+    assert cluster.stored == [("b", 0, b"x")]
+    assert [code for _, code in cluster.asked].count(ROUTE) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts", "remedy"),
+    [
+        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "Check that broker's log"),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "Check that broker's log"),
+        (ResponseCode.MESSAGE_ILLEGAL, 1, "The broker's maxMessageSize, 4 MiB by default, limits "),
+    ],
+)
+def test_the_error_has_broker_code_remark_and_remedy(
+    code: ResponseCode, attempts: int, remedy: str
+) -> None:
+    cluster = FakeCluster(routes={"T": {"a": 1}})
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        return None if command.code == ROUTE else answer(command, code, "because")
+
+    cluster.fail = fail
+    with pytest.raises(NotAcknowledged) as failed:
+        send(cluster, *numbered(2), rows_max=2)
+    said = f"no broker acknowledged 2 messages for topic T: a at a:10911 answered {code.value} "
+    assert failed.value.cause == f"{said}({code.name}): because"
+    assert failed.value.remedy.startswith(remedy)
+    assert (failed.value.broker, failed.value.code) == ("a", code)
+    assert failed.value.remark == "because"
+    assert sum(asked != ROUTE for _, asked in cluster.asked) == attempts
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fields", "words"),
+    [
+        (FakeCluster(routes={}), {}, "no broker accepts messages for topic T"),
+        (
+            FakeCluster(routes={"T": {"a": 1}}, perm=READ),
+            {},
+            "no broker accepts messages for topic T",
+        ),
+        (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
+        (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),
+    ],
+)
+def test_the_error_names_a_topic_or_queue_without_write_permission(
+    cluster: FakeCluster, fields: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(NotAcknowledged, match=words):
+        send(cluster, message(**fields))
+    assert cluster.stored == []
+
+
+def test_a_broker_that_restarts_gets_the_message_within_the_retries() -> None:
+    """While it restarts, the broker does not answer and the name server does not know it."""
+    cluster = FakeCluster(routes={"T": {"a": 1}})
+    refusals = iter([True] * 4)
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code != ROUTE and next(refusals, False):
+            cluster.routes = {}
+            raise ConnectFailed(address, "Connection refused")
+        return None
+
+    cluster.fail = fail
+    send(cluster, message(), retries_max=10)
+    assert cluster.stored == [("a", 0, b"x")]
+
+
+def test_a_topic_without_a_route_is_tried_again() -> None:
+    cluster = FakeCluster(routes={})
+
+    def register_later(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if len(cluster.asked) > 4:
+            cluster.routes = {"T": {"a": 1}}
+        return None
+
+    cluster.fail = register_later
+    send(cluster, message(), retries_max=5)
+    assert cluster.stored == [("a", 0, b"x")]

@@ -1,0 +1,146 @@
+"""The blocking twin: the same names, one thread while something is open."""
+
+import inspect
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.client.clusters import NAME_SERVER
+from tests.client.group_cluster import two_queues
+from wakelog.client import consumer as aio_consumer
+from wakelog.client import producer as aio
+from wakelog.client import sync
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.errors import ClientError
+from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context, blocking_iterator
+
+
+class Twin:
+    """An asyncio object that notes what happens to it."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    async def __aenter__(self) -> "Twin":
+        self.seen.append("opened")
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.seen.append("closed")
+
+    async def double(self, number: int, *, plus: int = 0) -> int:
+        """Return twice the number."""
+        if number < 0:
+            raise ClientError("below 0", "Give more")
+        return 2 * number + plus
+
+    async def count(self, end: int) -> AsyncIterator[int]:
+        for number in range(end):
+            yield number
+
+    def block(self) -> "Block":
+        return Block(self)
+
+
+class Block:
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+
+    async def __aenter__(self) -> str:
+        return "inside"
+
+    async def __aexit__(self, *error: object) -> bool:
+        self.twin.seen.append(error[0])
+        return error[0] is LookupError
+
+
+class Blocked(Blocking[Twin]):
+    double = blocking(Twin.double)
+    count = blocking_iterator(Twin.count)
+    block = blocking_context(Twin.block)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "wakelog-client"]
+
+
+def test_calls_iterators_and_blocks_are_those_of_the_twin() -> None:
+    with Blocked(Twin()) as opened:
+        assert opened.double(4, plus=1) == 9
+        assert list(opened.count(3)) == [0, 1, 2]
+        with pytest.raises(ClientError, match="below 0"):
+            opened.double(-1)
+        with opened.block() as inside:
+            assert inside == "inside"
+        with opened.block():
+            raise LookupError("the block's end swallows it")
+        with pytest.raises(KeyError), opened.block():
+            raise KeyError("and passes this on")
+        assert opened.twin.seen == ["opened", None, LookupError, KeyError]
+    assert opened.twin.seen[-1] == "closed"
+
+
+def test_the_thread_lives_as_long_as_something_is_open() -> None:
+    with Blocked(Twin()):
+        with Blocked(Twin()) as second:
+            assert threads() == ["wakelog-client"]
+        assert threads() == ["wakelog-client"]
+    assert threads() == []
+    with pytest.raises(ClientError, match="is not open here"):
+        second.double(1)
+
+
+def test_a_call_in_the_loop_itself_is_refused_instead_of_waiting_for_ever() -> None:
+    with Blocked(Twin()) as opened:
+
+        async def call() -> None:
+            opened.double(1)
+
+        with pytest.raises(ClientError, match="is not open here"):
+            LOOP.run(call())
+
+
+def test_both_producers_have_the_same_names() -> None:
+    def names(owner: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(owner) if not name.startswith("_")}
+
+    assert names(aio.Producer) - names(sync.Producer) == {"start", "close"}
+    blocked = inspect.signature(sync.Producer.__init__).parameters
+    assert set(inspect.signature(aio.Producer.__init__).parameters) - set(blocked) == {"connect"}
+
+
+def test_both_consumers_and_their_messages_have_the_same_names() -> None:
+    def names(owner: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(owner) if not name.startswith("_")}
+
+    missing = {"start", "close", "reply", "time_out"}
+    assert names(aio_consumer.Consumer) - names(sync.Consumer) == missing
+    assert names(ConsumerMessage) - names(sync.ConsumerMessage) == {"size_bytes"}
+
+
+def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:
+    cluster = two_queues()
+    settings = {"topics": "T", "start": "first", "retries_max": 0, "connect": cluster.join}
+    with sync.Consumer(NAME_SERVER, group="g", **settings) as consumer:
+        found = []
+        for message in consumer:
+            message.ack()
+            found.append(message.body)
+            if len(found) == 7:
+                break
+        found += [last.body for last in consumer.fetch(wait=5.0)]
+        assert sorted(found) == sorted(b"%d" % n for n in (0, 1, 2, 3) * 2)
+        first, second = consumer.assignment
+        assert sum(consumer.lag().values()) == 1
+        consumer.seek(first, "last")
+        consumer.seek(second, 3)
+        consumer.pause(second)
+        assert consumer.fetch(wait=0.01) == []
+        consumer.resume()
+        [again] = consumer.fetch(wait=5.0)
+        again.nack()
+        [retried] = consumer.fetch(wait=5.0)
+        assert (retried.topic, retried.reconsume_times) == ("T", 1)
+        consumer.ack(retried)
+    assert cluster.committed["g", "a", "T", 1] == 4

@@ -1,0 +1,34 @@
+"""The ids of messages, as 4.9.3's client makes them."""
+
+import os
+from datetime import datetime
+
+from wakelog.client.unique_ids import UniqueIds, own_address
+
+
+def at(*moment: int) -> int:
+    return int(datetime(*moment).timestamp() * 1000)  # type: ignore[arg-type]
+
+
+def test_an_id_has_address_process_time_of_the_month_and_a_counter() -> None:
+    made = UniqueIds("10.0.0.1", now_ms=lambda: at(2026, 11, 1, 0, 0, 2)).make()
+    assert made[:8] == "0A000001"
+    assert int(made[8:12], 16) == os.getpid() & 0xFFFF
+    assert made[20:] == f"{2000:08X}0001"
+    assert len(UniqueIds("::1").make()) == 56
+
+
+def test_the_time_begins_again_with_the_next_month() -> None:
+    moments = iter([at(2026, 12, 31, 23, 59, 59), at(2027, 1, 1, 0, 0, 0), at(2026, 12, 31)])
+    ids = UniqueIds("10.0.0.1", now_ms=lambda: next(moments))
+    spans_ms = [int(ids.make()[20:28], 16) for _ in range(3)]
+    assert spans_ms == [30 * 86_400_000 + 86_399_000, 0, 0]  # the clock may be set back
+
+
+def test_ids_of_one_millisecond_differ() -> None:
+    ids = UniqueIds("10.0.0.1", now_ms=lambda: 1)
+    assert len({ids.make() for _ in range(65_536)}) == 65_536
+
+
+def test_this_machine_has_an_address() -> None:
+    assert own_address().count(".") == 3

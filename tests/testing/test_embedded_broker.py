@@ -1,0 +1,160 @@
+"""A broker in the test's process: what it holds, its clock, its faults, and what it leaves."""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.actors.client import Client, brokers_in, route_of
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.testing import AsyncEmbeddedBroker, EmbeddedBroker, MessagesMissing
+
+READY_SECONDS_MAX = 1.0
+STORE_BYTES_MAX = 4 << 20
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as started:
+        yield started
+
+
+def send(broker: EmbeddedBroker, topic: str, *bodies: bytes, properties: str = "") -> int:
+    """Send messages and return the code of the last one."""
+
+    async def send_all() -> RemotingCommand:
+        client = Client(broker.address)
+        try:
+            for body in bodies:
+                answer = await client.send(topic, body, properties=properties)
+            return answer
+        finally:
+            await client.close()
+
+    return asyncio.run(send_all()).code
+
+
+# First: a broker that other tests use may start threads at any time.
+def test_it_is_ready_at_once_small_and_leaves_nothing() -> None:
+    threads, switch_seconds = set(threading.enumerate()), sys.getswitchinterval()
+    began_seconds = time.monotonic()
+    with EmbeddedBroker() as broker:
+        assert time.monotonic() < began_seconds + READY_SECONDS_MAX
+        send(broker, "small", b"one")
+        broker.wait_for_messages("small")
+        store = broker.store
+        assert store is not None
+        sizes = [path.stat().st_size for path in store.rglob("*") if path.is_file()]
+        assert sum(sizes) < STORE_BYTES_MAX
+    broker.stop()
+    assert not store.parent.exists()
+    assert set(threading.enumerate()) <= threads
+    assert sys.getswitchinterval() == switch_seconds
+
+
+def test_a_topic_holds_what_was_sent(broker: EmbeddedBroker) -> None:
+    send(broker, "orders", b"one", b"two", properties="TAGS\x01paid\x02KEYS\x014711 4712\x02")
+    first, second = broker.wait_for_messages("orders", count=2)
+    assert (first.body, first.tags, first.keys) == (b"one", "paid", ["4711", "4712"])
+    assert (second.queue_id, second.queue_offset) == (0, 1)
+    assert broker.messages("unknown") == []
+
+
+def test_messages_that_do_not_come_are_an_error_with_those_that_did(broker: EmbeddedBroker) -> None:
+    send(broker, "few", b"one")
+    broker.wait_for_messages("few")
+    with pytest.raises(MessagesMissing, match=r"holds 1 messages .* not 2: \[b'one'\]"):
+        broker.wait_for_messages("few", count=2, seconds_max=0.0)
+
+
+def test_a_topic_has_the_queues_that_a_test_asks_for(broker: EmbeddedBroker) -> None:
+    broker.create_topic("wide", queues=7)
+    route = asyncio.run(route_of(broker.name_server, "wide"))
+    assert brokers_in(route) == {broker.address}
+    assert route.queue_datas[0].write_queue_nums == 7
+
+
+def test_a_delayed_message_comes_when_the_clock_gets_there(broker: EmbeddedBroker) -> None:
+    began_seconds = time.monotonic()
+    send(broker, "later", b"in two hours", properties="DELAY\x0118\x02")
+    broker.advance(7_000)
+    assert broker.messages("later") == []
+    broker.advance(300)
+    [message] = broker.wait_for_messages("later")
+    assert message.body == b"in two hours"
+    assert time.monotonic() < began_seconds + 60
+    assert brokers_in(asyncio.run(route_of(broker.name_server, "later"))) == {broker.address}
+
+
+def test_a_full_disk_refuses_sends_until_the_block_ends(broker: EmbeddedBroker) -> None:
+    with broker.full_disk():
+        assert send(broker, "full", b"no room") == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert send(broker, "full", b"taken") == ResponseCode.SUCCESS
+    assert [message.body for message in broker.wait_for_messages("full")] == [b"taken"]
+
+
+def test_a_connection_that_is_dropped_fails_the_call_under_way(broker: EmbeddedBroker) -> None:
+    async def pull() -> RemotingCommand:
+        client = Client(broker.address)
+        try:
+            await client.send("dropped", b"one")
+            held = asyncio.create_task(client.pull("dropped", 1, hold_ms=15_000))
+            await client.pull("dropped", 0)  # after the held one, over the same connection
+            broker.drop_connections()
+            return await held
+        finally:
+            await client.close()
+
+    with pytest.raises(RemotingError):
+        asyncio.run(pull())
+
+
+def test_a_slow_disk_keeps_the_answer_of_a_synchronous_flush() -> None:
+    with EmbeddedBroker(settings={"flushDiskType": "SYNC_FLUSH"}) as broker:
+        send(broker, "slow", b"fast")
+        with broker.slow_disk(0.2):
+            began_seconds = time.monotonic()
+            assert send(broker, "slow", b"slow") == ResponseCode.SUCCESS
+            assert time.monotonic() >= began_seconds + 0.2
+
+
+def test_a_store_that_is_named_stays_and_is_opened_again(tmp_path: Path) -> None:
+    with EmbeddedBroker(store=tmp_path / "store") as broker:
+        send(broker, "kept", b"one")
+        broker.restart()
+        assert [message.body for message in broker.wait_for_messages("kept")] == [b"one"]
+    with EmbeddedBroker(store=tmp_path / "store") as broker:
+        assert [message.body for message in broker.wait_for_messages("kept")] == [b"one"]
+
+
+def test_a_broker_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
+    with EmbeddedBroker(store=tmp_path) as first, pytest.raises(Exception, match="running"):
+        EmbeddedBroker(store=first.store).start()
+
+
+def test_the_twin_waits_in_another_thread(broker: EmbeddedBroker) -> None:
+    async def body() -> list[bytes]:
+        twin = AsyncEmbeddedBroker(broker)
+        await twin.create_topic("twin", queues=1)
+        client = Client(twin.address)
+        waiting = asyncio.create_task(twin.wait_for_messages("twin"))
+        await client.send("twin", b"one")
+        await client.close()
+        return [message.body for message in await waiting]
+
+    assert asyncio.run(body()) == [b"one"]
+
+
+@pytest.mark.long
+def test_two_hundred_brokers_leave_nothing() -> None:
+    threads = set(threading.enumerate())
+    for _ in range(200):
+        with EmbeddedBroker() as broker:
+            send(broker, "t", b"one")
+    assert set(threading.enumerate()) <= threads

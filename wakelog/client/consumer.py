@@ -1,0 +1,441 @@
+"""The consumer that users have: a member of a group, or the reader of queues that it chooses.
+
+    async with Consumer("127.0.0.1:9876", group="billing", topics={"orders": "paid"}) as consumer:
+        async for message in consumer:
+            await message.ack()
+
+A message that was neither acknowledged nor given back after `consume_timeout` goes to the retry
+topic. Messages are given at least once: what was not acknowledged when a consumer ends, or loses a
+queue, is given again.
+
+Invariants: the offset that is committed never passes a message that waits for `ack`.
+
+Source: org.apache.rocketmq.client.consumer.{DefaultMQPushConsumer, DefaultLitePullConsumer},
+org.apache.rocketmq.client.impl.consumer.{DefaultMQPushConsumerImpl,
+ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
+
+from wakelog.client.admin import Admin
+from wakelog.client.allocation import STRATEGIES, Strategy
+from wakelog.client.arrow import to_table
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.consumer_questions import ConsumerQuestions
+from wakelog.client.delays import MILLISECOND, Delays
+from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.group_calls import GroupCalls, is_filter
+from wakelog.client.group_member import GroupMember, MemberOptions
+from wakelog.client.inbox import Inbox, Queue
+from wakelog.client.instance import ClientInstance, Opened, wall_ms
+from wakelog.client.messages import SendRequest
+from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
+from wakelog.client.options import Settings, make_options, with_namespace, without_namespace
+from wakelog.client.requests import make_reply
+from wakelog.client.sender import Sender
+from wakelog.client.unique_ids import UniqueIds
+from wakelog.protocol.bodies import (
+    FROM_FIRST_OFFSET,
+    FROM_LAST_OFFSET,
+    FROM_TIMESTAMP,
+    MODEL_BROADCASTING,
+    MODEL_CLUSTERING,
+    ConsumerData,
+    SubscriptionData,
+)
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.names import RETRY_PREFIX
+from wakelog.protocol.subscription import build_subscription
+
+RETRIES_MAX: Final = 16
+"""maxReconsumeTimes of 4.9.3: then a message is a dead letter."""
+CONSUME_TIMEOUT: Final = timedelta(minutes=15)
+"""consumeTimeout of 4.9.3."""
+TIMEOUT_CHECK_SECONDS: Final = 60.0
+SUSPENDED: Final = timedelta(seconds=1)
+"""suspendCurrentQueueTimeMillis: an ordered queue's pause after `nack`."""
+SENT_BACK_AGAIN: Final = timedelta(seconds=5)
+"""Until a message is given again that no broker took back."""
+FETCH_MAX: Final = 32
+ARROW_MAX: Final = 10_000
+ITERATION_SECONDS: Final = 3600.0
+"""How long one step of an iteration waits before the next one."""
+SQL92: Final = "SQL92"
+DEAD_LETTER: Final = -1
+"""A delay level of 4.9.3."""
+RETRY_LEVEL: Final = 3
+"""The level of the first retry, and of a message that was not acknowledged in time."""
+
+_PLACES: Final = ("first", "last")
+
+if TYPE_CHECKING:
+    import pyarrow
+
+logger = logging.getLogger("wakelog.client")
+
+
+class Sql(NamedTuple):
+    """A filter by SQL92, such as `amount > 100 AND region = 'EU'`, in the place of tags."""
+
+    expression: str
+
+
+Topics = Mapping[str, str | Sql] | Iterable[str] | str
+
+
+class Consumer(Opened):
+    """See the module. One loop, one thread.
+
+    Attributes:
+        is_open: between `start` and `close`.
+    """
+
+    def __init__(
+        self,
+        name_servers: str,
+        *,
+        group: str,
+        topics: Topics = (),
+        start: str | datetime = "last",
+        ordered: bool = False,
+        broadcast: bool = False,
+        allocation: str | Strategy = "AVG",
+        max_retries: int | None = None,
+        consume_timeout: timedelta = CONSUME_TIMEOUT,
+        offset_folder: Path = LOCAL_FOLDER,
+        instance_name: str = "DEFAULT",
+        connect: Callable[..., ClientInstance] = ClientInstance,
+        now_ms: Callable[[], int] = wall_ms,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Make no connection yet.
+
+        name_servers: `HOST:PORT`, several with semicolons between.
+        topics: one, several, or each with its tags, as `"paid || refunded"` or `"*"`, or with
+            `Sql(...)`. Without topics, `assign` says what is read.
+        start: where a queue begins that has no offset yet: `"first"`, `"last"` or a time.
+        ordered: each queue in order, one message at a time, under the broker's lock.
+        broadcast: every consumer gets every message; offsets are in a file in `offset_folder`, of
+            the client `ADDRESS@instance_name`.
+        allocation: the name of a strategy, the same in the whole group, or a function.
+        max_retries: before a message is a dead letter; 16, and without end if ordered.
+        Raises: InvalidArgument; TlsRefused for certificates that cannot be used.
+        """
+        self._options = make_options(name_servers, group, settings)
+        self._is_ordered = ordered
+        self._is_broadcast = broadcast
+        self._start = start
+        self._retries_max = max_retries
+        self._consume_timeout_ms = round(consume_timeout / MILLISECOND)
+        self._now_ms = now_ms
+        self.namespace = self._options.namespace
+        self._subscriptions = self._read_topics(topics)
+        strategy = STRATEGIES.get(allocation) if isinstance(allocation, str) else allocation
+        if strategy is None:
+            known = f"Give {', '.join(STRATEGIES)} or a function"
+            raise InvalidArgument(f"{allocation!r} is no allocation strategy", known)
+        if not isinstance(start, datetime) and start not in _PLACES:
+            raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
+        self._instance = connect(self._options)
+        self._sender = Sender(
+            self._instance.connections, self._options, routes=self._instance.routes
+        )
+        self._ids = UniqueIds(self._instance.address)
+        self._delays = Delays(Admin(self._instance.connections, self._options))
+        self._calls = GroupCalls(self._instance, self._options.group)
+        self._inbox = Inbox()
+        client = f"{self._instance.address}@{instance_name}"
+        self._member = GroupMember(
+            self._instance,
+            self._calls,
+            FileOffsets(offset_folder, client, self._options.group)
+            if broadcast
+            else BrokerOffsets(self._calls),
+            self._inbox,
+            self,
+            MemberOptions(ordered, start, None if broadcast else strategy),
+            now_ms=now_ms,
+        )
+        self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
+        self._timing_out: asyncio.Task[None] | None = None
+        self.is_open = False
+
+    def _read_topics(self, topics: Topics) -> dict[str, SubscriptionData]:
+        if isinstance(topics, str):
+            topics = [topics]
+        pairs = topics.items() if isinstance(topics, Mapping) else ((each, "*") for each in topics)
+        found = {}
+        for topic, given in pairs:
+            name = with_namespace(self.namespace, topic)
+            kind = SQL92 if isinstance(given, Sql) else None
+            expression = given.expression if isinstance(given, Sql) else given
+            try:
+                found[name] = build_subscription(name, expression, kind, sub_version=self._now_ms())
+            except RemoteProtocolError as error:
+                cause = f"the expression {expression!r} for topic {topic} is no filter"
+                raise InvalidArgument(cause, "Give tags with || between, *, or Sql(...)") from error
+        return found
+
+    # Begin and end
+
+    async def start(self) -> None:
+        """Join the group, and begin to read.
+
+        Raises: ClientError for an unknown topic, a filter that a broker refuses, a missing right.
+        """
+        await self._instance.start()
+        self.is_open = True
+        for topic, subscription in self._subscriptions.items():
+            queues = await self._calls.queues(topic)
+            if queues is None:
+                given = without_namespace(self.namespace, topic)
+                raise ClientError(f"no name server knows topic {given}", "Create it, or send to it")
+            if is_filter(subscription):
+                for broker_name in {queue.broker_name for queue in queues}:
+                    await self._calls.check(broker_name, subscription)
+        if self._subscriptions:
+            subscriptions = dict(self._subscriptions)
+            if not self._is_broadcast:
+                retry = RETRY_PREFIX + self._options.group
+                version = self._now_ms()
+                subscriptions[retry] = build_subscription(retry, "*", sub_version=version)
+            self._member.subscriptions = subscriptions
+            self._instance.consumers = self._consumer_data
+            await self._instance.heartbeat()
+        self._instance.answers.update(self._questions.answers)
+        await self._member.start()
+        if not self._is_broadcast and not self._is_ordered:
+            self._timing_out = asyncio.create_task(self._time_out_forever())
+
+    def _consumer_data(self) -> list[ConsumerData]:
+        where = FROM_FIRST_OFFSET if self._start == "first" else FROM_LAST_OFFSET
+        return [
+            ConsumerData(
+                group_name=self._options.group,
+                message_model=MODEL_BROADCASTING if self._is_broadcast else MODEL_CLUSTERING,
+                consume_from_where=FROM_TIMESTAMP if isinstance(self._start, datetime) else where,
+                subscription_data_set=list(self._member.subscriptions.values()),
+            )
+        ]
+
+    async def close(self) -> None:
+        """Commit what was acknowledged, give up the queues, and leave the group."""
+        self.is_open = False
+        self._inbox.arrived.set()
+        if self._timing_out is not None:
+            self._timing_out.cancel()
+        try:
+            await self._member.close()
+        except ClientError as error:
+            logger.warning("not committed: acknowledged messages come again: %s", error)
+        finally:
+            await self._instance.close()
+
+    # Messages
+
+    async def fetch(self, max: int = FETCH_MAX, wait: float = 1.0) -> list[ConsumerMessage]:
+        """Return up to `max` messages, after `wait` seconds at the latest; maybe none.
+
+        Raises: ClientError if a broker refuses what the consumer needs.
+        """
+        deadline = asyncio.get_running_loop().time() + wait
+        while self.is_open:
+            if messages := self._inbox.take(self._now_ms(), max):
+                return messages
+            if failure := self._member.failure:
+                self._member.failure = None
+                raise failure
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._inbox.arrived.wait()
+            except TimeoutError:
+                break
+        return []
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerMessage]:
+        """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
+        while self.is_open:
+            for message in await self.fetch(1, ITERATION_SECONDS):
+                yield message
+
+    async def ack(self, *messages: ConsumerMessage) -> None:
+        """Consider messages consumed."""
+        for message in messages:
+            if message.settler is not self:
+                await message.ack()
+            elif (queue := self._inbox.holder(message)) is not None:
+                self._settle(queue, message)
+
+    def _settle(self, queue: Queue, message: ConsumerMessage) -> None:
+        queue.ack(message)
+        self._member.check_room(queue.queue)
+        if queue.is_ordered:
+            self._inbox.wake(queue.queue)
+
+    async def fetch_arrow(self, max: int = ARROW_MAX, wait: float = 1.0) -> "pyarrow.Table":
+        """Return up to `max` messages as a table, after `wait` seconds at the latest; maybe none.
+
+        The columns have the names of the Spark source. `ack_arrow` acknowledges a table.
+        Raises: ClientError, also without the package pyarrow.
+        """
+        messages: list[ConsumerMessage] = []
+        deadline = asyncio.get_running_loop().time() + wait
+        while len(messages) < max and self.is_open:
+            left = deadline - asyncio.get_running_loop().time()
+            found = await self.fetch(max - len(messages), left)
+            messages += found
+            if not found:
+                break
+        return to_table(messages)
+
+    async def ack_arrow(self, table: "pyarrow.Table") -> None:
+        """Consider the messages of a table consumed."""
+        ids = set(table["offsetMsgId"].to_pylist())
+        for queue in list(self._inbox.queues.values()):
+            for message in queue.in_hand():
+                if message.offset_message_id in ids:
+                    self._settle(queue, message)
+
+    async def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
+        """Have a message consumed again: see `ConsumerMessage.nack`."""
+        queue = self._inbox.holder(message)
+        if queue is None:
+            return
+        if self._is_ordered or self._is_broadcast:
+            retries_max = RETRIES_MAX if self._is_broadcast else None
+            retries_max = retries_max if self._retries_max is None else self._retries_max
+            if retries_max is None or message.reconsume_times < retries_max:
+                self._put_back(queue, message, SUSPENDED if delay is None else delay)
+            elif self._is_broadcast:
+                logger.warning("%r is dropped after %s retries", message, retries_max)
+                self._settle(queue, message)
+            else:
+                await self._send_back(queue, message, DEAD_LETTER)
+            return
+        level = 0  # the broker's steps
+        if delay is not None:
+            level = await self._delays.level(delay, self._calls.address(message.broker)) or 1
+        await self._send_back(queue, message, level)
+
+    async def _send_back(self, queue: Queue, message: ConsumerMessage, delay_level: int) -> None:
+        """Give a message to its broker, or keep it if the broker does not take it."""
+        retries_max = RETRIES_MAX if self._retries_max is None else self._retries_max
+        try:
+            await self._calls.send_back(message, delay_level, retries_max)
+        except ClientError as error:
+            logger.warning("%r is given again here: %s", message, error)
+            if queue.holds(message):
+                self._put_back(queue, message, SENT_BACK_AGAIN)
+        else:
+            if queue.holds(message):
+                self._settle(queue, message)
+
+    def _put_back(self, queue: Queue, message: ConsumerMessage, delay: timedelta) -> None:
+        message.local_returns_count += 1
+        queue.put_back(message, self._now_ms() + round(delay / MILLISECOND))
+        self._member.check_room(queue.queue)
+        loop = asyncio.get_running_loop()
+        loop.call_later(delay.total_seconds() + 0.001, self._inbox.wake, queue.queue)
+
+    async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
+        """Answer the producer that waits in `request`. Raises: ClientError."""
+        reply = make_reply(message, body, self._ids.make())
+        await self._sender.send(SendRequest((reply,)))
+
+    async def _time_out_forever(self) -> None:
+        while True:
+            await asyncio.sleep(TIMEOUT_CHECK_SECONDS)
+            await self.time_out()
+
+    async def time_out(self) -> None:
+        """Send back what was taken `consume_timeout` ago and not acknowledged since."""
+        before_ms = self._now_ms() - self._consume_timeout_ms
+        for queue in list(self._inbox.queues.values()):
+            for message in queue.overdue(before_ms):
+                await self._send_back(queue, message, RETRY_LEVEL)
+
+    # Queues and offsets
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are read now, without the retry topic's."""
+        return sorted(
+            queue for queue in self._inbox.queues if not queue.topic.startswith(RETRY_PREFIX)
+        )
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic. Raises: ClientError, also for an unknown topic."""
+        found = await self._calls.queues(with_namespace(self.namespace, topic))
+        if found is None:
+            raise ClientError(f"no name server knows topic {topic}", "Check its name")
+        return found
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Read these queues and no others. Raises: ClientError; InvalidArgument in a group."""
+        if self._subscriptions:
+            cause = "the group shares out the queues of a consumer that has topics"
+            raise InvalidArgument(cause, "Make one without topics= to assign queues")
+        wanted = set(queues)
+        held = set(self._inbox.queues)
+        await self._member.release(held - wanted)
+        if not await self._member.add(sorted(wanted - held)):
+            raise ClientError("another client has locked some of the queues", "Assign them later")
+
+    async def seek(self, queue: MessageQueue, place: int | str | datetime) -> None:
+        """Go on at an offset, at a time, at `"first"` or at `"last"`.
+
+        What was pulled of the queue is forgotten: an `ack` for it does nothing.
+        Raises: ClientError; InvalidArgument for a queue that is not assigned.
+        """
+        self._check_assigned([queue])
+        if isinstance(place, str) and place not in _PLACES:
+            raise InvalidArgument(f"{place!r} is no place", "Give an offset, a time, first or last")
+        self._member.restart(queue, await self._member.offset_at(queue, place))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Give no more messages of these queues, or of any, and pull none."""
+        self._check_assigned(queues)
+        self._inbox.paused.update(queues or self._inbox.queues)
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Go on with paused queues, or with all."""
+        self._check_assigned(queues)
+        for queue in queues or list(self._inbox.queues):
+            self._inbox.paused.discard(queue)
+            self._inbox.wake(queue)
+            self._member.check_room(queue)
+
+    def _check_assigned(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            if queue not in self._inbox.queues:
+                raise InvalidArgument(f"{queue} is not read here", "See `assignment`")
+
+    def position(self, queue: MessageQueue) -> int:
+        """Return the offset that would be committed now. Raises: InvalidArgument."""
+        self._check_assigned([queue])
+        return self._inbox.queues[queue].committable
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """Return how many messages of each queue are not acknowledged. Raises: ClientError."""
+        queues = self.assignment
+        ends = await asyncio.gather(
+            *(self._calls.offsets.max_offset(self._calls.at(queue)) for queue in queues)
+        )
+        return {
+            queue: max(end - self._inbox.queues[queue].committable, 0)
+            for queue, end in zip(queues, ends, strict=True)
+            if queue in self._inbox.queues
+        }
+
+    async def commit(self) -> None:
+        """Store the offsets now; it happens every five seconds, and at the end, too.
+
+        Raises: ClientError.
+        """
+        await self._member.commit()

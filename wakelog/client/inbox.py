@@ -1,0 +1,105 @@
+"""Inbox: what the queues of a consumer have for its user, one message of each queue in turn.
+
+Invariants:
+    - a paused or leaving queue gives nothing, and an ordered queue gives nothing without its lock.
+    - a queue that has something to give is awake, or `wake` is called when it will have.
+
+Source: org.apache.rocketmq.client.impl.consumer.{ProcessQueue#isLockExpired, RebalanceImpl} (4.9.3)
+for the locks.
+"""
+
+import asyncio
+from typing import Final
+
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.process_queue import ProcessQueue
+from wakelog.protocol.body_codec import MessageQueue
+
+LOCK_MS: Final = 30_000
+"""rocketmq.client.rebalance.lockMaxLiveTime: then a lock that was not renewed counts as lost. The
+broker gives it to another client after 60 s."""
+
+Queue = ProcessQueue[ConsumerMessage]
+
+
+class Inbox:
+    """See the module. One loop, one thread.
+
+    Attributes:
+        queues: the queues that the consumer has.
+        paused: those of them that the user has paused.
+        leaving: those of them that the consumer is giving up.
+        arrived: set when there may be something to take.
+    """
+
+    def __init__(self) -> None:
+        """Begin without queues."""
+        self.queues: dict[MessageQueue, Queue] = {}
+        self.paused: set[MessageQueue] = set()
+        self.leaving: set[MessageQueue] = set()
+        self.arrived = asyncio.Event()
+        self._locked_until_ms: dict[MessageQueue, int] = {}
+        self._awake: dict[MessageQueue, None] = {}
+        self._direct: list[ConsumerMessage] = []
+
+    def add(self, process_queue: Queue) -> None:
+        """Have one more queue."""
+        self.queues[process_queue.queue] = process_queue
+
+    def remove(self, queue: MessageQueue) -> Queue | None:
+        """Have a queue no longer; what is in hand of it cannot be acknowledged any more."""
+        self._awake.pop(queue, None)
+        self._locked_until_ms.pop(queue, None)
+        self.paused.discard(queue)
+        self.leaving.discard(queue)
+        return self.queues.pop(queue, None)
+
+    def locked(self, queue: MessageQueue, now_ms: int) -> None:
+        """Note that the broker has locked an ordered queue for this client."""
+        self._locked_until_ms[queue] = now_ms + LOCK_MS
+        self.wake(queue)
+
+    def is_locked(self, queue: MessageQueue, now_ms: int) -> bool:
+        """Return whether this client has the lock of an ordered queue."""
+        return now_ms < self._locked_until_ms.get(queue, 0)
+
+    def wake(self, queue: MessageQueue) -> None:
+        """Look at a queue at the next `take`: it may have something to give."""
+        self._awake[queue] = None
+        self.arrived.set()
+
+    def take(self, now_ms: int, messages_max: int) -> list[ConsumerMessage]:
+        """Return the next messages, and have them in hand."""
+        taken, self._direct = self._direct[:messages_max], self._direct[messages_max:]
+        while self._awake and len(taken) < messages_max:
+            queue = next(iter(self._awake))
+            del self._awake[queue]
+            process_queue = self.queues.get(queue)
+            if process_queue is None or queue in self.paused or queue in self.leaving:
+                continue
+            if process_queue.is_ordered and not self.is_locked(queue, now_ms):
+                continue
+            message = process_queue.take(now_ms)
+            if message is not None:
+                taken.append(message)
+                self._awake[queue] = None
+        if not self._awake and not self._direct:
+            self.arrived.clear()
+        return taken
+
+    def put_directly(self, message: ConsumerMessage) -> None:
+        """Give a message of no queue before all others."""
+        self._direct.append(message)
+        self.arrived.set()
+
+    def withdraw(self, message: ConsumerMessage) -> None:
+        """Give it no longer, if that has not happened."""
+        if message in self._direct:
+            self._direct.remove(message)
+
+    def holder(self, message: ConsumerMessage) -> Queue | None:
+        """Return the queue that has this message in hand, None if it has gone elsewhere."""
+        process_queue = self.queues.get(message.queue)
+        if process_queue is not None and process_queue.holds(message):
+            return process_queue
+        return None

@@ -1,0 +1,100 @@
+"""Where the offsets of a consumer are kept: at the brokers, or in a file when it broadcasts.
+
+The file has 4.9.3's name and form, `FOLDER/CLIENT/GROUP/offsets.json`, where CLIENT stays the same
+from one start to the next: `ADDRESS@INSTANCE`. A Java consumer with the same names goes on there.
+
+Invariants: the file is replaced as a whole, so that a crash leaves the old or the new one.
+
+Source: org.apache.rocketmq.client.consumer.store.{RemoteBrokerOffsetStore, LocalFileOffsetStore}
+(4.9.3).
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from wakelog.client.errors import ClientError
+from wakelog.client.group_calls import GroupCalls
+from wakelog.protocol.bodies import ResetOffsetBody
+from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.errors import ProtocolError
+
+LOCAL_FOLDER: Final = Path("~/.rocketmq_offsets")
+"""rocketmq.client.localOffsetStoreDir."""
+
+
+class OffsetStore(Protocol):
+    """What a consumer needs of either."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Return the stored offset of a queue, None without one. Raises: ClientError."""
+        ...
+
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store offsets; those of other queues stay as they are. Raises: ClientError."""
+        ...
+
+
+class BrokerOffsets:
+    """The offsets of a group, each at the broker of its queue."""
+
+    def __init__(self, calls: GroupCalls) -> None:
+        """Send no request yet."""
+        self._calls = calls
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Ask the broker (OffsetStore)."""
+        calls = self._calls
+        return await calls.offsets.committed_offset(calls.at(queue), calls.group)
+
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit to the brokers, of which some may have it when one has failed (OffsetStore)."""
+        calls = self._calls
+        outcomes = await asyncio.gather(
+            *(
+                calls.offsets.commit_offset(calls.at(queue), calls.group, offset)
+                for queue, offset in offsets.items()
+            ),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+
+class FileOffsets:
+    """The offsets of one client that broadcasts, in a file."""
+
+    def __init__(self, folder: Path, client: str, group: str) -> None:
+        """Read the file, if there is one. Raises: ClientError for one that cannot be read."""
+        self.path = folder.expanduser() / client / group / "offsets.json"
+        try:
+            found = decode_body(ResetOffsetBody, self.path.read_bytes())
+            self._offsets = dict(found.offset_table)
+        except FileNotFoundError:
+            self._offsets = {}
+        except (OSError, ProtocolError) as error:
+            remedy = "Repair the file, or remove it to begin where start= says"
+            raise ClientError(f"{self.path} cannot be read: {error}", remedy) from error
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Return what the file has (OffsetStore)."""
+        return self._offsets.get(queue)
+
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Replace the file (OffsetStore)."""
+        self._offsets.update(offsets)
+        data = encode_body(ResetOffsetBody(offset_table=self._offsets))
+        new = self.path.with_suffix(".json.tmp")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(new, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except OSError as error:
+            cause = f"the offsets cannot be written to {self.path}: {error.strerror}"
+            raise ClientError(cause, "Give offset_folder= a folder with room") from error

@@ -1,0 +1,172 @@
+"""ProcessQueue: the messages of one queue between their pull and their acknowledgement.
+
+    put        pulled messages -> ready
+    take       ready -> in hand; of an ordered queue one at a time
+    ack        in hand -> gone, in any order
+    put_back   in hand -> ready again at a later time
+    restart    everything is forgotten: the queue goes on at another offset
+
+Invariants:
+    - every message below `committable` was acknowledged or filtered out. So a group that goes on
+      there loses nothing, and may see again what was acknowledged above it.
+    - an ordered queue gives no message before the one in front of it was acknowledged.
+    - nothing is pulled for a queue that `is_full`. One pull may exceed its limits.
+
+Source: org.apache.rocketmq.client.impl.consumer.ProcessQueue, DefaultMQPushConsumerImpl#pullMessage
+(4.9.3).
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Final, Generic, Protocol, TypeVar
+
+from wakelog.protocol.body_codec import MessageQueue
+
+MESSAGES_MAX: Final = 1_000
+"""pullThresholdForQueue: messages of one queue that were pulled and not acknowledged."""
+BYTES_MAX: Final = 100 << 20
+"""pullThresholdSizeForQueue."""
+SPAN_MAX: Final = 2_000
+"""consumeConcurrentlyMaxSpan: from the first offset that was not acknowledged to the last one."""
+
+
+class Queued(Protocol):
+    """What a process queue needs of a message."""
+
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the queue."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        ...
+
+
+Item = TypeVar("Item", bound=Queued)
+
+
+class ProcessQueue(Generic[Item]):
+    """See the module. One thread.
+
+    Attributes:
+        next_offset: where the next pull begins.
+        taken_count, acked_count, returned_count: what happened to messages since the start.
+        pulled_ms, taken_ms: the times of the last pull and the last `take`, 0 before the first.
+    """
+
+    def __init__(self, queue: MessageQueue, begin_offset: int, *, is_ordered: bool = False) -> None:
+        """Begin at an offset."""
+        self.queue = queue
+        self.next_offset = begin_offset
+        self.is_ordered = is_ordered
+        self.taken_count = self.acked_count = self.returned_count = 0
+        self.pulled_ms = self.taken_ms = 0
+        self.size_bytes = 0
+        self._messages: dict[int, Item] = {}  # by offset, which only grows
+        self._ready: deque[int] = deque()
+        self._in_hand: dict[int, int] = {}  # offset to the time of its take
+        self._later: list[tuple[int, int]] = []  # a heap of due time and offset
+        self._last_offset = begin_offset
+
+    @property
+    def committable(self) -> int:
+        """The offset at which the group may go on."""
+        return next(iter(self._messages), self.next_offset)
+
+    @property
+    def messages_count(self) -> int:
+        """How many messages were pulled and not acknowledged."""
+        return len(self._messages)
+
+    @property
+    def in_hand_count(self) -> int:
+        """How many messages the user has."""
+        return len(self._in_hand)
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last message that was put."""
+        return self._last_offset
+
+    @property
+    def full_reason(self) -> str:
+        """The limit that is reached, "" for none."""
+        if len(self._messages) > MESSAGES_MAX:
+            return f"over {MESSAGES_MAX} messages wait for ack()"
+        if self.size_bytes > BYTES_MAX:
+            return f"over {BYTES_MAX} bytes wait for ack()"
+        if not self.is_ordered and self._messages:
+            span = self._last_offset - self.committable
+            if span > SPAN_MAX:
+                return f"offset {self.committable} was not acknowledged, {span} offsets ago"
+        return ""
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next message that was put back is due, None without one."""
+        return self._later[0][0] if self._later else None
+
+    def restart(self, offset: int) -> None:
+        """Forget all messages, those in hand too, and go on at another offset."""
+        for held in (self._messages, self._ready, self._in_hand, self._later):
+            held.clear()
+        self.size_bytes = 0
+        self.next_offset = self._last_offset = offset
+
+    def put(self, messages: Iterable[Item], next_offset: int) -> None:
+        """Add what a pull returned, in the order of the queue."""
+        for message in messages:
+            offset = message.queue_offset
+            if offset in self._messages:
+                continue
+            self._messages[offset] = message
+            self._ready.append(offset)
+            self._last_offset = offset
+            self.size_bytes += message.size_bytes
+        self.next_offset = next_offset
+
+    def take(self, now_ms: int) -> Item | None:
+        """Return the next message, None if there is none now."""
+        if self.is_ordered and self._in_hand:
+            return None
+        while self._later and self._later[0][0] <= now_ms:
+            self._ready.appendleft(heappop(self._later)[1])
+        if not self._ready or (self.is_ordered and self._later):
+            return None
+        offset = self._ready.popleft()
+        self._in_hand[offset] = self.taken_ms = now_ms
+        self.taken_count += 1
+        return self._messages[offset]
+
+    def holds(self, message: Item) -> bool:
+        """Return whether this very message is in hand."""
+        offset = message.queue_offset
+        return offset in self._in_hand and self._messages[offset] is message
+
+    def ack(self, message: Item) -> None:
+        """Forget a message in hand."""
+        del self._in_hand[message.queue_offset]
+        del self._messages[message.queue_offset]
+        self.size_bytes -= message.size_bytes
+        self.acked_count += 1
+
+    def put_back(self, message: Item, due_ms: int) -> None:
+        """Give a message in hand again at `due_ms`."""
+        del self._in_hand[message.queue_offset]
+        heappush(self._later, (due_ms, message.queue_offset))
+        self.returned_count += 1
+
+    def in_hand(self) -> list[Item]:
+        """Return the messages in hand."""
+        return [self._messages[offset] for offset in self._in_hand]
+
+    def overdue(self, taken_before_ms: int) -> list[Item]:
+        """Return the messages in hand that were taken before this time."""
+        return [
+            self._messages[offset]
+            for offset, taken_ms in self._in_hand.items()
+            if taken_ms < taken_before_ms
+        ]

@@ -1,0 +1,107 @@
+"""A message as it is received: from a pull, with a check of a transaction, or as a reply.
+
+Properties are decoded and a body is inflated when they are asked for, once: a program that looks at
+neither does not pay for them.
+
+Source: org.apache.rocketmq.common.message.{MessageExt, MessageDecoder#decode} (4.9.3).
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+
+from wakelog.client.errors import ClientError
+from wakelog.client.options import without_namespace
+from wakelog.protocol.compression import inflate
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.properties import KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
+from wakelog.protocol.record import MessageRecord
+
+
+class ReceivedMessage:
+    """See the module.
+
+    record: as stored. broker: the name of the broker it is from, "" if unknown.
+    """
+
+    def __init__(self, record: MessageRecord, *, broker: str = "", namespace: str = "") -> None:
+        """Decode nothing yet."""
+        self.record = record
+        self.broker = broker
+        self.namespace = namespace
+
+    @cached_property
+    def body(self) -> bytes:
+        """What the producer gave, inflated. Raises: ClientError if that cannot be done."""
+        try:
+            return inflate(self.record.body, self.record.sys_flag)
+        except RemoteProtocolError as error:
+            raise ClientError(f"{self!r}: {error.remark}", "Look at how it was sent") from error
+        except ModuleNotFoundError as error:
+            cause = f"{self!r} is compressed by another client"
+            raise ClientError(cause, f"pip install {error.name}") from error
+
+    @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """All properties, RocketMQ's own among them."""
+        return decode_properties(self.record.properties_text)
+
+    @property
+    def full_topic(self) -> str:
+        """The topic with its namespace, as brokers know it."""
+        return self.record.topic
+
+    @property
+    def topic(self) -> str:
+        """The topic that it was sent to, without the namespace."""
+        return without_namespace(self.namespace, self.full_topic)
+
+    @property
+    def tags(self) -> str:
+        """What consumers filter by."""
+        return self.properties.get(TAGS, "")
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys by which it can be found."""
+        return split_keys(self.properties.get(KEYS, ""))
+
+    @property
+    def message_id(self) -> str:
+        """The id that its producer gave it; the broker's without one."""
+        return self.properties.get(UNIQ_KEY) or self.offset_message_id
+
+    @property
+    def offset_message_id(self) -> str:
+        """The broker's id, which names the place in its log."""
+        return create_message_id(*self.record.store_host, self.record.physical_offset)
+
+    @property
+    def queue_id(self) -> int:
+        """The queue it is in."""
+        return self.record.queue_id
+
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the queue."""
+        return self.record.queue_offset
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often a consumer has sent it back."""
+        return self.record.reconsume_times
+
+    @property
+    def born_at(self) -> datetime:
+        """When its producer sent it."""
+        return datetime.fromtimestamp(self.record.born_timestamp_ms / 1000, UTC)
+
+    @property
+    def stored_at(self) -> datetime:
+        """When the broker stored it."""
+        return datetime.fromtimestamp(self.record.store_timestamp_ms / 1000, UTC)
+
+    def __repr__(self) -> str:
+        """Name the message, not its content."""
+        return f"{type(self).__name__}({self.topic!r}, {self.message_id!r})"

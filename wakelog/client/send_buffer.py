@@ -1,0 +1,233 @@
+"""The send buffer of a producer: what is under way, what waits, and what each sender gets back.
+
+Invariants:
+    - at most `messages_max` messages and `bytes_max` bytes are in it. Further senders wait, in
+      order, for `room_seconds_max` at most. One message may be larger than all the room.
+    - each sender gets a receipt or an error. A batch that a broker finds illegal is sent again
+      message by message, so that only those at fault fail.
+
+Source: org.apache.rocketmq.client.producer.SendResult (4.9.3).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from wakelog.client.errors import ClientError, NotAcknowledged
+from wakelog.client.lanes import ORDERED_REQUESTS_MAX, Lane, Waiting
+from wakelog.client.messages import EncodedMessage, LaneName, SendRequest
+from wakelog.client.sender import Sender, Stored
+from wakelog.protocol.codes import ResponseCode
+
+MESSAGES_MAX: Final = 10_000
+BYTES_MAX: Final = 64 << 20
+CLOSE_SECONDS_MAX: Final = 10.0
+"""How long `close` waits for messages under way."""
+
+
+class Receipt(NamedTuple):
+    """Where a broker stored a message.
+
+    topic: with the namespace, as brokers have it.
+    message_id: the producer's own id of the message, which consumers see.
+    offset_message_id: the broker's id, which names the place in its log.
+    address: where the broker listened. region: the broker's, for traces; "" if it wants none.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    offset_message_id: str
+    address: str = ""
+    region: str = ""
+
+
+class SendBuffer:
+    """See the module. One loop, one thread."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        *,
+        messages_max: int,
+        bytes_max: int,
+        requests_max: int,
+        room_seconds_max: float,
+    ) -> None:
+        """requests_max: of one lane that keeps no order."""
+        self._sender = sender
+        self._messages_max, self._bytes_max = messages_max, bytes_max
+        self._requests_max = requests_max
+        self._room_seconds_max = room_seconds_max
+        self.messages_count = 0
+        self.bytes_count = 0
+        self._for_room: deque[tuple[int, int, asyncio.Future[None]]] = deque()
+        self._lanes: dict[LaneName, Lane[asyncio.Future[Receipt]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def send(self, message: EncodedMessage) -> Receipt:
+        """Send one message, with others that wait if there are any. Raises: NotAcknowledged."""
+        size_bytes = len(message.body)
+        if self._for_room or not self._has_room(1, size_bytes):
+            await self._wait_for_room(1, size_bytes)
+        self.messages_count += 1
+        self.bytes_count += size_bytes
+        try:
+            lane = self._lane(message)
+            if not lane.begin():
+                waiter: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+                lane.waiting.append(Waiting(message, waiter))
+                return await waiter
+            try:
+                stored = await self._sender.send(SendRequest((message,)))
+            finally:
+                self._end_request(lane, message.lane)
+            return _receipt(message, stored, stored.message_id, 0)
+        finally:
+            self._give_room(1, size_bytes)
+
+    async def send_request(self, request: SendRequest) -> list[Receipt]:
+        """Send one request as it is. Raises: NotAcknowledged."""
+        size = len(request.messages), sum(len(message.body) for message in request.messages)
+        if self._for_room or not self._has_room(*size):
+            await self._wait_for_room(*size)
+        self.messages_count += size[0]
+        self.bytes_count += size[1]
+        try:
+            return _receipts(request.messages, await self._sender.send(request))
+        finally:
+            self._give_room(*size)
+
+    async def close(self) -> None:
+        """Wait for what is under way, for `CLOSE_SECONDS_MAX` at most."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                while self.messages_count:
+                    emptied = asyncio.get_running_loop().create_future()
+                    self._for_room.append((self._messages_max, self._bytes_max, emptied))
+                    await emptied
+        except TimeoutError:
+            for task in self._tasks:
+                task.cancel()
+
+    # Room
+
+    def _has_room(self, messages: int, size_bytes: int) -> bool:
+        return not self.messages_count or (
+            self.messages_count + messages <= self._messages_max
+            and self.bytes_count + size_bytes <= self._bytes_max
+        )
+
+    async def _wait_for_room(self, messages: int, size_bytes: int) -> None:
+        """Wait until it is this sender's turn and there is room. Raises: NotAcknowledged."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._for_room.append((messages, size_bytes, turn))
+        try:
+            async with asyncio.timeout(self._room_seconds_max):
+                await turn
+        except TimeoutError:
+            raise NotAcknowledged(
+                f"{self.messages_count} messages with {self.bytes_count} bytes are under way, and "
+                f"none was answered within {self._room_seconds_max} s",
+                "Nothing was sent: send more slowly, or raise messages_max, bytes_max or timeout",
+            ) from None
+        finally:
+            self._wake()
+
+    def _give_room(self, messages: int, size_bytes: int) -> None:
+        self.messages_count -= messages
+        self.bytes_count -= size_bytes
+        if self._for_room:
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the first sender go that waits, if there is room; it lets the next one go."""
+        while self._for_room:
+            messages, size_bytes, turn = self._for_room[0]
+            if not turn.done():
+                if self._has_room(messages, size_bytes):
+                    self._for_room.popleft()
+                    turn.set_result(None)
+                return
+            self._for_room.popleft()
+
+    # Lanes
+
+    def _lane(self, message: EncodedMessage) -> Lane[asyncio.Future[Receipt]]:
+        key = message.lane
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = Lane(ORDERED_REQUESTS_MAX if message.is_ordered else self._requests_max)
+            self._lanes[key] = lane
+        return lane
+
+    def _end_request(self, lane: Lane[asyncio.Future[Receipt]], key: LaneName) -> None:
+        lane.end()
+        while taken := lane.take():
+            task = asyncio.get_running_loop().create_task(self._send_taken(lane, key, taken))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if lane.is_idle:
+            self._lanes.pop(key, None)
+
+    async def _send_taken(
+        self,
+        lane: Lane[asyncio.Future[Receipt]],
+        key: LaneName,
+        taken: Sequence[Waiting[asyncio.Future[Receipt]]],
+    ) -> None:
+        try:
+            left = [each for each in taken if not each.waiter.done()]
+            if left:
+                await self._send_batch(left)
+        finally:
+            for each in taken:
+                each.waiter.cancel()  # without effect on those that are done
+            self._end_request(lane, key)
+
+    async def _send_batch(self, batch: Sequence[Waiting[asyncio.Future[Receipt]]]) -> None:
+        messages = tuple(each.message for each in batch)
+        try:
+            receipts = _receipts(messages, await self._sender.send(SendRequest(messages)))
+        except ClientError as error:
+            if error.code == ResponseCode.MESSAGE_ILLEGAL and len(batch) > 1:
+                for each in batch:
+                    await self._send_batch([each])
+                return
+            for each in batch:
+                if not each.waiter.done():
+                    each.waiter.set_exception(error)
+            return
+        for each, receipt in zip(batch, receipts, strict=True):
+            if not each.waiter.done():
+                each.waiter.set_result(receipt)
+
+
+def _receipts(messages: Sequence[EncodedMessage], stored: Stored) -> list[Receipt]:
+    """Return the receipts of one request; a broker joins the ids of a batch by commas."""
+    ids = stored.message_id.split(",")
+    if len(ids) != len(messages):
+        ids = [""] * len(messages)
+    return [
+        _receipt(message, stored, offset_message_id, place)
+        for place, (message, offset_message_id) in enumerate(zip(messages, ids, strict=True))
+    ]
+
+
+def _receipt(
+    message: EncodedMessage, stored: Stored, offset_message_id: str, place: int
+) -> Receipt:
+    queue = stored.queue
+    return Receipt(
+        queue.topic,
+        queue.broker,
+        queue.queue_id,
+        stored.queue_offset + place,
+        message.unique_key,
+        offset_message_id,
+        queue.address,
+        stored.region,
+    )

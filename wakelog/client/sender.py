@@ -1,0 +1,239 @@
+"""The sender: chooses a queue for each request, and sends again if that may help.
+
+After a failed attempt the sender pauses and asks for the route again. A request that may go to
+any queue then goes to another broker, if there is one. A route that cannot be found counts as a
+failed attempt too, because the broker may be restarting. An error that no further attempt can
+change ends the send.
+
+Invariants: `send` returns only after a broker acknowledged every message; the requests of one list
+are sent one after the other.
+
+Source: org.apache.rocketmq.client.impl.producer.DefaultMQProducerImpl#sendDefaultImpl,
+org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from wakelog.client.errors import (
+    ACCOUNT_REMEDY,
+    CHECK_LOG,
+    ClientError,
+    InvalidArgument,
+    NotAcknowledged,
+    describe,
+    reason_of,
+    refused,
+    remedy_of,
+)
+from wakelog.client.messages import SendRequest
+from wakelog.client.options import ClientOptions
+from wakelog.client.route import NEW_TOPIC_QUEUES, Connections, QueueAt, Routes
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.ext_fields import read_header, to_ext_fields
+from wakelog.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from wakelog.protocol.java import string_hash
+from wakelog.protocol.names import AUTO_CREATE_TOPIC
+from wakelog.protocol.properties import MSG_REGION, TRACE_ON
+
+IN_FLIGHT_MAX: Final = 8
+"""Requests of one sender under way: enough to hide the round trip."""
+PAUSE_SECONDS: Final = 0.1
+"""Before the second attempt; doubled for each further one. A broker takes seconds to restart."""
+PAUSE_SECONDS_MAX: Final = 5.0
+
+# Another attempt or another broker may succeed after these.
+_RETRIABLE: Final = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION, ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
+    }
+)  # fmt: skip
+_REMEDIES: Final = {
+    int(ResponseCode.MESSAGE_ILLEGAL): (
+        "The broker's maxMessageSize, 4 MiB by default, limits the body together with the topic "
+        "and the properties"
+    ),
+}
+
+
+class Stored(NamedTuple):
+    """Where a broker stored the first message of a request.
+
+    message_id: of the place in the log; those of a batch are joined by commas.
+    region: "" if the broker wants no trace.
+    """
+
+    queue: QueueAt
+    queue_offset: int
+    message_id: str
+    transaction_id: str = ""
+    region: str = ""
+
+
+class Sender:
+    """See the module. One loop, one thread."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        options: ClientOptions,
+        *,
+        routes: Routes | None = None,
+        first_queue: int = 0,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Send nothing yet. first_queue: the index of the queue that is used first."""
+        self._connections = connections
+        self._options = options
+        self._pause = pause
+        self._next_queue = first_queue
+        self.routes = routes or Routes(connections, options)
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+    def with_group(self, group: str) -> "Sender":
+        """Return a sender of the same connections and routes for another producer group."""
+        options = self._options._replace(group=group)
+        return Sender(self._connections, options, routes=self.routes, pause=self._pause)
+
+    async def send_all(self, lists: Sequence[Sequence[SendRequest]]) -> None:
+        """Send all requests, those of one list in order. Raises: NotAcknowledged."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for requests in lists:
+                    group.create_task(self._send_in_order(requests))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _send_in_order(self, requests: Sequence[SendRequest]) -> None:
+        for request in requests:
+            async with self._in_flight:
+                await self.send(request)
+
+    async def send(self, request: SendRequest) -> Stored:
+        """Send one request. Raises: NotAcknowledged."""
+        failed = ClientError("no attempt was made", CHECK_LOG)
+        for attempt in range(self._options.retries_max + 1):
+            if attempt:
+                await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
+            try:
+                return await self._attempt(request, failed.broker, refresh=attempt > 0)
+            except NotAcknowledged:  # stored: another attempt would store it twice
+                raise
+            except ClientError as error:
+                failed = error
+            if not _may_succeed(failed):
+                break
+        count, topic = len(request.messages), request.first.topic
+        what = f"{count} messages" if count > 1 else "a message"
+        raise NotAcknowledged(
+            f"no broker acknowledged {what} for topic {topic}: {failed.cause}",
+            failed.remedy,
+            broker=failed.broker,
+            code=failed.code,
+            remark=failed.remark,
+        ) from failed
+
+    async def send_oneway(self, request: SendRequest) -> None:
+        """Send one request that gets no answer. Raises: ClientError without a connection."""
+        queue = self._choose_queue(request, await self.routes.writable(request.first.topic), "")
+        command = _send_command(request, queue, self._options.group)
+        try:
+            await self._connections.invoke_oneway(queue.address, command)
+        except RemotingError as error:
+            raise _unreachable(queue, error) from error
+
+    async def _attempt(self, request: SendRequest, failed_broker: str, *, refresh: bool) -> Stored:
+        """Send once. Raises: ClientError, with the code of a broker that refused."""
+        queues = await self.routes.writable(request.first.topic, refresh=refresh)
+        queue = self._choose_queue(request, queues, failed_broker)
+        command = _send_command(request, queue, self._options.group)
+        try:
+            response = await self._connections.invoke(
+                queue.address, command, timeout_ms=self._options.timeout_ms
+            )
+        except RemotingError as error:
+            raise _unreachable(queue, error) from error
+        if response.code == ResponseCode.SUCCESS:
+            return _read_stored(queue, response)
+        cause = f"{queue.broker} at {queue.address} answered {describe(response)}"
+        raise refused(queue.broker, cause, response, _REMEDIES)
+
+    def _choose_queue(
+        self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str
+    ) -> QueueAt:
+        """Return the queue of the next attempt. Raises: ClientError if the named one is gone."""
+        message = request.first
+        if message.queue is not None:
+            broker, queue_id = message.queue
+            for queue in queues:
+                if queue.queue_id == queue_id and broker in ("", queue.broker):
+                    return queue
+            raise InvalidArgument(
+                f"topic {message.topic} has no queue {queue_id} to write to"
+                + (f" at {broker}" if broker else ""),
+                "Name no queue (Spark: no column queueId), or give the topic more queues",
+            )
+        if message.sharding_key:
+            return queues[abs(string_hash(message.sharding_key)) % len(queues)]
+        others = [queue for queue in queues if queue.broker != failed_broker] or queues
+        self._next_queue += 1
+        return others[(self._next_queue - 1) % len(others)]
+
+
+def _may_succeed(failed: ClientError) -> bool:
+    """Return whether another attempt, or another broker, may succeed."""
+    if failed.remedy == ACCOUNT_REMEDY or isinstance(failed, InvalidArgument):
+        return False
+    return failed.code is None or failed.code in _RETRIABLE
+
+
+def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
+    cause = f"{queue.broker} at {error.address}: {reason_of(error)}"
+    return ClientError(cause, remedy_of(error) or CHECK_LOG, broker=queue.broker)
+
+
+def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:
+    header = SendMessageRequestHeaderV2(
+        producer_group=group,
+        topic=queue.topic,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=NEW_TOPIC_QUEUES,
+        queue_id=queue.queue_id,
+        sys_flag=request.first.sys_flag,
+        born_timestamp=time.time_ns() // 1_000_000,
+        flag=0 if request.is_batch else request.first.flag,
+        properties=request.properties,
+        reconsume_times=0,
+        batch=request.is_batch,
+    )
+    code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
+    if request.first.is_reply:
+        code = RequestCode.SEND_REPLY_MESSAGE_V2
+    return RemotingCommand(int(code), ext_fields=to_ext_fields(header), body=request.body)
+
+
+def _read_stored(queue: QueueAt, response: RemotingCommand) -> Stored:
+    """Read where the message is. Raises: NotAcknowledged if the response does not say that."""
+    try:
+        found = read_header(SendMessageResponseHeader, response.ext_fields)
+    except ProtocolError as error:
+        raise NotAcknowledged(
+            f"{queue.broker} at {queue.address} acknowledged a message without its place: {error}",
+            "Check that a RocketMQ 4.x broker listens there",
+            broker=queue.broker,
+        ) from error
+    fields = response.ext_fields
+    return Stored(
+        queue._replace(queue_id=found.queue_id),
+        found.queue_offset,
+        found.msg_id,
+        found.transaction_id or "",
+        fields.get(MSG_REGION, "") if fields.get(TRACE_ON) != "false" else "",
+    )

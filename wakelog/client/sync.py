@@ -1,0 +1,299 @@
+"""The same client without asyncio: the same names, and each call blocks until it is done.
+
+    with Producer("127.0.0.1:9876", group="api") as producer:
+        receipt = producer.send("orders", b"...")
+
+Each object here has a twin of asyncio, which works on one loop in a thread of its own. The thread
+lives while one of the objects is open. Any thread may call, several at a time.
+
+Invariants: nothing here decides about messages; a call that is interrupted ends in the loop, too.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
+
+from wakelog.client import consumer as aio_consumer
+from wakelog.client import producer as aio
+from wakelog.client.consumer_message import ConsumerMessage as AioMessage
+from wakelog.client.errors import ClientError
+from wakelog.client.options import Settings
+from wakelog.client.received import ReceivedMessage
+from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
+from wakelog.client.transactions import TransactionState
+from wakelog.protocol.body_codec import MessageQueue
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+TwinType = TypeVar("TwinType", bound=AbstractAsyncContextManager[Any])
+
+Check: TypeAlias = Callable[[ReceivedMessage], TransactionState]
+"""As `transactions.Check`; it is called in a thread of its own and may block."""
+
+
+class LoopThread:
+    """One loop in one thread, for as long as it has users."""
+
+    def __init__(self) -> None:
+        """Start no thread yet."""
+        self._lock = threading.Lock()
+        self._users_count = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def acquire(self) -> None:
+        """Start the thread for the first user."""
+        with self._lock:
+            self._users_count += 1
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="wakelog-client", daemon=True
+                )
+                self._thread.start()
+
+    def release(self) -> None:
+        """End the thread after the last user."""
+        with self._lock:
+            self._users_count -= 1
+            if self._users_count or self._loop is None or self._thread is None:
+                return
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine in the loop and return its result. Raises: ClientError without a loop."""
+        loop = self._loop
+        if loop is None or threading.current_thread() is self._thread:
+            coroutine.close()
+            raise ClientError("this client is not open here", "Use it inside of `with`")
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # after KeyboardInterrupt; without effect on one that is done
+            raise
+
+
+LOOP = LoopThread()
+
+
+class Blocking(Generic[TwinType]):
+    """An object whose asyncio twin does the work."""
+
+    def __init__(self, twin: TwinType) -> None:
+        """twin: not open yet."""
+        self.twin = twin
+
+    def __enter__(self) -> Self:
+        """Open the twin."""
+        LOOP.acquire()
+        try:
+            LOOP.run(_enter(self.twin))
+        except BaseException:
+            LOOP.release()
+            raise
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Close the twin."""
+        try:
+            LOOP.run(_exit(self.twin, *error))
+        finally:
+            LOOP.release()
+
+
+async def _enter(manager: AbstractAsyncContextManager[Result]) -> Result:
+    return await manager.__aenter__()
+
+
+async def _exit(manager: AbstractAsyncContextManager[Any], *error: Any) -> bool | None:
+    return await manager.__aexit__(*error)
+
+
+def blocking(
+    method: Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Any, Parameters], Result]:
+    """Return the blocking form of a coroutine method of the twin."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Result:
+        return LOOP.run(method(self.twin, *args, **given))
+
+    return call
+
+
+def blocking_context(
+    method: Callable[Concatenate[Any, Parameters], AbstractAsyncContextManager[Result]],
+) -> Callable[Concatenate[Any, Parameters], AbstractContextManager[Result]]:
+    """Return the blocking form of an asynchronous context manager of the twin."""
+
+    @functools.wraps(method)
+    @contextmanager
+    def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Iterator[Result]:
+        manager = method(self.twin, *args, **given)
+        entered = LOOP.run(_enter(manager))
+        try:
+            yield entered
+        except BaseException as error:
+            if not LOOP.run(_exit(manager, type(error), error, error.__traceback__)):
+                raise
+        else:
+            LOOP.run(_exit(manager, None, None, None))
+
+    return call
+
+
+def blocking_iterator(
+    method: Callable[Concatenate[Any, Parameters], AsyncIterator[Result]],
+) -> Callable[Concatenate[Any, Parameters], Iterator[Result]]:
+    """Return the blocking form of an asynchronous iterator of the twin."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Iterator[Result]:
+        items = method(self.twin, *args, **given)
+
+        async def following() -> list[Result]:
+            try:
+                return [await anext(items)]
+            except StopAsyncIteration:
+                return []
+
+        while found := LOOP.run(following()):
+            yield found[0]
+
+    return call
+
+
+class Producer(Blocking[aio.Producer]):
+    """See `wakelog.client.producer`."""
+
+    def __init__(
+        self,
+        name_servers: str,
+        *,
+        group: str = "wakelog",
+        check: Check | None = None,
+        batching: bool = True,
+        trace: bool = False,
+        messages_max: int = MESSAGES_MAX,
+        bytes_max: int = BYTES_MAX,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Make no connection yet. Raises: InvalidArgument, TlsRefused."""
+
+        async def ask(message: ReceivedMessage) -> TransactionState:
+            assert check is not None
+            return await asyncio.to_thread(check, message)
+
+        super().__init__(
+            aio.Producer(
+                name_servers,
+                group=group,
+                check=None if check is None else ask,
+                batching=batching,
+                trace=trace,
+                messages_max=messages_max,
+                bytes_max=bytes_max,
+                **settings,
+            )
+        )
+
+    send = blocking(aio.Producer.send)
+    send_many = blocking(aio.Producer.send_many)
+    send_oneway = blocking(aio.Producer.send_oneway)
+    transaction = blocking_context(aio.Producer.transaction)
+    request = blocking(aio.Producer.request)
+    reply = blocking(aio.Producer.reply)
+    queues = blocking(aio.Producer.queues)
+
+
+class ConsumerMessage(ReceivedMessage):
+    """See `wakelog.client.consumer_message`."""
+
+    def __init__(self, twin: AioMessage) -> None:
+        """Be the same message."""
+        super().__init__(twin.record, broker=twin.broker, namespace=twin.namespace)
+        self.twin = twin
+        self.queue = twin.queue
+
+    @property
+    def full_topic(self) -> str:
+        """The topic that it was sent to, with its namespace."""
+        return self.twin.full_topic
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was consumed before."""
+        return self.twin.reconsume_times
+
+    ack = blocking(AioMessage.ack)
+    nack = blocking(AioMessage.nack)
+    reply = blocking(AioMessage.reply)
+
+
+class Consumer(Blocking[aio_consumer.Consumer]):
+    """See `wakelog.client.consumer`."""
+
+    def __init__(self, name_servers: str, *, group: str, **settings: Any) -> None:
+        """Make no connection yet; the settings are those of the twin.
+
+        Raises: InvalidArgument, TlsRefused.
+        """
+        super().__init__(aio_consumer.Consumer(name_servers, group=group, **settings))
+
+    def fetch(self, max: int = aio_consumer.FETCH_MAX, wait: float = 1.0) -> list[ConsumerMessage]:
+        """Return up to `max` messages, after `wait` seconds at the latest; maybe none.
+
+        Raises: ClientError if a broker refuses what the consumer needs.
+        """
+        return [ConsumerMessage(each) for each in LOOP.run(self.twin.fetch(max, wait))]
+
+    def __iter__(self) -> Iterator[ConsumerMessage]:
+        """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
+        while self.twin.is_open:
+            yield from self.fetch(1, aio_consumer.ITERATION_SECONDS)
+
+    def ack(self, *messages: ConsumerMessage) -> None:
+        """Consider messages consumed."""
+        LOOP.run(self.twin.ack(*(each.twin for each in messages)))
+
+    def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
+        """Have a message consumed again: see `wakelog.client.ConsumerMessage.nack`."""
+        message.nack(delay)
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are read now, without the retry topic's."""
+        return LOOP.run(_call(lambda: self.twin.assignment))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Give no more messages of these queues, or of any, and pull none."""
+        LOOP.run(_call(lambda: self.twin.pause(*queues)))
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Go on with paused queues, or with all."""
+        LOOP.run(_call(lambda: self.twin.resume(*queues)))
+
+    def position(self, queue: MessageQueue) -> int:
+        """Return the offset that would be committed now. Raises: InvalidArgument."""
+        return LOOP.run(_call(lambda: self.twin.position(queue)))
+
+    queues = blocking(aio_consumer.Consumer.queues)
+    assign = blocking(aio_consumer.Consumer.assign)
+    seek = blocking(aio_consumer.Consumer.seek)
+    lag = blocking(aio_consumer.Consumer.lag)
+    commit = blocking(aio_consumer.Consumer.commit)
+    fetch_arrow = blocking(aio_consumer.Consumer.fetch_arrow)
+    ack_arrow = blocking(aio_consumer.Consumer.ack_arrow)
+
+
+async def _call(function: Callable[[], Result]) -> Result:
+    """Call in the thread of the loop."""
+    return function()
