@@ -10,8 +10,8 @@ import pytest
 from tests.cli.commands import Command, running
 from tests.cli.fakes import FakeDeployment
 from tests.compat.processes import free_port
-from wakelog.actors.deploy.plan import UpOptions
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli import app
 from wakelog.cli.stop_signals import StopSignals
@@ -30,7 +30,7 @@ def run(*arguments: str) -> int:
     ("arguments", "options"),
     [
         ([], UpOptions()),
-        (["--plain-ray"], UpOptions(plain_ray=True)),
+        (["--plain-ray", "--open"], UpOptions(plain_ray=True, open=True)),
         (
             ["--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"],
             UpOptions(store="/s", name_server_port=1, broker_port=2, bind="0.0.0.0"),
@@ -56,7 +56,7 @@ def test_every_flag_arrives(
         seen.append(asked)
         return 7
 
-    monkeypatch.setattr(app, "run_up", run_up)
+    monkeypatch.setattr("wakelog.cli.up.run_up", run_up)
     assert run("up", *arguments) == 7
     assert seen == [options]
 
@@ -65,13 +65,20 @@ def test_every_flag_arrives(
     ("arguments", "message"),
     [
         (["upp"], "no such command 'upp'. Did you mean 'up'?"),
-        (["up", "--stroe", "x"], "no such option: --stroe (Possible options: "),
+        (
+            ["up", "--stroe", "x"],
+            "there is no option --stroe. Did you mean --store? See wakelog ",
+        ),
+        (["up", "--zigzag"], "there is no option --zigzag. See wakelog up --help."),
         (["up", "extra"], "got unexpected extra argument"),
-        (["up", "--store"], "option '--store' requires an argument. See wakelog --help."),
-        (["log", "dump", "--limit"], "option '--limit' requires an argument. See wakelog "),
+        (["up", "--store"], "option '--store' requires an argument. See wakelog up --help."),
+        (
+            ["log", "dump", "--limit"],
+            "option '--limit' requires an argument. See wakelog log ",
+        ),
         (["log", "verify", "x"], "got unexpected extra argument(s) (x). See wakelog log verify "),
-        (["up", "--brokers", "two"], "invalid value for '--brokers': "),
-        (["up", "--transport", "doves"], "invalid value for '--transport': "),
+        (["up", "--brokers", "two"], "--brokers needs a whole number. See wakelog up --help."),
+        (["up", "--transport", "doves"], "--transport: 'doves' is not one of 'notifications', "),
         (["up", "--brokers", "0"], "--brokers 0 is not possible. Give 1 to 26."),
         (["up", "--set", "listenPort"], "--set listenPort has no value. Write --set key=value"),
         (["up", "--config", "/none.conf"], "--config /none.conf cannot be read: No such file"),
@@ -113,6 +120,30 @@ def test_help_is_printed(
     assert part in capsys.readouterr().out
 
 
+def test_port_0_takes_free_ports(tmp_path: Path) -> None:
+    seen: list[Plan] = []
+
+    async def fail() -> None:
+        raise DeploymentFailed("this is enough", "Go on.")
+
+    def make(plan: Plan) -> FakeDeployment:
+        seen.append(plan)
+        return FakeDeployment(on_start=fail)
+
+    words = ["up", "--local", "--store", str(tmp_path / "store"), "--broker-port", "0"]
+    words += ["--namesrv-port", str(free_port()), "--metrics-port", "0", "--brokers", "2"]
+    assert app.run(words, StopSignals(), make) == 1
+    [plan] = seen
+    first, second = (broker.settings.broker.listen_port for broker in plan.brokers)
+    assert first > 0
+    assert second == first + 20
+
+
+def test_a_short_word_asks_for_help_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("up", "-h") == 0
+    assert "--broker-port" in capsys.readouterr().out
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out.startswith("wakelog ")
@@ -120,7 +151,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_hello_goes_to_the_name_server_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[object, ...]] = []
-    monkeypatch.setattr(app, "greet", lambda *asked: seen.append(asked))
+    monkeypatch.setattr("wakelog.cli.hello.greet", lambda *asked: seen.append(asked))
     assert run("hello", "10.0.0.1:1", "--topic", "t") == 0
     assert run("hello") == 0
     assert [asked[:2] for asked in seen] == [("10.0.0.1:1", "t"), ("127.0.0.1:9876", "hello")]
@@ -132,7 +163,7 @@ def test_an_error_of_a_command_is_explained(
     def refuse(*asked: object) -> None:
         raise PlanRefused("no", "Yes.")
 
-    monkeypatch.setattr(app, "greet", refuse)
+    monkeypatch.setattr("wakelog.cli.hello.greet", refuse)
     assert run("hello") == 2
     assert capsys.readouterr().err == "wakelog: no. Yes.\n"
 
@@ -144,7 +175,7 @@ def test_a_signal_interrupts_a_command_without_a_loop(
     def greet(*asked: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr(app, "greet", greet)
+    monkeypatch.setattr("wakelog.cli.hello.greet", greet)
     before = {each: signal.getsignal(each) for each in STOPS}
     try:
         signals = StopSignals()
@@ -162,7 +193,7 @@ def test_sparks_own_interrupt_is_reported_alike(
     def greet(*asked: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "greet", greet)
+    monkeypatch.setattr("wakelog.cli.hello.greet", greet)
     assert run("hello") == 130
     assert capsys.readouterr().err.startswith("wakelog: interrupted. ")
 

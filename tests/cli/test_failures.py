@@ -5,7 +5,8 @@ import os
 import pytest
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
-from wakelog.cli.failures import FAILED, MISUSED, explain
+from wakelog.cli.failures import explain
+from wakelog.cli.program import FAILED, MISUSED
 from wakelog.network.errors import PortUnavailable
 from wakelog.spark.errors import JobFailed, StoreUnreadable
 from wakelog.spark.session import SparkMissing

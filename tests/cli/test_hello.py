@@ -18,7 +18,7 @@ from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
-from wakelog.protocol.headers.send import AUTO_CREATE_TOPIC
+from wakelog.protocol.names import AUTO_CREATE_TOPIC
 from wakelog.protocol.record import encode_record
 
 

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from tests.cli.fakes import plan_in
+from tests.compat.clusters import local_cluster
 from tests.compat.processes import free_port
 from tests.network.test_tls import CLIENT_KEY, SERVER, SERVER_KEY
 from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
 from wakelog.cli import preflight as module
-from wakelog.cli.preflight import preflight
+from wakelog.cli.preflight import free_broker_port, preflight
 from wakelog.network.errors import TlsRefused
 from wakelog.storage.file_system import FileSystem
 
@@ -32,7 +33,7 @@ def base() -> int:
 
 def plan_at(directory: Path, base: int, *settings: str, **options: Any) -> Plan:
     ports = {"broker_port": base + 4, "name_server_port": base, "metrics_port": base + 1}
-    return plan_in(directory, SMALL, *settings, **{**ports, **options})
+    return plan_in(directory, SMALL, *settings, **{**ports, "open": True, **options})
 
 
 def check(plan: Plan) -> Plan:
@@ -74,7 +75,9 @@ def test_a_taken_port_is_refused_with_its_holder(
 ) -> None:
     message = refusal(plan_at(tmp_path, base))
     assert message.startswith(f"port {listening}, for {user}, is taken by process {os.getpid()} (")
-    assert message.endswith(f"). Stop it, or choose another port with {flag}.")
+    assert f"). Stop it, or choose another port with {flag}" in message
+    register = f"--namesrv-port 0 --set namesrvAddr=127.0.0.1:{listening}."
+    assert message.endswith(register) == (flag == "--namesrv-port")
 
 
 @pytest.mark.parametrize("listening", [1], indirect=True)
@@ -204,3 +207,23 @@ def test_certificates_that_cannot_be_used_are_refused(tmp_path: Path, base: int)
     plan = plan_at(tmp_path, base, *files, *trusted, "tls.test.mode.enable=false")
     with pytest.raises(TlsRefused, match="/nowhere cannot be read as certificates"):
         check(plan)
+
+
+def test_free_ports_are_found_with_their_others() -> None:
+    port = free_broker_port("127.0.0.1", 2)
+    for needed in (port - 2, port, port + 1, port + 18, port + 20, port + 21):
+        with socket.create_server(("127.0.0.1", needed)):
+            pass
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_name_that_a_running_broker_has_is_refused(tmp_path: Path, base: int) -> None:
+    with local_cluster(tmp_path / "other") as cluster:
+        there = f"namesrvAddr={cluster.name_server}"
+        message = refusal(plan_at(tmp_path, base, there, name_server_port=0))
+        assert message.startswith(
+            f"the name server {cluster.name_server} has broker-a already, at {cluster.broker}. "
+        )
+        check(plan_at(tmp_path, base, there, "brokerName=broker-x", name_server_port=0))
+    check(plan_at(tmp_path, base, there, name_server_port=0))  # a name server that is away

@@ -22,7 +22,10 @@ def run(*arguments: str) -> int:
     [
         (["rebuild", "--store", "/nowhere", "--into", "/x"], "/nowhere holds no commitlog"),
         (["rebuild", "--store", "/nowhere"], "missing option '--into'"),
-        (["rebuild", "--stor", "/nowhere", "--into", "/x"], "no such option: --stor"),
+        (
+            ["rebuild", "--stor", "/nowhere", "--into", "/x"],
+            "there is no option --stor. Did you mean --store?",
+        ),
         (["deadletters", "--store", "/x", "--to", "retry"], "--to and --name-server are of "),
         (["rebuilt"], "no such command 'rebuilt'"),
     ],
@@ -40,3 +43,12 @@ def test_spark_finds_its_log_settings() -> None:
 def test_the_program_for_spark_submit_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("script") == 0
     assert Path(capsys.readouterr().out.strip()).is_file()
+
+
+@pytest.mark.parametrize("name", ["lag", "latency", "hotkeys", "deadletters"])
+def test_a_store_that_is_not_there_is_refused_before_a_session(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("wakelog.spark.session.job_session", lambda *_: pytest.fail("a session"))
+    assert run(name, "--store", "/nowhere") == 1
+    assert "/nowhere is no directory on this machine" in capsys.readouterr().err

@@ -1,12 +1,14 @@
 """One run from start to stop, with a fake deployment and a fake screen."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.fakes import FakeDeployment, FakeScreen, broker_values, forever, plan_in
@@ -91,6 +93,40 @@ def test_a_run_that_is_asked_to_stop_starts_watches_and_stops(
     assert [row.name for row in first] == ["broker-a"]
     assert (changed, changed_again) == (True, False)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_process_with_clients_collects_all_objects_by_time(plan: Plan, is_local: bool) -> None:
+    before, seen = gc.get_threshold(), []
+    run = Run(msgspec.structs.replace(plan, is_local=is_local))
+
+    async def check() -> None:
+        await run.until(lambda: run.screen.rates)
+        seen.append(gc.get_threshold())
+        run.ask_to_stop()
+
+    assert run.run(check()) == 0
+    assert (seen != [before]) == is_local
+    assert gc.get_threshold() == before
+
+
+def test_an_actor_that_died_and_runs_again_is_reported_once(plan: Plan) -> None:
+    run = Run(plan)
+
+    def show(**process_ids: int) -> None:
+        found = {f"broker-a.{name}": number for name, number in process_ids.items()}
+        run.deployment.values = {"supervisor": {"process_ids": {**found, ".NameServer": 9}}}
+
+    async def die_and_return() -> None:
+        for ids in ({"Reput": 7, "Index": 8}, {"Reput": 0, "Index": 8}, {"Reput": 11, "Index": 8}):
+            show(**ids)
+            run.screen.rates.clear()
+            await run.until(lambda: len(run.screen.rates) >= 2)
+        run.ask_to_stop()
+
+    assert run.run(die_and_return()) == 0
+    restarts = [line for line in run.screen.lines if "runs again" in line]
+    assert restarts == ["wakelog: broker-a.Reput ended and runs again, as process 11"]
 
 
 def test_a_stop_requested_before_the_start_still_stops(plan: Plan) -> None:
@@ -233,7 +269,7 @@ def test_notices_of_the_start_come_before_the_ready_line(tmp_path: Path) -> None
 
 
 def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
-    plan = plan_in(tmp_path, broker_count=2, bind="0.0.0.0", advertise="127.0.0.1")
+    plan = plan_in(tmp_path, broker_count=2, bind="0.0.0.0", open=True, advertise="127.0.0.1")
     lines = ready_lines(plan, 1.26)
     root = tmp_path / "store"
     assert lines[1:6] == [

@@ -9,7 +9,11 @@ from tests.compat.clusters import STARTERS, Cluster
 from tests.compat.driver import JavaDriver
 
 # Level 3 is the first of a retry, and has 10 s by default.
-SHARED_SETTINGS = {"messageDelayLevel": "1s 2s 1s 1s 1s", "enablePropertyFilter": "true"}
+SHARED_SETTINGS = {
+    "messageDelayLevel": "1s 2s 1s 1s 1s",
+    "enablePropertyFilter": "true",
+    "traceTopicEnable": "true",
+}
 
 
 class EarlyFilter(NamedTuple):

@@ -59,7 +59,7 @@ class JavaDriver:
         header_form: str = "JSON",
         properties: dict[str, str] | None = None,
     ) -> None:
-        self._process, self._log_path = _SPARES.take()
+        self._process, self.log_path = _SPARES.take()
         properties = {"rocketmq.serialize.type": header_form, **(properties or {})}
         for name in ("waitInterval", "lockInterval"):
             properties[f"rocketmq.client.rebalance.{name}"] = str(rebalance_ms)
@@ -129,7 +129,7 @@ class JavaDriver:
         self._answers.put("")
 
     def _died(self) -> str:
-        lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
         raise AssertionError("the driver ended; its last output:\n" + "\n".join(lines[-15:]))
 
 
@@ -145,6 +145,7 @@ def _start_jvm(folder: Path) -> Jvm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
+            cwd=folder,
             text=True,
             encoding="utf-8",
             start_new_session=True,

@@ -86,6 +86,13 @@ class RawConnection:
         self._socket.sendall(struct.pack(">II", length, len(encoded)) + encoded + body)
         return self._opaque
 
+    def reply(self, request: Frame, body: bytes = b"") -> None:
+        """Answer a request of the broker's with success."""
+        header = {"code": 0, **self._dialect, "opaque": request.header["opaque"], "flag": 1}
+        encoded = json.dumps(header).encode()
+        length = 4 + len(encoded) + len(body)
+        self._socket.sendall(struct.pack(">II", length, len(encoded)) + encoded + body)
+
     def ask(
         self,
         code: int,

@@ -28,11 +28,19 @@ class TestProcess:
 
     __test__ = False  # the name is a noun, no test
 
-    def __init__(self, command: Sequence[str], *, env: dict[str, str], log_path: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: dict[str, str],
+        log_path: Path,
+        cwd: Path | None = None,
+    ) -> None:
         self._log_path = log_path
         with open(log_path, "ab") as log:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 command,
+                cwd=cwd,
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,21 +1,30 @@
 """Requests of every kind of account to 4.9.3's broker and to ours, both with access control.
 
-Compared are the codes and, of a refusal, Java's exception and its message.
+Compared are the codes and, of a refusal, Java's exception and its message. Of changes of accounts,
+all of the answers and the files.
+
+4.9.3 forgets accounts that a changed file had before. It stays usable where its white list lets in
+everybody here.
 """
 
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
-from tests.compat.frames import RawConnection
+from tests.compat.driver import JavaDriver, wait_until
+from tests.compat.frames import Frame, RawConnection
 from tests.compat.test_broker_answers import CREATED, LETTERS, PULLED, heartbeat
+from wakelog.protocol import fastjson
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -98,8 +107,65 @@ PLAY = [
 ]
 
 
+NEW = {"accessKey": "new-user", "secretKey": "new-secret"}
+FULL = {
+    **NEW,
+    "whiteRemoteAddress": "192.168.0.*",
+    "admin": "false",
+    "defaultTopicPerm": "DENY",
+    "defaultGroupPerm": "SUB",
+    "topicPerms": "a=PUB,b=SUB|PUB",
+    "groupPerms": "g=SUB",
+}
+MINIMAL = {"accessKey": "minimal", "secretKey": "minimal-secret"}
+OPEN = {"globalWhiteAddrs": "10.10.103.*,127.0.0.1"}
+CHANGES: list[tuple[int, dict[str, Any]]] = [
+    (54, {}),
+    (50, FULL),
+    (50, MINIMAL),
+    (54, {}),
+    (50, NEW | {"secretKey": "other-secret"}),
+    (50, NEW | {"admin": "true"}),
+    (50, NEW | {"topicPerms": "c=DENY"}),
+    (50, NEW | {"topicPerms": "x=PUB,"}),
+    (50, NEW | {"whiteRemoteAddress": ""}),
+    (50, NEW | {"defaultTopicPerm": "", "defaultGroupPerm": "PUB"}),
+    (50, NEW | {"defaultTopicPerm": "WRONG"}),
+    *((50, NEW | {"topicPerms": wrong}) for wrong in ("", "a", "a=X")),
+    *((50, NEW | {"groupPerms": wrong}) for wrong in ("g=b=SUB", "g=ANY")),
+    (50, {"accessKey": "low-key", "secretKey": "low-secret", "defaultTopicPerm": "PUB"}),
+    (50, {"accessKey": "12345678", "secretKey": "12345678", "admin": "true"}),
+    *((51, {"accessKey": key}) for key in ("minimal", "minimal", "unknown", "")),
+    *((53, {"globalWhiteAddrs": x}) for x in ("127.0.0.1,10.0.0.*", "127.0.0.1,")),
+    (54, {}),
+]
+COMMANDS = (
+    "updateAclConfig -b {broker} -a by-mqadmin -s its-secret -i t=PUB,u=SUB -u DENY -m false",
+    "clusterAclConfigVersion -c DefaultCluster",
+    "clusterAclConfigVersion -b {broker}",
+    "getAccessConfigSubCommand -b {broker}",
+    "updateGlobalWhiteAddr -b {broker} -g 127.0.0.1,10.9.*.*",
+    "deleteAccessConfig -b {broker} -a by-mqadmin",
+    "getAccessConfigSubCommand -c DefaultCluster",
+)
+
+
+class Running(NamedTuple):
+    """A broker with access control, and its file of accounts."""
+
+    cluster: Cluster
+    accounts: Path
+
+    def content(self) -> Any:
+        """Return what the file has, without the time of its last change."""
+        content = yaml.safe_load(self.accounts.read_text())
+        for version in content.get("dataVersion", ()):
+            assert version.pop("timestamp") > 0
+        return content
+
+
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster]]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
     """Start a broker of each kind over the same accounts."""
     starters: dict[str, Starter] = {"real": real_cluster, "wakelog": local_cluster}
     with ExitStack() as stack:
@@ -110,17 +176,69 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster
             accounts.parent.mkdir(parents=True)
             accounts.write_text(ACCOUNTS)
             settings = {"aclEnable": "true", "rocketmqHome": str(folder / "broker")}
-            found[kind] = stack.enter_context(start(folder, settings=settings))
+            cluster = stack.enter_context(start(folder, settings=settings))
+            found[kind] = Running(cluster, accounts)
         yield found
 
 
-def test_both_brokers_let_in_and_refuse_the_same(both: dict[str, Cluster]) -> None:
-    theirs, ours = (play(both[kind].broker) for kind in ("real", "wakelog"))
+def test_both_brokers_let_in_and_refuse_the_same(both: dict[str, Running]) -> None:
+    theirs, ours = (play(both[kind].cluster.broker) for kind in ("real", "wakelog"))
     for asked, said, expected in zip(PLAY, ours, theirs, strict=True):
         assert said == expected, asked
     assert {refusal.split(": ")[1].split()[0] for _, refusal in theirs if refusal} == {
         *("No", "Check", "Need")
     }
+
+
+def test_both_brokers_change_accounts_alike(both: dict[str, Running]) -> None:
+    theirs, ours = (list(change_all(both[kind])) for kind in ("real", "wakelog"))
+    for change, said, expected in zip(CHANGES, ours, theirs, strict=True):
+        assert said == expected, change
+
+
+@pytest.mark.long
+def test_mqadmin_changes_accounts_alike(both: dict[str, Running]) -> None:
+    theirs, ours = (list(change_with_mqadmin(both[kind])) for kind in ("real", "wakelog"))
+    for command, said, expected in zip(COMMANDS, ours, theirs, strict=True):
+        assert said == expected, command
+
+
+def let_in(connection: RawConnection) -> None:
+    """Put this machine on the white list, and wait until the broker knows."""
+    assert connection.ask(53, sign(Asked(ADMIN, 53, OPEN))).code == 0
+    wait_until(lambda: connection.ask(26).code == 0, what="let in by the white list")
+
+
+def change_all(running: Running) -> Iterator[tuple[Any, ...]]:
+    """Make every change; yield what it was answered, and the file after it."""
+    with RawConnection(running.cluster.broker) as connection:
+
+        def ask(code: int, fields: dict[str, Any]) -> Frame:
+            return connection.ask(code, sign(Asked(ADMIN, code, fields)))
+
+        let_in(connection)
+        for code, fields in CHANGES:
+            frame = ask(code, fields)
+            body = fastjson.loads(frame.body) if frame.body else None
+            yield frame.code, frame.header.get("remark"), body, running.content()
+            [(path, version)] = fastjson.loads(ask(52, {}).fields["allAclFileVersion"]).items()
+            assert path == str(running.accounts)
+            assert version["counter"] == running.content()["dataVersion"][0]["counter"]
+
+
+def change_with_mqadmin(running: Running) -> Iterator[tuple[Any, ...]]:
+    """Run every command; yield what it prints, and the file after it."""
+    address = running.cluster.broker
+    with JavaDriver(running.cluster.name_server) as driver, RawConnection(address) as connection:
+        let_in(connection)
+        for line in COMMANDS:
+            command, *words = line.format(broker=address).split()
+            signed = {"accessKey": ADMIN[0], "secretKey": ADMIN[1]}
+            printed = driver("mqadmin", command=command, words=words, **signed)
+            for place in (address, str(running.accounts)):
+                printed = printed.replace(place, "PLACE")
+            printed = re.sub(r"PlainAccessConfig@\w+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "", printed)
+            yield printed.split(), running.content()
 
 
 def play(address: str) -> list[tuple[int, str]]:

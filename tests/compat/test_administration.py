@@ -7,6 +7,9 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.compat.driver import DriverError, JavaDriver
+from tests.compat.frames import RawConnection
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.fastjson import loads
 
 pytestmark = pytest.mark.java
 
@@ -79,17 +82,15 @@ def test_mqadmin_deletes_a_topic(cluster: Cluster, driver: JavaDriver, topic: st
         return str(driver("mqadmin", command=command, words=list(words)))
 
     assert sent() == [0, 1]
-    printed = mqadmin("topic.DeleteTopicSubCommand", "-c", "DefaultCluster", "-t", topic)
+    printed = mqadmin("deleteTopic", "-c", "DefaultCluster", "-t", topic)
     assert f"delete topic [{topic}] from cluster [DefaultCluster] success." in printed
     with pytest.raises(DriverError) as caught:
         driver("route", topic=topic)
     assert caught.value.code == 17
     driver("createTopic", address=cluster.broker, topic=topic, queues=4)
-    assert f'"brokerName":"{cluster.broker_name}"' in mqadmin(
-        "topic.TopicRouteSubCommand", "-t", topic
-    )
+    assert f'"brokerName":"{cluster.broker_name}"' in mqadmin("topicRoute", "-t", topic)
     assert sent() == [0, 1]
-    for command in ("broker.CleanUnusedTopicCommand", "broker.CleanExpiredCQSubCommand"):
+    for command in ("cleanUnusedTopic", "cleanExpiredCQ"):
         assert "success" in mqadmin(command, "-b", cluster.broker)
     assert sent() == [2, 3]
 
@@ -102,21 +103,44 @@ def test_mqadmin_changes_groups_permissions_and_values(
 
     driver("createGroup", address=cluster.broker, group="short_lived")
     deleted = mqadmin(
-        "consumer.DeleteSubscriptionGroupCommand",
+        "deleteSubGroup",
         *("-b", cluster.broker, "-g", "short_lived", "-r", "true"),
     )
     assert "delete subscription group [short_lived] from broker" in deleted
-    for verb in ("Wipe", "Add"):
-        changed = mqadmin(f"namesrv.{verb}WritePermSubCommand", "-b", cluster.broker_name)
-        assert f"{verb.lower()} write perm of broker[{cluster.broker_name}]" in changed
+    for verb in ("wipe", "add"):
+        changed = mqadmin(f"{verb}WritePerm", "-b", cluster.broker_name)
+        assert f"{verb} write perm of broker[{cluster.broker_name}]" in changed
         assert "OK" in changed
-    put = mqadmin("namesrv.UpdateKvConfigCommand", "-s", "n", "-k", "k", "-v", "v")
+    put = mqadmin("updateKvConfig", "-s", "n", "-k", "k", "-v", "v")
     assert "create or update kv config to namespace success." in put
     order = ("-t", "ordered", "-v", f"{cluster.broker_name}:4")
-    assert "success" in mqadmin("topic.UpdateOrderConfCommand", *order, "-m", "put")
-    found = mqadmin("topic.UpdateOrderConfCommand", "-t", "ordered", "-m", "get")
+    assert "success" in mqadmin("updateOrderConf", *order, "-m", "put")
+    found = mqadmin("updateOrderConf", "-t", "ordered", "-m", "get")
     assert f"orderConf=[{cluster.broker_name}:4]" in found
-    assert "success" in mqadmin("topic.UpdateOrderConfCommand", "-t", "ordered", "-m", "delete")
+    assert "success" in mqadmin("updateOrderConf", "-t", "ordered", "-m", "delete")
     words = ("-c", "DefaultCluster", "-f", str(tmp_path))
-    assert "success" in mqadmin("export.ExportConfigsCommand", *words)
+    assert "success" in mqadmin("exportConfigs", *words)
     assert list(tmp_path.glob("*configs.json"))
+
+
+def test_a_new_topic_leaves_a_wiped_permission_as_it_is(cluster: Cluster, topic: str) -> None:
+    """Code 17 registers the new topic alone, so that the name server keeps what it has."""
+    later = f"{topic}_later"
+    own = {"brokerName": cluster.broker_name}
+    with RawConnection(cluster.name_server) as names, RawConnection(cluster.broker) as broker:
+        assert names.ask(Code.WIPE_WRITE_PERM_OF_BROKER, own).code == 0
+        try:
+            fields = {"topic": later, "defaultTopic": "TBW102", "readQueueNums": "2"}
+            fields |= {"writeQueueNums": "2", "perm": "6", "topicFilterType": "SINGLE_TAG"}
+            assert broker.ask(Code.UPDATE_AND_CREATE_TOPIC, fields).code == 0
+            assert (_permission(names, topic), _permission(names, later)) == (4, 6)
+        finally:
+            assert names.ask(Code.ADD_WRITE_PERM_OF_BROKER, own).code == 0
+        assert _permission(names, topic) == 6
+
+
+def _permission(names: RawConnection, topic: str) -> int:
+    answer = names.ask(Code.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    assert answer.code == 0, topic
+    (queues,) = loads(answer.body)["queueDatas"]
+    return int(queues["perm"])

@@ -11,6 +11,7 @@ import pytest
 
 from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
+from tests.compat.frames import RawConnection
 from tests.compat.store_reading import AGELESS
 from tests.filter.bits import bitmap_of
 from tests.golden_stores import open_golden
@@ -150,6 +151,7 @@ def test_a_broker_goes_by_the_bits_that_another_has_written(
         expected = [body for body in wanted(0, 2 * COUNT) if body != b"17"]
         got = driver("consumed", name="after", count=len(expected), timeoutMs=60_000)
         assert sorted(bodies(got)) == sorted(expected)
+        check_shown(cluster)
         driver("stopConsuming", name="after")
     after = units_of(store)
     assert after[:COUNT] == [
@@ -158,6 +160,26 @@ def test_a_broker_goes_by_the_bits_that_another_has_written(
     for i, unit in enumerate(after[COUNT:], COUNT):
         assert BLOOM.may_hold(unit.bitmap, POSITIONS) is (i % 10 > 5)
     assert [unit.offset for unit in after] == sorted({unit.offset for unit in after})
+
+
+def check_shown(cluster: Cluster) -> None:
+    """Check what code 321 shows of the group's filter and of the first entries."""
+    fields = {**PLACE, "index": 0, "count": COUNT, "consumerGroup": GROUP}
+    with RawConnection(cluster.broker) as connection:
+        shown = json.loads(connection.ask(321, fields).body)
+    passing = [i == 0 or (i % 10 > 5 and i != 17) for i in range(COUNT)]
+    assert [entry["eval"] for entry in shown["queueData"]] == passing
+    kept = json.loads(shown["filterData"])
+    assert kept.pop("bornTime") > kept.pop("deadTime") == 0
+    assert kept.pop("clientVersion") == shown["subscriptionData"]["subVersion"]
+    assert kept == {
+        "bloomFilterData": {"bitNum": POSITIONS.bit_count, "bitPos": list(POSITIONS.bits)},
+        "consumerGroup": GROUP,
+        "dead": False,
+        "expression": EXPRESSION,
+        "expressionType": "SQL92",
+        "topic": TOPIC,
+    }
 
 
 def tree(store: Path, folder: str) -> dict[str, bytes]:

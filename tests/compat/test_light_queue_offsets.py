@@ -1,6 +1,6 @@
-"""Offsets of light queues: the file in which a real broker keeps them, and ours, byte for byte.
+"""Light queues of a real broker and of ours: the file of their offsets, and their limit.
 
-It stands in for consumerOffset.json under `enableLmq`.
+The file stands in for consumerOffset.json under `enableLmq`; both write it byte for byte alike.
 """
 
 from functools import partial
@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.compat.clusters import Starter, local_cluster, real_cluster
+from tests.compat.driver import wait_until
 from tests.compat.frames import RawConnection
+from tests.compat.test_broker_answers import LETTERS, PULLED
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -42,3 +44,18 @@ def test_both_keep_the_offsets_of_light_queues_alike(tmp_path: Path) -> None:
     for fields in COMMITS:
         place = fields["consumerGroup"], fields["topic"], fields["queueId"]
         assert read.query(*place) == fields["commitOffset"]
+
+
+@pytest.mark.parametrize("start", [real_cluster, local_cluster], ids=["real", "wakelog"])
+def test_too_many_light_queues_are_not_pulled(start: Starter, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "maxLmqConsumeQueueNum": "1"}
+    light = {**PULLED, "topic": "%LMQ%a", "consumerGroup": "%LMQ%group"}
+    with start(tmp_path, settings=settings) as cluster, RawConnection(cluster.broker) as connection:
+        for names in ("%LMQ%a", "%LMQ%a,%LMQ%b"):
+            properties = f"INNER_MULTI_DISPATCH\x01{names}\x02"
+            assert connection.ask(310, {**LETTERS, "i": properties}, b"body").code == 0
+        # Neither refuses the send that goes beyond (fact 57).
+        wait_until(lambda: connection.ask(11, light).code == 1, what="refused")
+        refused = connection.ask(11, light).header["remark"]
+        assert refused.startswith("store getMessage return null")
+        assert connection.ask(11, PULLED).code == 0

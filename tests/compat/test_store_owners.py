@@ -7,13 +7,15 @@ queues, what is found by key, committed offsets.
 import threading
 import time
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.compat.clusters import Cluster, Starter, Wakelog, local_cluster, real_cluster
-from tests.compat.driver import JavaDriver, message, wait_until
+from tests.compat.driver import JavaDriver, bodies, message, wait_until
+from tests.compat.frames import RawConnection
 from tests.compat.store_contents import (
     QUEUES,
     SEGMENT_BYTES,
@@ -167,3 +169,92 @@ def test_a_store_that_a_killed_wakelog_leaves_is_served_by_a_real_broker(tmp_pat
         for each in list(found.values())[:: len(found) // 10]:
             [indexed] = driver("queryByKey", topic="singles", key=each["keys"], **window)
             assert indexed["msgId"] == each["msgId"]
+
+
+TRANSACTION_ENDS = {
+    "committed": ("COMMIT_MESSAGE", ""),
+    "rolled back": ("ROLLBACK_MESSAGE", ""),
+    "committed when asked": ("UNKNOW", "COMMIT_MESSAGE"),
+    "rolled back when asked": ("UNKNOW", "ROLLBACK_MESSAGE"),
+}
+"""What a producer says of a transaction at once, and when it is asked."""
+
+DELIVERED = ("committed", "committed when asked", "late")
+ASKS_LATE = {**SETTINGS, "transactionTimeOut": "1000000"}
+ASKS_SOON = {**SETTINGS, "transactionTimeOut": "500", "transactionCheckInterval": "2000"}
+HALF_QUEUE = {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "queueId": 0}
+CONSUMER_OFFSET, MAX_OFFSET = 14, 30
+
+
+def send_transactions(driver: JavaDriver, owner: str, group: str) -> None:
+    """Do one transaction of each kind, and send a message that is delivered 5 s later."""
+    ended = [
+        message(
+            "transactions",
+            f"{owner} {kind}".encode(),
+            properties={"local": local, "checked": checked},
+        )
+        for kind, (local, checked) in TRANSACTION_ENDS.items()
+    ]
+    driver("sendInTransaction", group=group, messages=ended)
+    late = message("transactions", f"{owner} late".encode(), delayLevel=2)
+    driver("send", group="late", messages=[late])
+
+
+def delivered(driver: JavaDriver, cluster: Cluster) -> list[str]:
+    answers = pull_all(driver, cluster, "transactions", 0)
+    return sorted(body.decode() for answer in answers for body in bodies(answer["messages"]))
+
+
+def half_end(cluster: Cluster) -> int:
+    with RawConnection(cluster.broker) as connection:
+        return int(connection.ask(MAX_OFFSET, HALF_QUEUE).fields["offset"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("order", ["real wakelog real", "wakelog real wakelog"])
+def test_transactions_and_delayed_messages_change_owners_twice(tmp_path: Path, order: str) -> None:
+    """The first owner asks nobody, the second asks in vain, and the third ends what is open."""
+    starters: dict[str, Any] = {
+        "real": partial(real_cluster, in_order=True),
+        "wakelog": local_cluster,
+    }
+    names = order.split()
+    for number, name in enumerate(names):
+        folder = tmp_path / str(number)
+        settings = ASKS_SOON if number else ASKS_LATE
+        started = starters[name](folder, store=tmp_path / "store", settings=settings)
+        with started as cluster, JavaDriver(cluster.name_server) as driver:
+            if number == 0:
+                driver("createTopic", address=cluster.broker, topic="transactions", queues=1)
+                send_transactions(driver, "first", "first")
+            elif number == 1:
+                ask_in_vain(cluster)
+                send_transactions(driver, "second", "second")
+            else:
+                end_all(driver, cluster)
+
+
+def ask_in_vain(cluster: Cluster) -> None:
+    """Wait until the open half messages were put back twice: their producers are not there."""
+    begin = half_end(cluster)
+    wait_until(lambda: half_end(cluster) >= begin + 4, what="put back")
+
+
+def end_all(driver: JavaDriver, cluster: Cluster) -> None:
+    """Have the producers of both groups asked, and see that each message came once, or never."""
+    send_transactions(driver, "third", "first")
+    send_transactions(driver, "fourth", "second")
+    senders = ("first", "second", "third", "fourth")
+    wanted = sorted(f"{sender} {kind}" for sender in senders for kind in DELIVERED)
+    wait_until(lambda: len(delivered(driver, cluster)) >= len(wanted), what="ended")
+    wait_until(partial(are_all_passed, cluster), what="passed by the check")
+    assert delivered(driver, cluster) == wanted
+
+
+def are_all_passed(cluster: Cluster) -> bool:
+    """Return whether the check has passed every half message, so that none is open."""
+    group = {"consumerGroup": "CID_RMQ_SYS_TRANS"}
+    with RawConnection(cluster.broker) as connection:
+        answer = connection.ask(CONSUMER_OFFSET, HALF_QUEUE | group)
+        return answer.fields.get("offset") == str(half_end(cluster))

@@ -12,6 +12,8 @@ from tests.compat.clusters import local_cluster
 from tests.compat.driver import JavaDriver, bodies, message
 from tests.compat.real_rocketmq import RealNameServer, class_options
 from tests.compat.together import at_once
+from wakelog.client import ClientError
+from wakelog.client.sync import Producer
 from wakelog.network.client import make_client
 from wakelog.network.errors import RemotingError
 from wakelog.network.signing import Credentials
@@ -86,6 +88,11 @@ def test_rocketmqs_own_clients_send_and_read_with_tls(tmp_path: Path) -> None:
         # 300 KB: several records of TLS for one frame.
         sent = [b"first", b"x" * 300_000]
         driver("send", group="g", messages=[message("secret", body, **place) for body in sent])
+        with Producer(cluster.name_server, tls=ANY_SERVER) as producer:
+            producer.send("secret", b"Python's", queue=("broker-a", 0))
+        sent.append(b"Python's")
+        with pytest.raises(ClientError, match="certificate"):
+            Producer(cluster.name_server, tls=True).__enter__()
         received: list[dict[str, Any]] = []
         while len(received) < len(sent):
             pulled = driver(

@@ -1,33 +1,31 @@
 """The commands and their options, and the exit code of each command line.
 
-typer parses and prints the help. A mistake in a command line is reported by `failures`, like every
+Each command imports what it needs when it runs, so that the help comes at once. typer parses and
+prints the help. A mistake in a command line is reported by `failures`, like every
 other error.
 """
 
 import contextlib
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from wakelog.actors.deploy.deployment import make_deployment
-from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.errors import PlanRefused
-from wakelog.actors.transport.service_plan import Transport
-from wakelog.cli.admin.table import run_admin
-from wakelog.cli.failures import Failure, explain
-from wakelog.cli.hello import greet
 from wakelog.cli.log import log
 from wakelog.cli.options import Number, Settings, Store, Text, option
-from wakelog.cli.program import version
+from wakelog.cli.program import SIGNALLED, version
 from wakelog.cli.spark import spark
-from wakelog.cli.stop_signals import SIGNALLED, StopAsked, StopSignals
-from wakelog.cli.up import DeploymentFactory, run_up
-from wakelog.network.tls_properties import DEFAULT_CONFIG_PATH
+from wakelog.cli.stop_signals import StopAsked, StopSignals
+
+if TYPE_CHECKING:
+    from wakelog.cli.up import DeploymentFactory
 
 VersionFlag = Annotated[bool, typer.Option("--version", help="Show the version and exit.")]
 
@@ -36,13 +34,21 @@ NameServerPort = Annotated[
     option("PORT", "Port of the name server; 0 starts none.  [default: 9876]", "--namesrv-port"),
 ]
 BrokerPort = Annotated[
-    Number, option("PORT", "Port of the first broker; PORT-2 and PORT+1 follow.  [default: 10911]")
+    Number,
+    option(
+        "PORT",
+        "Port of the first broker; PORT-2 and PORT+1 follow; 0 takes free ones.  [default: 10911]",
+    ),
 ]
 Bind = Annotated[str, option("IP", "Address to listen on; 0.0.0.0 for all.")]
+Open = Annotated[bool, typer.Option("--open", help="Let other hosts in without access control.")]
 Advertise = Annotated[Text, option("IP", "Address that clients get.  [default: --bind]")]
 Brokers = Annotated[int, option("N", "How many brokers; ports 20 apart, stores inside DIR.")]
 Config = Annotated[Text, option("FILE", "RocketMQ's broker.conf; flags beat it.")]
-Progress = Annotated[Transport, typer.Option(help="How progress travels between actors.")]
+Progress = Annotated[
+    Literal["notifications", "references"],
+    typer.Option(help="How progress travels between actors."),
+]
 Local = Annotated[bool, typer.Option("--local", help="Everything in this process, without Ray.")]
 PlainRay = Annotated[
     bool, typer.Option("--plain-ray", help="Start Ray by ray.init, some seconds slower.")
@@ -61,6 +67,7 @@ app = typer.Typer(
     name="wakelog",
     help="A RocketMQ 4.9.3 broker and name server on Ray actors.",
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -72,8 +79,14 @@ class Process(NamedTuple):
     """The signals and the factory that a command gets by its context."""
 
     signals: StopSignals
-    make: DeploymentFactory
+    make: "DeploymentFactory | None"
 
+
+NEAR_ENOUGH = 0.8
+"""How alike two options are that may be meant for each other; 1 is the same."""
+
+_BAD_VALUE = re.compile(r"Invalid value for '([^']+)': (?:Value error, )?(.*)", re.DOTALL)
+_KINDS = {"a valid integer": "a whole number", "a valid number": "a number"}
 
 INTERRUPTED = SIGNALLED + signal.SIGINT
 STOPS_IN_ORDER = frozenset({"up"})
@@ -101,26 +114,32 @@ def up(
     name_server_port: NameServerPort = None,
     broker_port: BrokerPort = None,
     bind: Bind = "127.0.0.1",
+    is_open: Open = False,
     advertise: Advertise = None,
     brokers: Brokers = 1,
     config: Config = None,
     settings: Settings = None,
-    transport: Progress = Transport.NOTIFICATIONS,
+    transport: Progress = "notifications",
     local: Local = False,
     plain_ray: PlainRay = False,
     metrics_port: MetricsPort = None,
 ) -> int:
     """Start a name server and a broker here, show rates, stop in order."""
+    from wakelog.actors.deploy.plan import UpOptions
+    from wakelog.actors.transport.service_plan import Transport
+    from wakelog.cli.up import run_up
+
     options = UpOptions(
         store=store,
         name_server_port=name_server_port,
         broker_port=broker_port,
         bind=bind,
+        open=is_open,
         advertise=advertise,
         broker_count=brokers,
         config_path=config,
         settings=tuple(settings or ()),
-        transport=transport,
+        transport=Transport(transport),
         is_local=local,
         plain_ray=plain_ray,
         metrics_port=metrics_port,
@@ -137,6 +156,9 @@ def hello(
     tls_config: TlsConfig = None,
 ) -> None:
     """Send one message through a cluster and fetch it back."""
+    from wakelog.cli.hello import greet
+    from wakelog.network.tls_properties import DEFAULT_CONFIG_PATH
+
     if tls and tls_config is None:
         tls_config = DEFAULT_CONFIG_PATH if os.path.exists(DEFAULT_CONFIG_PATH) else ""
     greet(name_server, topic, print, tls_config)
@@ -148,11 +170,13 @@ def hello(
 )
 def admin(context: typer.Context) -> None:
     """Run a command of mqadmin: wakelog admin COMMAND -n HOST:PORT [FLAGS]."""
+    from wakelog.cli.admin.table import run_admin
+
     run_admin(context.args, print)
 
 
 def run(
-    arguments: Sequence[str], signals: StopSignals, make: DeploymentFactory = make_deployment
+    arguments: Sequence[str], signals: StopSignals, make: "DeploymentFactory | None" = None
 ) -> int:
     """Run one command line and return the exit code."""
     process = Process(signals, make)
@@ -165,16 +189,23 @@ def run(
             raise StopAsked(signal.SIGINT)
         return outcome if isinstance(outcome, int) else 0
     except StopAsked as stop:
-        failure = Failure("interrupted", "Run the same command to start again.", stop.exit_code)
+        print("wakelog: interrupted. Run the same command to start again.", file=sys.stderr)
+        return stop.exit_code
     except SystemExit:  # typer's answer to a pipe without a reader: `| head` has what it wants
         return SIGNALLED + signal.SIGPIPE
     except typer.TyperException as error:
         # A mistake in the command line, which typer would explain on four lines.
-        failure = explain(_misuse(error))
+        return _fail(_misuse(error, arguments))
     except Exception as error:
-        failure = explain(error)
         if isinstance(error, OSError):
             _drop_output()
+        return _fail(error)
+
+
+def _fail(error: Exception) -> int:
+    from wakelog.cli.failures import explain
+
+    failure = explain(error)
     print(failure.line, file=sys.stderr, flush=True)
     return failure.exit_code
 
@@ -192,9 +223,28 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _misuse(error: typer.TyperException) -> PlanRefused:
-    """Split typer's message into cause and remedy."""
-    text = getattr(error, "format_message", error.__str__)()
+def _command_path(arguments: Sequence[str]) -> str:
+    """Return the command that a command line names, as far as it names one."""
+    commands, names = {"wakelog": typer.main.get_command(app)}, []
+    for word in ("wakelog", *arguments):
+        if word not in commands:
+            break
+        names.append(word)
+        commands = getattr(commands[word], "commands", {})
+    return " ".join(names)
+
+
+def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> PlanRefused:
+    """Split typer's message into cause and remedy, in words of our own where it has Python's."""
+    text: str = getattr(error, "format_message", error.__str__)()
     cause, _, hint = text.removesuffix(".").partition(". ")
-    command = getattr(getattr(error, "ctx", None), "command_path", "wakelog")
-    return PlanRefused(cause[:1].lower() + cause[1:], hint or f"See {command} --help.")
+    remedy = f"See {_command_path(arguments)} --help."
+    if hasattr(error, "possibilities"):
+        name = str(getattr(error, "option_name", ""))
+        near = get_close_matches(name, error.possibilities or (), 1, NEAR_ENOUGH)
+        cause = f"there is no option {name}"
+        remedy = f"Did you mean {near[0]}? {remedy}" if near else remedy
+    elif (bad := _BAD_VALUE.fullmatch(cause)) is not None:
+        kind = next((ours for theirs, ours in _KINDS.items() if theirs in bad[2]), None)
+        cause = f"{bad[1]} needs {kind}" if kind else f"{bad[1]}: {bad[2]}"
+    return PlanRefused(cause[:1].lower() + cause[1:], hint or remedy)

@@ -13,13 +13,11 @@ from wakelog.actors.errors import DeploymentError, PlanRefused
 from wakelog.actors.start_outcome import cause_and_remedy, sentence
 from wakelog.audit.operator import AuditRefused
 from wakelog.cli.port_holder import holder_of
+from wakelog.cli.program import FAILED, MISUSED
 from wakelog.client.errors import ClientError
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import IllegalConfiguration, StoreLocked
-
-FAILED = 1
-MISUSED = 2
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -20,9 +20,9 @@ from typing import Final
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.errors import CHECK_LOG, ClientError
-from wakelog.client.messages import Message, SendRequest
+from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.options import ClientOptions, read_name_servers
-from wakelog.client.producer import Producer
+from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
@@ -67,7 +67,9 @@ async def _greet(name_server: str, topic: str, say: Callable[[str], None], tls: 
     connections = make_client(Credentials(), tls)
     try:
         began = time.perf_counter()
-        stored = await Producer(connections, options).send(SendRequest((Message(topic, BODY),)))
+        stored = await Sender(connections, options).send(
+            SendRequest((EncodedMessage(topic, BODY),))
+        )
         sent = time.perf_counter()
         queue = stored.queue
         say(

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.failures import FAILED
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
     AsJson,
@@ -33,6 +32,7 @@ from wakelog.cli.options import (
     help_without_command,
     option,
 )
+from wakelog.cli.program import FAILED
 
 if TYPE_CHECKING:
     from wakelog.cli.log_operator import LogOperator

@@ -1,38 +1,55 @@
 """Checks before anything is started: stores, ports, and the advertised address.
 
+    Ray         is installed, unless the plan needs none
     tls         certificates and keys can be read, and belong together
     stores      see `store_check`; first, because the process that runs the store has its ports too
     ports       each can be bound, or the message names the process that has it
     address     the advertised address leads to the ports that are bound here
+    names       no name server has a broker's name from another broker, which still runs
 
 They write nothing. If an advertised address leads through address translation, one port is listened
 on for the moment of the check. No other port is: a client must not find a broker before it is in
 the route.
 """
 
+import asyncio
 import contextlib
 import errno
 import secrets
 import socket
 import time
 from collections.abc import Collection
+from importlib.util import find_spec
 
 import msgspec
 
-from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard
+from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
 from wakelog.actors.deploy.plan import Plan, PortUse
+from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.errors import PreflightRefused
+from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.cli.port_holder import find_port_holder
 from wakelog.cli.store_check import check_stores
+from wakelog.client.admin import open_admin
+from wakelog.client.errors import ClientError
+from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.network.tls import ServerContext, make_context
 from wakelog.network.tls_properties import read_tls
+from wakelog.protocol.bodies import BrokerData
 from wakelog.storage.file_system import FileSystem
 
 METRICS_PORTS_TRIED_MAX = 20
 """So that several deployments on one machine each find a port for their metrics."""
 
+PORT_MAX = 65_535
+BROKER_PORTS_TRIED_MAX = 50
+"""How many free ports are tried until one has free ports beside it."""
+
 ADVERTISE_SECONDS_MAX = 3.0
 """How long a connection to the advertised address may take; clients of 4.9.3 wait 3 s as well."""
+
+NAME_SERVER_MS_MAX = 1_000
+"""How long a name server, and a broker that it names, may take to answer."""
 
 _NONCE_BYTES = 16
 
@@ -42,8 +59,10 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
 
     Without an option for the port of the metrics, the plan returned has a free one.
 
-    Raises: PreflightRefused, TlsRefused, StoreError.
+    Raises: PreflightRefused, ModuleNotFoundError, TlsRefused, StoreError.
     """
+    if not plan.is_local and find_spec("ray") is None:
+        raise ModuleNotFoundError("Ray is not installed", name="ray")
     _check_tls(plan)
     check_stores(plan, fs)
     plan = _move_metrics(plan)
@@ -51,6 +70,7 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
         _check_port(plan.bind_host, use)
     if plan.checks_advertised:
         _check_advertised(plan, addresses or HostAddresses())
+    _check_names(plan)
     return plan
 
 
@@ -82,16 +102,35 @@ def _free_port(host: str, first: int, taken: Collection[int]) -> int:
     return 0
 
 
+def free_broker_port(host: str, broker_count: int) -> int:
+    """Return a port for the first broker whose other ports, and those of all brokers, are free.
+
+    Raises: PreflightRefused.
+    """
+    for _ in range(BROKER_PORTS_TRIED_MAX):
+        with contextlib.closing(_bound(host, 0)) as listener:
+            port: int = listener.getsockname()[1]
+        firsts = range(port, port + broker_count * PORTS_BETWEEN_BROKERS, PORTS_BETWEEN_BROKERS)
+        needed = [x + offset for x in firsts for offset in (-PORTS_BELOW, 0, PORTS_ABOVE)]
+        if max(needed) <= PORT_MAX and not any(_bind_error(host, each) for each in needed):
+            return port
+    raise PreflightRefused("no free ports were found", "Give --broker-port another number than 0.")
+
+
 def _check_port(host: str, use: PortUse) -> None:
     error = _bind_error(host, use.port)
     if error is None:
         return
     if error.errno == errno.EADDRINUSE:
         holder = find_port_holder(use.port)
+        remedy = f"{holder.how_to_stop if holder else 'Stop it'}, or choose another port with "
+        remedy += use.flag
+        if use.flag == "--namesrv-port":
+            there = f"{reachable_from_here(host)}:{use.port}"
+            remedy += f"; to register with the one there: {use.flag} 0 --set namesrvAddr={there}"
         raise PreflightRefused(
             f"port {use.port}, for {use.user}, is taken by {holder or 'another process'}",
-            f"{holder.how_to_stop if holder else 'Stop it'}, or choose another port with "
-            f"{use.flag}.",
+            f"{remedy}.",
         )
     if error.errno == errno.EADDRNOTAVAIL:
         raise PreflightRefused(
@@ -185,3 +224,38 @@ def _receive_first(listener: socket.socket, end_seconds: float) -> bytes:
     with connection:
         connection.settimeout(max(0.01, end_seconds - time.monotonic()))
         return connection.recv(_NONCE_BYTES, socket.MSG_WAITALL)
+
+
+def _check_names(plan: Plan) -> None:
+    """Refuse a name that another broker has: clients would see now the one, now the other."""
+    listed = read_name_servers(plan.brokers[0].settings.broker.namesrv_addr)
+    own = plan.name_server_address if plan.name_server is not None else ""
+    for name_server in (address for address in listed if address != own):
+        known = asyncio.run(_registered(name_server))
+        for broker in (service.settings.broker for service in plan.brokers):
+            data = known.get(broker.broker_name, BrokerData())
+            other = data.broker_addrs.get(broker.broker_id, broker.broker_addr)
+            if other != broker.broker_addr and _accepts(other):
+                raise PreflightRefused(
+                    f"the name server {name_server} has {broker.broker_name} already, at {other}",
+                    "Stop that broker, or give this one a name of its own with --set brokerName.",
+                )
+
+
+async def _registered(name_server: str) -> dict[str, BrokerData]:
+    """Return the brokers of a name server by name; none of one that does not answer in time."""
+    options = ClientOptions((name_server,), timeout_ms=NAME_SERVER_MS_MAX)
+    async with open_admin(options) as admin:
+        try:
+            return (await admin.cluster()).broker_addr_table
+        except ClientError:
+            return {}
+
+
+def _accepts(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), NAME_SERVER_MS_MAX / 1000).close()
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,13 +1,20 @@
-"""What this program is called and which version it is."""
+"""What this program is called, which version it is, and its exit codes."""
 
 import shutil
 import sys
-from importlib import metadata
 from pathlib import Path
+
+FAILED = 1
+MISUSED = 2
+
+SIGNALLED = 128
+"""Plus its number: the exit code that shells give to what a signal ended."""
 
 
 def version() -> str:
     """Return the version of the installed distribution."""
+    from importlib import metadata
+
     try:
         return metadata.version("wakelog")
     except metadata.PackageNotFoundError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from posixpath import abspath, expanduser
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.failures import FAILED
 from wakelog.cli.log import passed_over
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
@@ -30,7 +29,9 @@ from wakelog.cli.options import (
     option,
     pairs,
 )
+from wakelog.cli.program import FAILED
 from wakelog.cli.stop_signals import unbroken
+from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,7 +148,7 @@ def export(
     from wakelog.spark.jobs.export import export as export_now
 
     names = [name for name in (columns or "").split(",") if name.strip()]
-    with _session(master, confs) as session:
+    with _session(master, confs, store, options) as session:
         found = export_now(session, store, into, columns=names, options=dict(options or ()))
     _print_report(
         found,
@@ -174,7 +175,7 @@ def _add_table_by_time(name: str, short_help: str, help_text: str) -> None:
         from wakelog.spark.jobs import traffic
 
         make_table = {"lag": traffic.lag, "latency": traffic.latency}[name]
-        with _session(master, confs) as session:
+        with _session(master, confs, store, options) as session:
             given = dict(options or ())
             table = make_table(session, store, group=group, every=every, options=given)
             _print(table, limit, as_json)
@@ -204,7 +205,7 @@ def hotkeys(
     """List the keys with the most messages."""
     from wakelog.spark.jobs.traffic import hotkeys as table
 
-    with _session(master, confs) as session:
+    with _session(master, confs, store, options) as session:
         _print(table(session, store, options=dict(options or ())), limit, as_json)
 
 
@@ -220,7 +221,7 @@ def report(
     """Draw rates, latency, sizes, lag and hot keys into one HTML file that opens offline."""
     from wakelog.spark.jobs.report import report as report_now
 
-    with _session(master, confs) as session:
+    with _session(master, confs, store, options) as session:
         found = report_now(session, store, into, options=dict(options or ()))
     _print_report(
         found,
@@ -258,7 +259,7 @@ def deadletters(
     if not again and (name_server or to != "origin"):
         raise PlanRefused("--to and --name-server are of --resend", "Give it too, or neither.")
     given = dict(options or ())
-    with _session(master, confs) as session:
+    with _session(master, confs, store, options) as session:
         if not again:
             found = table(session, store, group=group, retries_max=retries, options=given)
             _print(found, limit, as_json)
@@ -284,7 +285,7 @@ def compare(
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.compare import compare as compare_now
 
-    with _session(master, confs) as session:
+    with _session(master, confs, store, options) as session:
         given = dict(options or ())
         table = compare_now(session, store, other, name_server=name_server, options=given)
         has_rows = print_table(table, limit, as_json=as_json)
@@ -301,10 +302,19 @@ def _print(table: DataFrame, limit: int, as_json: bool) -> None:
 
 
 @contextmanager
-def _session(master: Text, confs: list[Pair] | None) -> Iterator[SparkSession]:
+def _session(
+    master: Text,
+    confs: list[Pair] | None,
+    store: str = "",
+    options: Sequence[Pair] | None = None,
+) -> Iterator[SparkSession]:
+    """Yield a session; stores that cannot be read are refused before it takes its seconds."""
     from wakelog.spark.jobs.run import explained
     from wakelog.spark.session import job_session
+    from wakelog.spark.stores import find_stores
 
+    if store and not any(key.lower() in ("nameserver", "readmode") for key, _ in options or ()):
+        find_stores(FileSystem(), store)
     # Progress lines overwrite each other, which only a terminal can show.
     shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     opened = job_session(master, SETTINGS | shows | dict(confs or ()))

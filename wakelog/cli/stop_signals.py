@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import asyncio
 
-
-SIGNALLED = 128
-"""Plus its number: the exit code that shells give to what a signal ended."""
+from wakelog.cli.program import SIGNALLED
 
 
 class StopAsked(BaseException):

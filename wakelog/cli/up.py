@@ -9,30 +9,32 @@ Exit code 0 after a stop that was asked for and left every store in order, else 
 
 import asyncio
 import contextlib
-import logging
 import os
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+import msgspec
 import uvloop
 
-from wakelog.actors.deploy.deployment import Deployment
+from wakelog.actors.deploy.deployment import Deployment, make_deployment
 from wakelog.actors.deploy.host_addresses import reachable_from_here
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.cli.failures import FAILED, Failure, explain
-from wakelog.cli.preflight import preflight
-from wakelog.cli.program import command_line, version
+from wakelog.actors.services.session import open_logs
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.full_collections import FullCollections
+from wakelog.cli.failures import Failure, explain
+from wakelog.cli.preflight import free_broker_port, preflight
+from wakelog.cli.program import FAILED, command_line, version
 from wakelog.cli.rates import RateWatch
 from wakelog.cli.screen import Screen, make_screen
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.network.tls import TlsMode
 from wakelog.storage.file_system import FileSystem
-from wakelog.telemetry.logs import FILES_OF_BROKER, Log, configure_logs, logger
+from wakelog.telemetry.logs import FILES_OF_BROKER, Log, logger
 
 DeploymentFactory = Callable[[Plan], Deployment]
 
@@ -51,20 +53,17 @@ ACTOR = "up"
 """The actor's name in the logs, unless this process is the broker."""
 
 
-def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory) -> int:
+def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory | None) -> int:
     """Plan, check, start, watch and stop; return the exit code.
 
     Raises: DeploymentError, StoreError while nothing was started yet.
     """
+    if options.broker_port == 0:
+        port = free_broker_port(options.bind, options.broker_count)
+        options = msgspec.structs.replace(options, broker_port=port)
     plan = preflight(make_plan(options), FileSystem())
-    configure_logs(
-        Path(plan.log_directory),
-        actor=FILES_OF_BROKER if plan.is_local else ACTOR,
-        epoch=time.time_ns() // 1_000_000,
-        log_format=plan.log_format,
-        level=logging.getLevelNamesMapping()[plan.log_level.upper()],
-    )
-    deployment = make(plan)
+    open_logs(plan, FILES_OF_BROKER if plan.is_local else ACTOR, wall_ms())
+    deployment = (make or make_deployment)(plan)
     up = Up(plan, deployment, make_screen(sys.stdout), signals)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(up.run())
@@ -126,13 +125,20 @@ class Up:
         for line in ready_lines(self._plan, time.monotonic() - began_seconds):
             self._screen.say(line)
         watching = asyncio.create_task(self._watch())
-        await _first(watching, asked)
-        watching.cancel()
+        collections = FullCollections()
+        if self._plan.is_local:  # this process has the clients
+            collections.begin()
+        try:
+            await _first(watching, asked)
+        finally:
+            collections.end()
+            watching.cancel()
 
     async def _watch(self) -> None:
         """Show rates until the deployment has failed. Raises: DeploymentFailed."""
         rates = RateWatch(broker.name for broker in self._plan.brokers)
         shown_seconds = float("-inf")
+        process_ids: dict[str, int] = {}
         while True:
             reason = self._deployment.failure()
             if reason is not None:
@@ -140,7 +146,12 @@ class Up:
             now_seconds = time.monotonic()
             if now_seconds - shown_seconds >= self._screen.rates_seconds:
                 shown_seconds = now_seconds
-                rows = rates.measure(await self._statistics(), now_seconds)
+                statistics = await self._statistics()
+                found = statistics.get("supervisor", {}).get("process_ids", {})
+                for line in restart_lines(process_ids, found):
+                    self._screen.say(line)
+                process_ids |= {name: number for name, number in found.items() if number}
+                rows = rates.measure(statistics, now_seconds)
                 self._screen.show_rates(rows, changed=rates.changed)
             await asyncio.sleep(FAILURE_SECONDS)
 
@@ -197,6 +208,15 @@ async def _first(work: asyncio.Task[None], asked: asyncio.Task[None]) -> bool:
 def _complain(failure: Failure) -> None:
     with contextlib.suppress(OSError):
         print(failure.line, file=sys.stderr, flush=True)
+
+
+def restart_lines(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Return a line for each actor that has another process than before; 0 is none yet."""
+    return [
+        f"wakelog: {name.strip('.')} ended and runs again, as process {process_id}"
+        for name, process_id in after.items()
+        if process_id and before.get(name, process_id) != process_id
+    ]
 
 
 def ready_lines(plan: Plan, seconds: float) -> list[str]:

@@ -11,6 +11,17 @@ from tests.compat.frames import RawConnection
 from wakelog.cli.admin.table import run_admin
 
 HEARTBEAT = 34
+# Every test is let in as it is; what changes accounts has to be signed.
+ACCOUNTS = """
+globalWhiteRemoteAddresses: [127.0.0.1]
+accounts:
+- {accessKey: admin-key, secretKey: admin-secret, admin: true}
+"""
+SIGNED = ("--access-key", "admin-key", "--secret-key", "admin-secret")
+
+
+class Enough(Exception):
+    """So many lines of a command without an end are there."""
 
 
 class AdminCommand:
@@ -25,6 +36,19 @@ class AdminCommand:
         run_admin([*line.split(), *more, "-n", self.cluster.name_server], said.append)
         return "\n".join(said).splitlines()
 
+    def first(self, count: int, line: str, *more: str) -> list[str]:
+        """Return the first lines of a command without an end."""
+        said: list[str] = []
+
+        def say(text: str) -> None:
+            said.append(text)
+            if len(said) == count:
+                raise Enough
+
+        with pytest.raises(Enough):
+            run_admin([*line.split(), *more, "-n", self.cluster.name_server], say)
+        return said
+
     def json(self, line: str, *more: str) -> list[dict[str, Any]]:
         """Return the objects."""
         return [json.loads(text) for text in self(line, *more, "--output", "json")]
@@ -38,7 +62,12 @@ class AdminCommand:
 @pytest.fixture(scope="package")
 def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminCommand]:
     """Yield a function for command lines; each test has topics and groups of its own."""
-    with local_cluster(tmp_path_factory.mktemp("admin")) as cluster:
+    folder = tmp_path_factory.mktemp("admin")
+    accounts = folder / "conf" / "plain_acl.yml"
+    accounts.parent.mkdir()
+    accounts.write_text(ACCOUNTS)
+    settings = {"aclEnable": "true", "rocketmqHome": str(folder), "traceTopicEnable": "true"}
+    with local_cluster(folder, settings=settings) as cluster:
         yield AdminCommand(cluster)
 
 

@@ -3,9 +3,12 @@
 import pytest
 
 from tests.cli.admin.conftest import AdminCommand
-from wakelog.client.errors import ClientError
+from tests.compat.driver import wait_until
+from tests.compat.frames import RawConnection
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+UPDATE_OFFSET = 15
 
 
 def test_a_group_is_created_and_shown(admin: AdminCommand) -> None:
@@ -19,32 +22,27 @@ def test_a_group_is_created_and_shown(admin: AdminCommand) -> None:
     assert admin("getConsumerConfig -g absent") == []
 
 
-def test_the_clients_of_a_consumer_group(admin: AdminCommand, online: str) -> None:
-    said = admin(f"consumerConnection -g {online}")
-    assert said[0].split() == ["#ClientId", "#ClientAddr", "#Language", "#Version"]
-    assert said[1].split()[::2] == ["c1", "JAVA"]
-    assert said[1].endswith("V4_9_3")
-    assert ["online_topic", "*"] in [line.split() for line in said]
-    assert "MessageModel: CLUSTERING" in said
-
-
-def test_the_clients_of_a_producer_group(admin: AdminCommand, online: str) -> None:
-    topic = admin.create("produced")
-    [row] = admin.json(f"producerConnection -g online_producer -t {topic}")
-    assert (row["number"], row["clientId"]) == (1, "c1")
-    with pytest.raises(ClientError, match="absent"):
-        admin(f"producerConnection -g absent -t {topic}")
-
-
 def test_all_groups_are_listed_with_their_clients(admin: AdminCommand, online: str) -> None:
     [row] = [row for row in admin.json("consumerProgress") if row["group"] == online]
     assert (row["count"], row["type"], row["model"]) == (1, "PUSH", "CLUSTERING")
 
 
-def test_a_group_without_consumers_has_no_connection(admin: AdminCommand) -> None:
-    with pytest.raises(ClientError, match="%RETRY%absent"):
-        admin("consumerConnection -g absent")
-
-
 def test_the_statistics_leave_out_retries(admin: AdminCommand, online: str) -> None:
     assert not [row for row in admin.json("statsAll") if row["topic"].startswith("%")]
+
+
+def test_the_lag_of_every_group_at_a_broker(admin: AdminCommand) -> None:
+    topic, group = admin.create("lagging"), "laggards"
+    for _ in range(3):
+        admin(f"sendMessage -t {topic} -b broker-a -i 0 -p body")
+    with RawConnection(admin.cluster.broker) as connection:
+        place = {"consumerGroup": group, "topic": topic, "queueId": 0, "commitOffset": 1}
+        assert connection.ask(UPDATE_OFFSET, place).code == 0
+    admin(f"updateSubGroup -c DefaultCluster -g {group}")
+    line = f"brokerConsumeStats -b {admin.cluster.broker}"
+    wait_until(lambda: group in "".join(admin(line)), what="dispatched")
+    [row] = [row for row in admin.json(f"{line} -l 2") if row.get("group") == group]
+    assert (row["qid"], row["brokerOffset"], row["consumerOffset"], row["diff"]) == (0, 3, 1, 2)
+    assert not [row for row in admin.json(f"{line} -l 3") if row.get("group") == group]
+    assert admin(line)[-1].startswith("Diff Total: ")
+    assert admin(f"{line} -o true")[-1] == "Diff Total: 0"

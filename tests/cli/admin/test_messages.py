@@ -1,9 +1,12 @@
 """Commands about messages, against a running cluster."""
 
+import json
+
 import pytest
 
-from tests.cli.admin.conftest import AdminCommand
+from tests.cli.admin.conftest import HEARTBEAT, AdminCommand
 from tests.compat.driver import wait_until
+from tests.compat.frames import RawConnection
 from wakelog.actors.errors import PlanRefused
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -60,3 +63,37 @@ def test_a_queue_needs_its_broker(admin: AdminCommand) -> None:
     for words in ("sendMessage -t x -p b -i 1", "consumeMessage -t x -o 1"):
         with pytest.raises(PlanRefused, match="-i"):
             admin(words)
+
+
+def test_entries_of_a_queue_are_shown(admin: AdminCommand) -> None:
+    topic = admin.create("entries")
+    send(admin, topic, key="k1")
+    ends, first = admin.json(f"queryCq -t {topic} -q 1 -i 0 -c 1 -b {admin.cluster.broker}")
+    assert ends == {"max": 1, "min": 0}
+    assert (first["index"], first["physicSize"] > 0) == (0, True)
+    said = admin(f"queryCq -t {topic} -q 1 -i 0")
+    assert said[:3] == ["Queue data: ", "max: 1, min: 0", "=" * 38]
+    assert said[4].startswith("ConsumeQueueData{physicOffset=")
+    assert said[4].endswith("extendDataJson='null', bitMap='null', eval=false, msg='null'}")
+    subscription = {"topic": topic, "subString": "*", "subVersion": 1}
+    consumer = {"groupName": "of_entries", "subscriptionDataSet": [subscription]}
+    body = json.dumps({"clientID": "c3", "consumerDataSet": [consumer]})
+    with RawConnection(admin.cluster.broker, language="JAVA", version=399) as connection:
+        assert connection.ask(HEARTBEAT, body=body.encode()).code == 0
+        of_group = admin(f"queryCq -t {topic} -q 1 -i 0 -g of_entries")
+    assert of_group[0] == "Subscription data: "
+    assert '\t"subString":"*",' in of_group
+
+
+def test_a_message_is_shown_also_where_its_groups_are_not_known(admin: AdminCommand) -> None:
+    topic = admin.create("shown")
+    send(admin, topic, key="k1")
+    [shown] = admin.json(f"queryMsgByOffset -t {topic} -b broker-a -i 1 -o 0")
+    assert (shown["Queue Offset"], shown["tracks"]) == (0, [])
+    assert shown["Properties"]["MAX_OFFSET"] == "1"
+    [by_id] = admin.json(f"queryMsgById -i {shown['OffsetID']}")
+    assert "MAX_OFFSET" not in by_id["Properties"]
+    admin(f"deleteTopic -c DefaultCluster -t {topic}")
+    [left] = admin.json(f"queryMsgById -i {shown['OffsetID']}")
+    assert left["tracksUnknown"].startswith(f"no name server knows topic {topic}")
+    assert f"WARN: {left['tracksUnknown']}" in admin(f"queryMsgById -i {shown['OffsetID']}")

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.admin.conftest import AdminCommand
+from tests.compat.driver import wait_until
 from wakelog.actors.errors import PlanRefused
 from wakelog.client.errors import ClientError
 
@@ -51,6 +52,8 @@ def test_a_route_is_json_or_a_table(admin: AdminCommand) -> None:
 def test_the_status_has_both_ends_of_every_queue(admin: AdminCommand) -> None:
     topic = admin.create("measured")
     admin(f"sendMessage -t {topic} -b broker-a -i 1 -p body")
+    queue = f"printMsgByQueue -t {topic} -a broker-a -i 1 -p true"
+    wait_until(lambda: len(admin(queue)) == 1, what="dispatched")
     heads, *rows = admin(f"topicStatus -t {topic}")
     assert heads.split("  ")[0] == "#Broker Name"
     assert [row.split()[:4] for row in rows] == [
@@ -74,3 +77,25 @@ def test_a_broker_or_a_cluster_must_be_given(admin: AdminCommand) -> None:
     for words in ("-t x", "-t x -b a:1 -c b"):
         with pytest.raises(PlanRefused, match="-b or -c"):
             admin(f"updateTopic {words}")
+
+
+def test_the_permission_of_a_topic_is_changed(admin: AdminCommand) -> None:
+    topic, broker = admin.create("permission"), admin.cluster.broker
+    said = admin(f"updateTopicPerm -b {broker} -t {topic} -p 4")
+    assert said[0] == f"update topic perm from 6 to 4 in {broker} success."
+    assert "readQueueNums=2, writeQueueNums=2, perm=R--, " in said[1]
+    again = admin(f"updateTopicPerm -b {broker} -t {topic} -p 4")
+    assert again == ["new perm equals to the old one!"]
+    by_cluster = admin(f"updateTopicPerm -c DefaultCluster -t {topic} -p 6")
+    assert by_cluster == [f"update topic perm from 4 to 6 in {broker} success."]
+    with pytest.raises(ClientError, match=f"127.0.0.1:1 is no master of topic.*Give -b {broker}"):
+        admin(f"updateTopicPerm -b 127.0.0.1:1 -t {topic} -p 4")
+
+
+def test_queues_are_dealt_as_to_consumers(admin: AdminCommand) -> None:
+    topic = admin.create("dealt")
+    [found] = admin.json(f"allocateMQ -t {topic} -i a,b,c")
+    ids = {name: [each["queueId"] for each in x] for name, x in found["result"].items()}
+    assert ids == {"a": [0], "b": [1], "c": []}
+    [found] = admin.json(f"allocateMQ -t {topic} -i a")
+    assert [each["queueId"] for each in found["result"]["a"]] == [0, 1]

@@ -1,17 +1,23 @@
+import ch.qos.logback.classic.LoggerContext;
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.FutureTask;
 import org.apache.commons.cli.CommandLine;
+import org.apache.commons.cli.Option;
 import org.apache.commons.cli.Options;
 import org.apache.commons.cli.PosixParser;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -20,10 +26,13 @@ import org.apache.rocketmq.common.protocol.body.UnlockBatchRequestBody;
 import org.apache.rocketmq.common.protocol.header.QueryConsumerOffsetRequestHeader;
 import org.apache.rocketmq.common.protocol.route.TopicRouteData;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.srvutil.ServerUtil;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 import org.apache.rocketmq.tools.command.SubCommand;
+import org.slf4j.LoggerFactory;
 
 /** What mqadmin and the dashboard do, as far as the tests need it, and queue locks by hand. */
 @SuppressWarnings("deprecation") // the way in to the client's inner state
@@ -48,6 +57,7 @@ final class Administration {
         commands.put("headerForm",
                 in -> RemotingCommand.getSerializeTypeConfigInThisServer().name());
         commands.put("mqadmin", Administration::mqadmin);
+        commands.put("mqadminFlags", Administration::mqadminFlags);
         commands.put("lock", Administration::lock);
         commands.put("unlock", Administration::unlock);
     }
@@ -92,11 +102,14 @@ final class Administration {
         return JSON.toJSON(admin().examineConsumerConnectionInfo(in.getString("group")));
     }
 
-    /** Run a command of mqadmin, by the name of its class; return what it prints. */
+    /**
+     * Run a command of mqadmin; return what it prints. One without an end gets "endAfterMs". With an
+     * "accessKey" its requests are signed.
+     */
     private static Object mqadmin(JSONObject in) throws Exception {
-        SubCommand command = (SubCommand) Class.forName(
-                        "org.apache.rocketmq.tools.command." + in.getString("command"))
-                .getDeclaredConstructor().newInstance();
+        // A new one each time: some keep the client that they have shut down.
+        SubCommand command = Startup.find(in.getString("command"))
+                .getClass().getDeclaredConstructor().newInstance();
         List<String> words = new ArrayList<>(in.getJSONArray("words").toJavaList(String.class));
         words.add("-n");
         words.add(Driver.nameServer);
@@ -107,12 +120,61 @@ final class Administration {
         PrintStream out = System.out;
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         System.setOut(new PrintStream(printed, true));
+        RPCHook hook = in.containsKey("accessKey")
+                ? new AclClientRPCHook(new SessionCredentials(
+                        in.getString("accessKey"), in.getString("secretKey")))
+                : null;
+        FutureTask<Object> task = new FutureTask<>(() -> {
+            command.execute(line, options, hook);
+            return null;
+        });
+        Thread thread = new Thread(task);
+        thread.start();
         try {
-            command.execute(line, options, null);
+            thread.join(in.getLongValue("endAfterMs"));
+            if (!task.isDone()) {
+                thread.interrupt();
+                thread.join();
+            } else {
+                task.get();
+            }
         } finally {
             System.setOut(out);
         }
         return printed.toString();
+    }
+
+    /** The flags of every command of mqadmin, as short name, long name and whether it is needed. */
+    private static Object mqadminFlags(JSONObject in) {
+        Map<String, Object> found = new TreeMap<>();
+        for (SubCommand command : Startup.commands()) {
+            List<Object> flags = new ArrayList<>();
+            for (Object each : command.buildCommandlineOptions(new Options()).getOptions()) {
+                Option flag = (Option) each;
+                flags.add(Arrays.asList(flag.getOpt(), flag.getLongOpt(), flag.hasArg()));
+            }
+            found.put(command.commandName(), flags);
+        }
+        return found;
+    }
+
+    /** The way in to mqadmin's table of commands. */
+    private static final class Startup extends MQAdminStartup {
+        static List<SubCommand> commands() {
+            if (subCommandList.isEmpty()) {
+                initCommand();
+                // What the console gets of the log would stand between what commands print.
+                ((LoggerContext) LoggerFactory.getILoggerFactory()).reset();
+            }
+            return subCommandList;
+        }
+
+        static SubCommand find(String name) {
+            return commands().stream()
+                    .filter(command -> command.commandName().equals(name))
+                    .findFirst()
+                    .orElseThrow(() -> new IllegalArgumentException("no command " + name));
+        }
     }
 
     private static Object lock(JSONObject in) throws Exception {

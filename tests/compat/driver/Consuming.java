@@ -11,6 +11,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -35,12 +36,14 @@ final class Consuming {
 
     /**
      * Starts a push consumer. "failures" says how often each message is to be consumed again before
-     * it counts as done; "orderly" takes the queue's lock and suspends the queue instead.
+     * it counts as done; "orderly" takes the queue's lock and suspends the queue instead. "traced"
+     * sends a trace of what is consumed.
      */
     private static Object consume(JSONObject in) throws Exception {
-        Gatherer gatherer = new Gatherer(in.getIntValue("failures"));
-        DefaultMQPushConsumer consumer = gatherer.consumer;
-        consumer.setConsumerGroup(in.getString("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
+                in.getString("namespace"), in.getString("group"), null,
+                new AllocateMessageQueueAveragely(), in.getBooleanValue("traced"), null);
+        Gatherer gatherer = new Gatherer(consumer, in.getIntValue("failures"));
         consumer.setNamesrvAddr(Driver.nameServer);
         consumer.setInstanceName(in.getString("name"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(
@@ -94,12 +97,13 @@ final class Consuming {
 
     /** One consumer and what it has received. */
     private static final class Gatherer {
-        final DefaultMQPushConsumer consumer = new DefaultMQPushConsumer();
+        final DefaultMQPushConsumer consumer;
         private final int failures;
         private final List<Object> received = new ArrayList<>();
         private final Map<String, Integer> attempts = new HashMap<>();
 
-        Gatherer(int failures) {
+        Gatherer(DefaultMQPushConsumer consumer, int failures) {
+            this.consumer = consumer;
             this.failures = failures;
         }
 

@@ -37,7 +37,7 @@ final class Sending {
 
     /** One message, from a producer that the tests have in common. */
     static void sendOne(JSONObject each) throws Exception {
-        sendOne(producer("g"), each);
+        sendOne(producer("g", null, false), each);
     }
 
     private static SendResult sendOne(DefaultMQProducer producer, JSONObject each)
@@ -117,14 +117,17 @@ final class Sending {
         return messages;
     }
 
+    /** A producer for each "group"; with "namespace", and with "traced", as its first use says. */
     static DefaultMQProducer producer(JSONObject in) throws Exception {
-        return producer(in.getString("group"));
+        return producer(
+                in.getString("group"), in.getString("namespace"), in.getBooleanValue("traced"));
     }
 
-    private static DefaultMQProducer producer(String group) throws Exception {
+    private static DefaultMQProducer producer(String group, String namespace, boolean isTraced)
+            throws Exception {
         DefaultMQProducer producer = PRODUCERS.get(group);
         if (producer == null) {
-            producer = new DefaultMQProducer(group);
+            producer = new DefaultMQProducer(namespace, group, null, isTraced, null);
             producer.setNamesrvAddr(Driver.nameServer);
             producer.setInstanceName(group);
             producer.setSendMsgTimeout(10_000);

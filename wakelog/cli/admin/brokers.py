@@ -18,6 +18,7 @@ from wakelog.cli.admin.command import (
     need,
     switch,
 )
+from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.admin.topics import ORDER_NAMESPACE, order_configuration, put_value, targets
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.client.errors import ClientError
@@ -54,7 +55,7 @@ async def _brokers(admin: Admin) -> Output:
     rows = []
     for cluster, name, broker_id, address, values in await _every_broker(admin):
         loads = [
-            f"{float(values.get(rate, '').split(' ')[0] or 0):9.2f}"
+            f"{first_rate(values, rate):9.2f}"
             f"({values.get(f'{pool}ThreadPoolQueueSize', '')},"
             f"{values.get(f'{pool}ThreadPoolQueueHeadWaitTimeMills', '')}ms)"
             for rate, pool in (("putTps", "send"), ("getTransferedTps", "pull"))

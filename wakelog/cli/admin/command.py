@@ -70,14 +70,18 @@ class Flag(NamedTuple):
 class Flags(dict[str, str]):
     """The flags that were given, by their short names; one without a value has ""."""
 
-    def number(self, short: str, default: int = 0) -> int:
-        """Return a number, 64 bits wide as in Java. Raises: PlanRefused."""
+    def number(
+        self, short: str, default: int = 0, *, minimum: int = LONG_MIN, maximum: int = LONG_MAX
+    ) -> int:
+        """Return a number within bounds, by default those of Java's long. Raises: PlanRefused."""
         if short not in self:
             return default
         try:
-            return parse_integer(self[short], minimum=LONG_MIN, maximum=LONG_MAX)
+            return parse_integer(self[short], minimum=minimum, maximum=maximum)
         except ValueError:
-            raise PlanRefused(f"-{short} {self[short]!r} is no number", "Give a number.") from None
+            is_bounded = (minimum, maximum) != (LONG_MIN, LONG_MAX)
+            kind = f"number from {minimum} to {maximum}" if is_bounded else "number"
+            raise PlanRefused(f"-{short} {self[short]!r} is no {kind}", f"Give a {kind}.") from None
 
     def truth(self, short: str, *, default: bool = False) -> bool:
         """Return whether it is `true`."""
@@ -88,13 +92,18 @@ Run: TypeAlias = Callable[[Admin, Flags], AsyncIterator[Output]]
 
 
 class Command(NamedTuple):
-    """A row of the table. Of the flags in `one_of`, by their short names, exactly one is given."""
+    """A row of the table.
+
+    one_of: of these flags, by their short names, exactly one is given.
+    differs: how the output differs from mqadmin's, "" if it does not.
+    """
 
     name: str
     meaning: str
     run: Run
     flags: tuple[Flag, ...] = ()
     one_of: str = ""
+    differs: str = ""
 
 
 def need(short: str, name: str, meaning: str) -> Flag:

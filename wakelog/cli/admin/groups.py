@@ -1,4 +1,4 @@
-"""Commands about consumer groups, their clients and their progress."""
+"""Commands about consumer groups and their progress."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 from wakelog.cli.admin.command import (
     BROKER,
     CLUSTER,
-    GROUP,
     Command,
     Flags,
     Output,
@@ -18,16 +17,19 @@ from wakelog.cli.admin.command import (
 )
 from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, version_name, word
 from wakelog.cli.admin.topics import delete_topic_of, targets
-from wakelog.client.admin import DEAD_LETTER_PREFIX, RETRY_PREFIX, Admin
+from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import (
     CONSUME_ACTIVELY,
     BrokerStatsData,
     ConsumerConnection,
     ConsumeStats,
+    ConsumeStatsList,
     SubscriptionGroupConfig,
 )
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.java import INT_MAX
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 TOPIC_PUT: Final = "TOPIC_PUT_NUMS"
 GROUP_GET: Final = "GROUP_GET_NUMS"
@@ -64,41 +66,9 @@ async def delete_group(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         text = f"delete subscription group [{group}] from broker [{address}]{place} success."
         yield Text(text, {"group": group, "broker": address})
     if "c" in flags:
-        for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
+        for prefix in (RETRY_PREFIX, DLQ_PREFIX):
             async for output in delete_topic_of(admin, flags["c"], prefix + group):
                 yield output
-
-
-async def consumer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the clients of a consumer group, and what it subscribes to."""
-    found = await admin.consumers(flags["g"])
-    clients = [
-        (each.client_id, each.client_addr, each.language, version_name(each.version))
-        for each in found.connection_set
-    ]
-    heads = ["ClientId", "ClientAddr", "Language", "Version"]
-    yield Table("%-36s %-22s %-10s %s", heads, clients)
-    yield Text("\nBelow is subscription:", {})
-    topics = [(each.topic, each.sub_string) for each in found.subscription_table.values()]
-    yield Table("%-20s %s", ["Topic", "SubExpression"], topics)
-    kind = {
-        "consumeType": found.consume_type,
-        "messageModel": found.message_model,
-        "consumeFromWhere": found.consume_from_where,
-    }
-    lines = [f"{name[0].upper()}{name[1:]}: {word(value)}" for name, value in kind.items()]
-    yield Text("\n" + "\n".join(lines), kind)
-
-
-async def producer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the clients of a producer group."""
-    found = await admin.producers(flags["g"], flags["t"])
-    rows = [
-        (number, each.client_id, each.client_addr, each.language, version_name(each.version))
-        for number, each in enumerate(found.connection_set, 1)
-    ]
-    heads = ["Number", "ClientId", "ClientAddr", "Language", "Version"]
-    yield Table("%04d  %-32s %-22s %-8s %s", heads, rows, shows_heads=False)
 
 
 def behind(stats: ConsumeStats) -> int:
@@ -170,6 +140,32 @@ async def _progress_of_all(admin: Admin) -> Output:
     return Table("%-64s  %-6d  %-24s %-5s  %-14s  %-7d  %d", heads, rows)
 
 
+async def broker_progress(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Show the lag of every group at one broker, by queue."""
+    address, lag_min = flags["b"], flags.number("l")
+    found = await admin.ask_for(
+        ConsumeStatsList,
+        address,
+        Code.GET_BROKER_CONSUME_STATS,
+        {"isOrder": flags.truth("o")},
+        timeout_ms=flags.number("t", 50_000, minimum=1, maximum=INT_MAX),
+    )
+    rows = []
+    by_group = [pair for each in found.consume_stats_list for pair in each.items()]
+    for group, topics in by_group:
+        for queue, place in (pair for each in topics for pair in sorted(each.offset_table.items())):
+            lag = place.broker_offset - place.consumer_offset
+            if lag >= lag_min and place.last_timestamp > 0:
+                names = queue.topic[:64], group, queue.broker_name[:32]
+                offsets = place.broker_offset, place.consumer_offset
+                last = plain_time(place.last_timestamp)
+                rows.append((*names, queue.queue_id, *offsets, lag, last))
+    heads = ["Topic", "Group", "Broker Name", "QID", "Broker Offset", "Consumer Offset", "Diff"]
+    layout = "%-64s  %-64s  %-32s  %-4d  %-20d  %-20d  %-20d  %s"
+    yield Table(layout, [*heads, "LastTime"], rows)
+    yield Text(f"\nDiff Total: {found.total_diff}", {"diffTotal": found.total_diff})
+
+
 async def group_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the settings of a group at each broker that has it."""
     group = flags["g"]
@@ -191,7 +187,7 @@ async def stats_all(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the rates of topics and groups."""
     rows: list[tuple[object, ...]] = []
     for topic in sorted(await admin.routes.topics()):
-        if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             continue
         if flags.get("t", topic) == topic:
             rows += await _topic_stats(admin, topic, only_active="a" in flags)
@@ -275,27 +271,23 @@ COMMANDS: Final = (
         one_of="bc",
     ),
     Command(
-        "consumerConnection",
-        "Show the clients of a consumer group and its subscriptions.",
-        consumer_connection,
-        (GROUP,),
-    ),
-    Command(
-        "producerConnection",
-        "Show the clients of a producer group.",
-        producer_connection,
-        (
-            need("g", "producerGroup", "Name of the producer group."),
-            need("t", "topic", "A topic of its brokers."),
-        ),
-    ),
-    Command(
         "consumerProgress",
         "Show how far a group, or every group, lags behind.",
         consumer_progress,
         (
             may("g", "groupName", "Name of the group."),
             may("s", "showClientIP", "true to show which client has a queue."),
+        ),
+    ),
+    Command(
+        "brokerConsumeStats",
+        "Show how far every group lags behind at one broker.",
+        broker_progress,
+        (
+            need("b", "brokerAddr", "Address of the broker, HOST:PORT."),
+            may("t", "timeoutMillis", "How long it may take.  [default: 50000]"),
+            may("l", "level", "Only queues that lag by so many messages.  [default: 0]"),
+            may("o", "order", "true for ordered topics alone.  [default: false]"),
         ),
     ),
     Command(

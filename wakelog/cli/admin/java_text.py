@@ -5,8 +5,8 @@ MessageExt}, common.subscription.SubscriptionGroupConfig (4.9.3).
 """
 
 import time
-import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
@@ -15,15 +15,14 @@ import msgspec
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.protocol.bodies import TopicConfig
+from wakelog.protocol.compression import inflate
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import boolean_text, iteration_order
 from wakelog.protocol.message_id import create_message_id
-from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
 from wakelog.protocol.record import MessageRecord
 
 NONE: Final = "null"
-UNIQUE_KEY: Final = "UNIQ_KEY"
-COMPRESSED: Final = 1
-"""The bit of sysFlag of a body that its producer has compressed."""
 
 _TIME_PATTERN: Final = "%Y-%m-%d#%H:%M:%S:%f"
 _ALPHA_AND_BETA: Final = 16
@@ -39,6 +38,17 @@ def exact_time(timestamp_ms: int) -> str:
 def plain_time(timestamp_ms: int) -> str:
     """Return a local time to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms / 1000))
+
+
+def compact_time(timestamp_ms: int) -> str:
+    """Return a local time in digits alone, with milliseconds."""
+    seconds, ms = divmod(timestamp_ms, 1000)
+    return f"{time.strftime('%Y%m%d%H%M%S', time.localtime(seconds))}{ms:03d}"
+
+
+def first_rate(values: Mapping[str, str], name: str) -> float:
+    """Return the first of the rates of a broker; 0 in its first seconds, when it has none."""
+    return float(values.get(name, "").partition(" ")[0] or 0)
 
 
 def read_time(text: str) -> int:
@@ -129,17 +139,25 @@ def offset_id(record: MessageRecord) -> str:
 
 def message_id(record: MessageRecord) -> str:
     """Return the id that the producer gave, else the broker's."""
-    return decode_properties(record.properties_text).get(UNIQUE_KEY) or offset_id(record)
+    return decode_properties(record.properties_text).get(UNIQ_KEY) or offset_id(record)
 
 
 def body_of(record: MessageRecord) -> bytes:
     """Return the body, decompressed if that can be done."""
-    if record.sys_flag & COMPRESSED:
-        try:
-            return zlib.decompress(record.body)
-        except zlib.error:
-            pass
+    with suppress(RemoteProtocolError, ModuleNotFoundError):
+        return inflate(record.body, record.sys_flag)
     return bytes(record.body)
+
+
+def has_key(record: MessageRecord, key: str) -> bool:
+    """Return whether a message has this key; the index finds others of the same hash as well."""
+    return key in decode_properties(record.properties_text).get(KEYS, "").split(" ")
+
+
+def queue_text(topic: str, broker_name: str, queue_id: int) -> str:
+    """Write a queue as MessageQueue's toString does."""
+    names = {"topic": topic, "brokerName": broker_name, "queueId": queue_id}
+    return bean_text("MessageQueue", names)
 
 
 def message_text(record: MessageRecord, broker_name: str | None) -> str:

@@ -1,9 +1,10 @@
-"""Commands that send, find and print messages."""
+"""Commands that find and print messages."""
 
-import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
+
+import msgspec
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text, may, need, switch
@@ -12,31 +13,37 @@ from wakelog.cli.admin.java_text import (
     bean_values,
     body_of,
     exact_time,
+    has_key,
     host_port,
     map_text,
     message_id,
     message_text,
     offset_id,
+    queue_text,
     read_time,
+    word,
 )
 from wakelog.client.admin import Admin, records
+from wakelog.client.broker_calls import Pulled
 from wakelog.client.errors import ClientError
-from wakelog.client.messages import Message, SendRequest
+from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.route import QueueAt
-from wakelog.protocol.bodies import CONSUME_ACTIVELY
+from wakelog.protocol import fastjson
+from wakelog.protocol.bodies import CONSUME_ACTIVELY, QueryConsumeQueueResponseBody
 from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.properties import (
     KEYS,
     TAGS,
-    UNIQ_KEY,
-    WAIT,
     decode_properties,
     encode_properties,
 )
 from wakelog.protocol.record import MessageRecord
 
 PULL_MAX: Final = 32
+MIN_OFFSET, MAX_OFFSET = "MIN_OFFSET", "MAX_OFFSET"
+QUOTED: Final = ("extendDataJson", "bitMap", "msg")
 KEY_MAX: Final = 64
 UNIQUE_MAX: Final = 32
 COUNT_DEFAULT: Final = 128
@@ -49,29 +56,6 @@ STATUS: Final = {
 }
 
 
-def make_message(
-    topic: str, body: bytes, *, tags: str = "", keys: str = "", queue: tuple[str, int] | None = None
-) -> tuple[Message, str]:
-    """Return a message as Java's producer makes it, and the id that it has from here."""
-    unique = uuid.uuid4().hex.upper()
-    found = {KEYS: keys, TAGS: tags, WAIT: "true", UNIQ_KEY: unique}
-    properties = encode_properties({name: text for name, text in found.items() if text})
-    return Message(topic, body, properties, queue=queue), unique
-
-
-async def send_message(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Send one message."""
-    if "i" in flags and "b" not in flags:
-        raise PlanRefused("-i names a queue of no broker", "Give -b as well.")
-    queue = (flags["b"], flags.number("i")) if "b" in flags and "i" in flags else None
-    texts = {"tags": flags.get("c", ""), "keys": flags.get("k", "")}
-    message, unique = make_message(flags["t"], flags["p"].encode(), queue=queue, **texts)
-    stored = await admin.producer.send(SendRequest((message,)))
-    row = stored.queue.broker, stored.queue.queue_id, "SEND_OK", unique
-    heads = ["Broker Name", "QID", "Send Result", "MsgId"]
-    yield Table("%-32s  %-4s  %-20s    %s", heads, [row])
-
-
 async def query_by_id(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the messages with these ids; send them again with -s, or to a client with -g and -d."""
     for text in filter(None, map(str.strip, flags["i"].split(","))):
@@ -80,8 +64,8 @@ async def query_by_id(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             yield await _consume_directly(admin, record, flags)
         elif flags.truth("s"):
             properties = encode_properties(decode_properties(record.properties_text))
-            message = Message(record.topic, bytes(record.body), properties, record.flag)
-            stored = await admin.producer.send(SendRequest((message,)))
+            message = EncodedMessage(record.topic, bytes(record.body), properties, record.flag)
+            stored = await admin.sender.send(SendRequest((message,)))
             value = {"originalMsgId": text, "offsetMsgId": stored.message_id}
             yield Text(f"resent {text} as {stored.message_id}", value)
         else:
@@ -94,7 +78,7 @@ async def query_by_key(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     rows = [
         (message_id(record), record.queue_id, record.queue_offset)
         for record in found
-        if flags["k"] in decode_properties(record.properties_text).get(KEYS, "").split(" ")
+        if has_key(record, flags["k"])
     ]
     yield Table("%-50s %4d %40d", ["Message ID", "QID", "Offset"], rows)
 
@@ -120,8 +104,42 @@ async def query_by_offset(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the message at an offset of a queue."""
     queue = MessageQueue(flags["t"], flags["b"], flags.number("i"))
     pulled = await admin.calls.pull(await admin.queue_at(queue), flags.number("o"), 1)
-    for record in list(records(pulled.body))[:1]:
+    for record in list(_pulled_records(pulled))[:1]:
         yield await _details(admin, record, has_id=True)
+
+
+async def query_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Show entries of a consume queue, and with -g which of them pass the group's filter."""
+    topic, index = flags["t"], flags.number("i")
+    fields = {
+        "topic": topic,
+        "queueId": flags.number("q"),
+        "index": index,
+        "count": flags.number("c", 10),
+        "consumerGroup": flags.get("g"),
+    }
+    address = flags.get("b") or (await admin.brokers_of(topic))[0]
+    found = await admin.ask_for(
+        QueryConsumeQueueResponseBody, address, Code.QUERY_CONSUME_QUEUE, fields
+    )
+    rule = "=" * 38
+    if found.subscription_data is not None:
+        text = fastjson.dumps(found.subscription_data, pretty=True).decode()
+        value = {"subscription": fastjson.loads(fastjson.dumps(found.subscription_data))}
+        yield Text(f"Subscription data: \n{text}\n{rule}", value)
+    if found.filter_data is not None:
+        text = f"Filter data: \n{found.filter_data}\n{rule}"
+        yield Text(text, {"filter": found.filter_data})
+    ends = {"max": found.max_queue_index, "min": found.min_queue_index}
+    yield Text(f"Queue data: \nmax: {ends['max']}, min: {ends['min']}\n{rule}", ends)
+    for position, entry in enumerate(found.queue_data or (), index):
+        values = bean_values(entry)
+        texts = (
+            f"{name}='{word(value)}'" if name in QUOTED else f"{name}={word(value)}"
+            for name, value in values.items()
+        )
+        text = f"idx: {position}\nConsumeQueueData{{{', '.join(texts)}}}\n{rule}"
+        yield Text(text, {"index": position, **values})
 
 
 async def _consume_directly(admin: Admin, record: MessageRecord, flags: Flags) -> Output:
@@ -151,13 +169,14 @@ async def _details(admin: Admin, record: MessageRecord, *, has_id: bool) -> Outp
         "Message Body": body_of(record).decode(errors="backslashreplace"),
     }
     lines = [f"{name + ':':<20} {value}" for name, value in values.items()]
-    tracks = await _tracks(admin, record)
-    lines.append("\n" + ("\n".join(bean_text("MessageTrack", x) for x in tracks) or NO_CONSUMER))
+    try:
+        tracks, unknown = await _tracks(admin, record), None
+    except ClientError as error:  # the message is shown all the same, as mqadmin does
+        tracks, unknown = [], str(error)
+    warning = f"WARN: {unknown or 'No Consumer'}"
+    lines.append("\n" + ("\n".join(bean_text("MessageTrack", x) for x in tracks) or warning))
     value = {**values, "Properties": properties, "tracks": tracks}
-    return Text("\n".join(lines), value)
-
-
-NO_CONSUMER: Final = "WARN: No Consumer"
+    return Text("\n".join(lines), value | ({"tracksUnknown": unknown} if unknown else {}))
 
 
 async def _tracks(admin: Admin, record: MessageRecord) -> list[dict[str, str | None]]:
@@ -197,12 +216,6 @@ async def _track(admin: Admin, record: MessageRecord, group: str) -> str:
     return "NOT_CONSUME_YET"
 
 
-def queue_text(queue: QueueAt) -> str:
-    """Write a queue as MessageQueue's toString does."""
-    names = {"topic": queue.topic, "brokerName": queue.broker, "queueId": queue.queue_id}
-    return bean_text("MessageQueue", names)
-
-
 async def _bounds(admin: Admin, queue: QueueAt, begin: str, end: str) -> tuple[int, int]:
     """Return the first offset and the one after the last; times replace the ends of the queue."""
     first = await admin.calls.min_offset(queue)
@@ -212,6 +225,14 @@ async def _bounds(admin: Admin, queue: QueueAt, begin: str, end: str) -> tuple[i
     if end:
         last = await admin.calls.search_offset(queue, read_time(end))
     return first, last
+
+
+def _pulled_records(pulled: Pulled) -> Iterator[MessageRecord]:
+    """Yield the messages of a pull, with the ends of their queue as properties, as in Java."""
+    ends = {MIN_OFFSET: str(pulled.min_offset), MAX_OFFSET: str(pulled.max_offset)}
+    for record in records(pulled.body):
+        properties = {**decode_properties(record.properties_text), **ends}
+        yield msgspec.structs.replace(record, properties_text=encode_properties(properties))
 
 
 def _printed(record: MessageRecord, broker: str, encoding: str, *, has_body: bool) -> Output:
@@ -238,13 +259,13 @@ async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     route = await admin.calls.routes.readable(flags["t"])
     for queue in route or ():
         offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
-        name = queue_text(queue)
+        name = queue_text(queue.topic, queue.broker, queue.queue_id)
         value = {"queue": name, "minOffset": offset, "maxOffset": end}
         yield Text(f"minOffset={offset}, maxOffset={end}, {name}", value)
         while offset < end:
             pulled = await admin.calls.pull(queue, offset, PULL_MAX, flags.get("s", "*"))
             offset, status = pulled.next_offset, STATUS[pulled.code]
-            for record in records(pulled.body):
+            for record in _pulled_records(pulled):
                 yield _printed(record, queue.broker, encoding, has_body=has_body)
             if status != "FOUND":
                 ends = status != "NO_MATCHED_MSG"
@@ -263,7 +284,7 @@ async def print_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     while offset < end:
         pulled = await admin.calls.pull(queue, offset, PULL_MAX, flags.get("s", "*"))
         offset = pulled.next_offset
-        for record in records(pulled.body):
+        for record in _pulled_records(pulled):
             counts[decode_properties(record.properties_text).get(TAGS, "")] += 1
             if flags.truth("p"):
                 encoding = flags.get("c", "UTF-8")
@@ -277,9 +298,7 @@ async def print_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
 
 async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Print the oldest messages of a topic or queue, as many as -c says."""
-    left = flags.number("c", COUNT_DEFAULT)
-    if left <= 0:
-        raise PlanRefused(f"-c {left} is no number of messages", "Give a positive number.")
+    left = flags.number("c", COUNT_DEFAULT, minimum=1)
     if ("i" in flags and "b" not in flags) or ("o" in flags and "i" not in flags):
         raise PlanRefused("-o needs -i, and -i needs -b", "Give them as well.")
     if "i" in flags:
@@ -292,7 +311,7 @@ async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         while offset < end and left > 0:
             pulled = await admin.calls.pull(queue, offset, min(left, PULL_MAX))
             offset = pulled.next_offset
-            for record in records(pulled.body):
+            for record in _pulled_records(pulled):
                 left -= 1
                 yield _printed(record, queue.broker, "UTF-8", has_body=True)
             if not pulled.body:
@@ -306,6 +325,7 @@ DIRECT: Final = (
 )
 BEGIN: Final = "milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."
 EXPRESSION: Final = may("s", "subExpression", "Tags, `||` between.  [default: *]")
+BODY_IS_SHOWN: Final = "The body is shown; mqadmin writes it to a file below `/tmp/rocketmq`."
 ENCODING: Final = may("c", "charsetName", "Encoding of the bodies.  [default: UTF-8]")
 
 COMMANDS: Final = (
@@ -319,6 +339,7 @@ COMMANDS: Final = (
             may("s", "sendMessage", "true to send them again."),
             may("u", "unitName", "Has no effect here."),
         ),
+        differs=BODY_IS_SHOWN,
     ),
     Command(
         "queryMsgByKey",
@@ -331,6 +352,7 @@ COMMANDS: Final = (
         "Show the message with this id of a producer.",
         query_by_unique_key,
         (MESSAGE_ID, *DIRECT, TOPIC, switch("a", "showAll", "All of them, at most 32.")),
+        differs=BODY_IS_SHOWN,
     ),
     Command(
         "queryMsgByOffset",
@@ -341,6 +363,20 @@ COMMANDS: Final = (
             need("b", "brokerName", "Name of the broker."),
             need("i", "queueId", "Id of the queue."),
             need("o", "offset", "The offset."),
+        ),
+        differs=BODY_IS_SHOWN,
+    ),
+    Command(
+        "queryCq",
+        "Show entries of a consume queue.",
+        query_queue,
+        (
+            TOPIC,
+            need("q", "queue", "Id of the queue."),
+            need("i", "index", "The first entry."),
+            may("c", "count", "How many entries.  [default: 10]"),
+            may("b", "broker", "Address of a broker.  [default: the topic's first]"),
+            may("g", "consumer", "Name of a group: show what its filter says."),
         ),
     ),
     Command(
@@ -368,23 +404,9 @@ COMMANDS: Final = (
             EXPRESSION,
             may("b", "beginTimestamp", f"From when: {BEGIN}"),
             may("e", "endTimestamp", f"Until when: {BEGIN}"),
-            may("p", "printMsg", "true to print messages.  [default: false]"),
+            may("p", "print msg", "true to print messages.  [default: false]"),
             may("d", "printBody", "true to print bodies.  [default: false]"),
             may("f", "calculate", "true to count by tag.  [default: false]"),
-        ),
-    ),
-    Command(
-        "sendMessage",
-        "Send one message.",
-        send_message,
-        (
-            TOPIC,
-            need("p", "body", "The body, as UTF-8 text."),
-            may("k", "key", "Its keys."),
-            may("c", "tags", "Its tag."),
-            may("b", "broker", "With -i: name of the broker."),
-            may("i", "qid", "With -b: id of the queue."),
-            may("m", "msgTraceEnable", "Has no effect here: no trace is sent."),
         ),
     ),
     Command(
@@ -401,5 +423,6 @@ COMMANDS: Final = (
             may("e", "endTimestamp", f"Until when: {BEGIN}"),
             may("c", "MessageNumber", "How many messages.  [default: 128]"),
         ),
+        differs="Messages alone are shown; mqadmin also says `Consume ok`, and where a queue ends.",
     ),
 )

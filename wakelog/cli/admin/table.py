@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.admin import brokers, groups, messages, offsets, topics
+from wakelog.cli.admin import (
+    accounts,
+    brokers,
+    clients,
+    exports,
+    groups,
+    messages,
+    offsets,
+    sends,
+    topics,
+    traces,
+)
 from wakelog.cli.admin.command import Command, Flags, parse, show, usage
 from wakelog.client.admin import open_admin
 from wakelog.client.options import ClientOptions, read_name_servers
@@ -18,10 +29,11 @@ GROUP: Final = "TOOLS_CONSUMER"
 TIMEOUT_MS: Final = 5_000
 ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
 
+_MODULES: Final = (
+    topics, groups, clients, offsets, messages, sends, traces, brokers, accounts, exports,
+)  # fmt: skip
 COMMANDS: Final[Mapping[str, Command]] = {
-    command.name: command
-    for module in (topics, groups, offsets, messages, brokers)
-    for command in module.COMMANDS
+    command.name: command for module in _MODULES for command in module.COMMANDS
 }
 """Every command by its name."""
 

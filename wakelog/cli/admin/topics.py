@@ -17,12 +17,15 @@ from wakelog.cli.admin.command import (
     switch,
 )
 from wakelog.cli.admin.java_text import exact_time, map_text, topic_text
-from wakelog.client.admin import DEAD_LETTER_PREFIX, RETRY_PREFIX, Admin
+from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
+from wakelog.client.route import MASTER_ID, readable_queues
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import ClusterInfo, TopicConfig
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 UNIT_FLAG, UNIT_SUB_FLAG = 1, 2
@@ -65,6 +68,51 @@ async def update_topic(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         text = f"set {kind} orderConf. isOrder=true, orderConf=[{order}]"
         yield Text(text, {"topic": topic.topic_name, "orderConf": order})
     yield Text(topic_text(topic), {"topic": topic.topic_name, "order": topic.order})
+
+
+async def update_permission(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Change the permission of a topic; its queues become as many as at its first broker."""
+    name, perm = flags["t"], flags.number("p")
+    route = await admin.route(name)
+    first = route.queue_datas[0]
+    topic = TopicConfig(
+        name,
+        first.read_queue_nums,
+        first.write_queue_nums,
+        perm,
+        topic_sys_flag=first.topic_sys_flag,
+    )
+    masters = {data.broker_addrs.get(MASTER_ID): data.broker_name for data in route.broker_datas}
+    old_perms = {data.broker_name: data.perm for data in route.queue_datas}
+    for address in await targets(admin, flags):
+        if "b" in flags and address not in masters:
+            known = ", ".join(sorted(filter(None, masters)))
+            raise ClientError(f"{address} is no master of topic {name}", f"Give -b {known}")
+        old = old_perms[masters[address]] if "b" in flags else first.perm
+        if "b" in flags and old == perm:
+            yield Text("new perm equals to the old one!", {"topic": name, "perm": perm})
+            return
+        await admin.update_topic(address, topic)
+        text = f"update topic perm from {old} to {perm} in {address} success."
+        yield Text(text, {"topic": name, "broker": address, "from": old, "perm": perm})
+    if "b" in flags:
+        yield Text(f"{topic_text(topic)}.", {"topic": name, "perm": perm})
+
+
+async def allocate_queues(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Show which queues of a topic each client would have, as consumers deal them by default."""
+    clients = flags["i"].split(",")
+    queues = sorted(
+        MessageQueue(queue.topic, queue.broker, queue.queue_id)
+        for queue in readable_queues(await admin.route(flags["t"]), flags["t"])
+    )
+    size, longer = divmod(len(queues), len(clients))
+    found = {}
+    for number, client in enumerate(clients):
+        first = number * size + min(number, longer)
+        found[client] = queues[first : first + size + (number < longer)]
+    text = fastjson.dumps({"result": found})
+    yield Text(text.decode(), fastjson.loads(text))
 
 
 def _names_at(info: ClusterInfo, addresses: list[str]) -> list[str]:
@@ -113,7 +161,7 @@ async def topic_list(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     info = await admin.cluster()
     rows = []
     for name in names:
-        if name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        if name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             continue
         cluster, groups = "", [""]
         try:
@@ -196,6 +244,13 @@ COMMANDS: Final = (
         one_of="bc",
     ),
     Command(
+        "updateTopicPerm",
+        "Change the permission of a topic.",
+        update_permission,
+        (BROKER, CLUSTER, TOPIC, need("p", "perm", "2 write, 4 read, 6 both.")),
+        one_of="bc",
+    ),
+    Command(
         "deleteTopic",
         "Delete a topic at the brokers of a cluster and at the name servers.",
         delete_topic,
@@ -215,4 +270,11 @@ COMMANDS: Final = (
     ),
     Command("topicStatus", "Show both ends of every queue of a topic.", topic_status, (TOPIC,)),
     Command("topicClusterList", "List the clusters of a topic.", topic_clusters, (TOPIC,)),
+    Command(
+        "allocateMQ",
+        "Show which queues of a topic each of some consumers would have.",
+        allocate_queues,
+        (TOPIC, need("i", "ipList", "Clients in their order, `,` between.")),
+        differs="Queues are dealt in order, as to consumers; mqadmin deals them as they come.",
+    ),
 )

@@ -1,0 +1,250 @@
+"""The Python consumer at 4.9.3's broker and at ours, alone and in one group with Java's."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compat.clusters import Cluster
+from tests.compat.driver import JavaDriver, bodies, message
+from wakelog.client import ClientError, Consumer, ConsumerMessage, Sql
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+SETTLE_SECONDS_MAX = 60.0
+SETTLE_MS_MAX = 60_000
+
+
+def consume(
+    cluster: Cluster, topic: str, work: Callable[[Consumer], Awaitable[None]], **settings: Any
+) -> None:
+    async def main() -> None:
+        given = {"group": f"group_{topic}", "topics": topic, "start": "first", **settings}
+        async with Consumer(cluster.name_server, timeout=timedelta(seconds=20), **given) as one:
+            async with asyncio.timeout(SETTLE_SECONDS_MAX * 2):
+                await work(one)
+
+    asyncio.run(main())
+
+
+async def get(consumer: Consumer, count: int, *, ack: bool = True) -> list[ConsumerMessage]:
+    """Return the next messages, exactly as many; acknowledge each before the next one."""
+    found: list[ConsumerMessage] = []
+    end = time.monotonic() + SETTLE_SECONDS_MAX
+    while len(found) < count:
+        assert time.monotonic() < end, f"{len(found)} of {count} came"
+        for each in await consumer.fetch(count - len(found), 1.0):
+            found.append(each)
+            if ack:
+                await each.ack()
+    return found
+
+
+def send(driver: JavaDriver, topic: str, numbers: Sequence[int], **fields: Any) -> list[str]:
+    numbered = [message(topic, b"%d" % n, **fields) for n in numbers]
+    return [each["msgId"] for each in driver("send", group="g", messages=numbered)]
+
+
+def numbers_of(found: list[ConsumerMessage]) -> list[int]:
+    return sorted(int(each.body) for each in found)
+
+
+def test_python_consumes_what_java_sends(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
+    ids = send(driver, topic, range(40), tags="A", keys="k1 k2", properties={"x": "y"})
+    large = b"x" * 20_000  # which Java's producer compresses
+    driver("send", group="g", messages=[message(topic, large)])
+
+    async def first(consumer: Consumer) -> None:
+        found = await get(consumer, 41)
+        [big] = [each for each in found if each.body == large]
+        assert big.record.body != large
+        found.remove(big)
+        assert sorted(each.message_id for each in found) == sorted(ids)
+        assert {(each.tags, *each.keys, each.properties["x"]) for each in found} == {
+            ("A", "k1", "k2", "y")
+        }
+        assert sum((await consumer.lag()).values()) == 0
+
+    async def second(consumer: Consumer) -> None:
+        assert numbers_of(await get(consumer, 3)) == [100, 101, 102]
+        queue = consumer.assignment[0]
+        end = consumer.position(queue)
+        await consumer.seek(queue, datetime(2001, 1, 1, tzinfo=UTC))
+        again = await get(consumer, end)
+        assert [each.queue_offset for each in again] == list(range(end))
+        await consumer.seek(queue, end - 1)
+        assert [each.queue_offset for each in await get(consumer, 1)] == [end - 1]
+
+    consume(cluster, topic, first)
+    send(driver, topic, range(100, 103))
+    consume(cluster, topic, second)
+
+
+def test_brokers_filter_by_tags_and_sql(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
+    for number, tag in enumerate("ABC"):
+        send(driver, topic, [number], tags=tag, properties={"number": str(number)})
+
+    async def work(consumer: Consumer) -> None:
+        assert numbers_of(await get(consumer, 2)) == [0, 2]
+        assert sum((await consumer.lag()).values()) == 0  # what was filtered out is passed
+
+    async def no_work(consumer: Consumer) -> None:
+        raise AssertionError
+
+    consume(cluster, topic, work, topics={topic: "A || C"})
+    filtered = {topic: Sql("number <> '1'")}
+    consume(cluster, topic, work, topics=filtered, group=f"sql_{topic}")
+    with pytest.raises(ClientError, match="SUBSCRIPTION_PARSE_FAILED"):
+        consume(cluster, topic, no_work, topics={topic: Sql("number >")}, group=f"bad_{topic}")
+
+
+def test_what_fails_is_consumed_again_and_then_a_dead_letter(
+    cluster: Cluster, driver: JavaDriver, topic: str
+) -> None:
+    [message_id] = send(driver, topic, [7])
+
+    async def work(consumer: Consumer) -> None:
+        for times in range(3):
+            [each] = await get(consumer, 1, ack=False)
+            assert (each.topic, each.reconsume_times, each.message_id) == (topic, times, message_id)
+            await each.nack(timedelta(seconds=1) if times else None)
+        assert await consumer.fetch(1, 0.1) == []
+
+    consume(cluster, topic, work, max_retries=2)
+    place = {"topic": f"%DLQ%group_{topic}", "broker": cluster.broker_name, "queueId": 0}
+    pulled = driver.once_there(17, "pullBlocking", **place, offset=0, countMax=1)
+    [dead] = pulled["messages"]
+    assert (dead["msgId"], dead["properties"]["RETRY_TOPIC"]) == (message_id, topic)
+
+
+def test_python_and_java_share_a_group(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
+    group = f"group_{topic}"
+    driver("consume", name=topic, group=group, topics=[topic])
+    settled: list[str] = []
+
+    async def work(consumer: Consumer) -> None:
+        async with asyncio.timeout(SETTLE_SECONDS_MAX):
+            while len(consumer.assignment) != 2:
+                await asyncio.sleep(0.05)
+            theirs: list[int] = []
+            while len(theirs) != 2:
+                await asyncio.sleep(0.05)
+                theirs = (await asyncio.to_thread(driver, "assigned", name=topic)).get(topic, [])
+        mine = [queue.queue_id for queue in consumer.assignment]
+        assert sorted(theirs + mine) == [0, 1, 2, 3]
+        await asyncio.to_thread(send, driver, topic, range(80))  # 20 to each queue
+        found = await get(consumer, 40)
+        others = await asyncio.to_thread(
+            driver, "consumed", name=topic, count=40, timeoutMs=SETTLE_MS_MAX
+        )
+        assert sorted([*numbers_of(found), *map(int, bodies(others))]) == list(range(80))
+        # Java leaves: its queues come here, each where Java had come.
+        await asyncio.to_thread(driver, "commit", name=topic)
+        await asyncio.to_thread(driver, "stopConsuming", name=topic)
+        async with asyncio.timeout(SETTLE_SECONDS_MAX):
+            while len(consumer.assignment) != 4:
+                await asyncio.sleep(0.05)
+        await asyncio.to_thread(send, driver, topic, range(100, 140))
+        settled.extend(str(number) for number in numbers_of(await get(consumer, 40)))
+
+    consume(cluster, topic, work, group=group)
+    assert settled == [str(number) for number in range(100, 140)]
+
+
+def test_queues_are_consumed_in_order(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
+    numbered = [message(topic, b"%d" % n, orderKey=n % 3) for n in range(30)]
+    driver("sendOrdered", group="g", messages=numbered)
+
+    async def work(consumer: Consumer) -> None:
+        failed, places = set[str](), list[tuple[int, int]]()
+        async for each in consumer:
+            if each.message_id not in failed:  # each fails once, and holds its queue
+                failed.add(each.message_id)
+                await each.nack(timedelta(milliseconds=1))
+                continue
+            places.append((each.queue.queue_id, each.queue_offset))
+            await each.ack()
+            if len(places) == 30:
+                break
+        for queue_id in range(4):
+            mine = [offset for at, offset in places if at == queue_id]
+            assert mine == list(range(len(mine)))
+        locked = await asyncio.to_thread(
+            driver, "lock", **place, client="another", queueIds=[0, 1, 2, 3]
+        )
+        assert locked == []
+
+    place = {"address": cluster.broker, "group": f"group_{topic}", "topic": topic}
+    place["broker"] = cluster.broker_name
+    consume(cluster, topic, work, ordered=True)
+
+
+def test_a_broadcast_reaches_every_python_consumer(
+    cluster: Cluster, driver: JavaDriver, topic: str, tmp_path: Path
+) -> None:
+    send(driver, topic, range(6))
+    settings = {"broadcast": True, "group": f"cast_{topic}"}
+
+    async def work(consumer: Consumer) -> None:
+        assert numbers_of(await get(consumer, 6)) == list(range(6))
+
+    async def work_after(consumer: Consumer) -> None:
+        assert await consumer.fetch(1, 0.5) == []
+
+    for name in ("first", "second"):
+        consume(cluster, topic, work, **settings, offset_folder=tmp_path / name)
+    consume(cluster, topic, work_after, **settings, offset_folder=tmp_path / "first")
+
+
+def test_operators_see_a_python_consumer_and_reset_it(
+    cluster: Cluster, driver: JavaDriver, topic: str
+) -> None:
+    send(driver, topic, range(8))
+    group = f"group_{topic}"
+    place = {"group": group, "topic": topic}
+
+    async def work(consumer: Consumer) -> None:
+        found = await get(consumer, 8)
+        await consumer.commit()
+        listed = await asyncio.to_thread(driver.once_there, 17, "consumers", group=group)
+        (client,) = listed["connectionSet"]
+        assert client["language"] == "PYTHON"
+        asked = {"group": group, "client": client["clientId"]}
+        info = await asyncio.to_thread(driver, "runningInfo", **asked, stack=True)
+        assert (info["type"], info["hasStack"]) == ("CONSUME_PASSIVELY", True)
+        assert info["queues"] >= 4
+        status = await asyncio.to_thread(driver, "status", **place)
+        assert sum(status[client["clientId"]].values()) == 8
+
+        directly = asyncio.create_task(
+            asyncio.to_thread(
+                driver, "consumeDirectly", **asked, messageId=found[0].offset_message_id
+            )
+        )
+        [again] = await get(consumer, 1)
+        assert again.body == found[0].body
+        assert (await directly)["consumeResult"] == "CR_SUCCESS"
+
+        long_ago = int(time.time() * 1000) - 3_600_000
+        reset = await asyncio.to_thread(
+            driver, "resetOffset", **place, timestamp=long_ago, force=True
+        )
+        assert reset == {str(queue_id): 0 for queue_id in range(4)}
+        assert numbers_of(await get(consumer, 8)) == list(range(8))
+
+    consume(cluster, topic, work)
+
+
+def test_python_replies_to_a_java_client(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
+    async def work(consumer: Consumer) -> None:
+        asked = {"group": "asking_python", "topic": topic, "body": "hello", "timeoutMs": 20_000}
+        asking = asyncio.create_task(asyncio.to_thread(driver, "ask", **asked))
+        [request] = await get(consumer, 1)
+        await request.reply(request.body.upper())
+        assert (await asking)["body"] == "HELLO"
+
+    consume(cluster, topic, work)

@@ -1,0 +1,253 @@
+"""Commands that write what a cluster is and does to files of JSON."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import (
+    BROKER,
+    CLUSTER,
+    Command,
+    Flags,
+    Output,
+    Text,
+    may,
+    need,
+    switch,
+)
+from wakelog.cli.admin.groups import TOPIC_PUT, day_sum
+from wakelog.cli.admin.java_text import first_rate, version_name
+from wakelog.client.admin import Admin, cluster_members
+from wakelog.client.errors import ClientError
+from wakelog.client.route import MASTER_ID
+from wakelog.protocol import fastjson
+from wakelog.protocol.bodies import (
+    BrokerStatsData,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+)
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.names import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_GROUP_PREFIX,
+    TRANS_HALF_TOPIC,
+)
+
+FOLDER_DEFAULT: Final = "/tmp/rocketmq/export"
+SYSTEM_GROUPS: Final = frozenset(
+    {
+        "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_ONSAPI_PULL",
+    }
+)  # fmt: skip
+SETTINGS: Final = (
+    "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime",
+    "filterServerNums", "flushDiskType", "maxMessageSize", "messageDelayLevel",
+    "msgTraceTopicName", "slaveReadEnable", "traceOn", "traceTopicEnable", "useTLS",
+    "autoCreateTopicEnable", "autoCreateSubscriptionGroup",
+)  # fmt: skip
+INTERNAL_TOPICS: Final = {"trans": TRANS_HALF_TOPIC, "schedule": SCHEDULE_TOPIC}
+TPS: Final = ("normalInTps", "normalOutTps", "transInTps", "scheduleInTps")
+COUNTS: Final = (
+    "normalOneDayInNum", "normalOneDayOutNum", "transOneDayInNum", "scheduleOneDayInNum",
+)  # fmt: skip
+RATIOS: Final = ("commitLogDiskRatio", "consumeQueueDiskRatio")
+TOOLS_VERSION: Final = 399
+"""V4_9_3, whose exports these are."""
+
+
+def _write(flags: Flags, name: str, value: object) -> Output:
+    """Write a file of JSON; its folder is made. Raises: OSError."""
+    path = Path(flags.get("f", FOLDER_DEFAULT), name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(fastjson.dumps(value, pretty=True))
+    return Text(f"export {path} success", {"path": str(path)})
+
+
+async def _user_topics(
+    admin: Admin, address: str, *, with_retries: bool
+) -> TopicConfigSerializeWrapper:
+    """Return the topics of a broker that are not its own."""
+    found = await admin.ask_for(TopicConfigSerializeWrapper, address, Code.GET_ALL_TOPIC_CONFIG)
+    code = Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
+    system = (await admin.ask_for(TopicList, address, code)).topic_list
+    left_out = () if with_retries else (RETRY_PREFIX, DLQ_PREFIX)
+    found.topic_config_table = {
+        name: topic
+        for name, topic in found.topic_config_table.items()
+        if name not in system and not name.startswith(left_out)
+    }
+    return found
+
+
+async def _user_groups(admin: Admin, address: str) -> SubscriptionGroupWrapper:
+    """Return the groups of a broker that are not RocketMQ's own."""
+    code = Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    found = await admin.ask_for(SubscriptionGroupWrapper, address, code)
+    found.subscription_group_table = {
+        name: group
+        for name, group in found.subscription_group_table.items()
+        if not name.startswith(SYSTEM_GROUP_PREFIX) and name not in SYSTEM_GROUPS
+    }
+    return found
+
+
+async def export_metadata(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Write the topics and groups of a broker, or of a cluster with their queues summed up."""
+    if "b" in flags:
+        yield await _export_broker(admin, flags)
+        return
+    topics: dict[str, TopicConfig] = {}
+    groups: dict[str, SubscriptionGroupConfig] = {}
+    for address in await admin.masters(flags["c"]):
+        found = await _user_topics(admin, address, with_retries="s" in flags)
+        for name, topic in found.topic_config_table.items():
+            if (other := topics.get(name)) is not None:
+                topic.write_queue_nums += other.write_queue_nums
+                topic.read_queue_nums += other.read_queue_nums
+            topics[name] = topic
+        for name, group in (await _user_groups(admin, address)).subscription_group_table.items():
+            if (known := groups.get(name)) is not None:
+                group.retry_queue_nums += known.retry_queue_nums
+            groups[name] = group
+    value: dict[str, Any] = {"exportTime": round(time.time() * 1000)}
+    if "t" in flags or "g" not in flags:
+        value["topicConfigTable"] = topics
+    if "t" not in flags:
+        value["subscriptionGroupTable"] = groups
+    name = "topic" if "t" in flags else "subscriptionGroup" if "g" in flags else "metadata"
+    yield _write(flags, f"{name}.json", value)
+
+
+async def _export_broker(admin: Admin, flags: Flags) -> Output:
+    if "t" in flags:
+        topics = await _user_topics(admin, flags["b"], with_retries="s" in flags)
+        return _write(flags, "topic.json", topics)
+    if "g" not in flags:
+        raise PlanRefused("-b exports topics or groups", "Give -t or -g as well.")
+    return _write(flags, "subscriptionGroup.json", await _user_groups(admin, flags["b"]))
+
+
+async def export_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Write the settings of a cluster's masters, and how large the cluster is."""
+    members = cluster_members(await admin.cluster(), flags["c"])
+    masters = [address for _, broker_id, address in members if broker_id == MASTER_ID]
+    brokers = {}
+    for address in masters:
+        settings = await admin.settings(address)
+        brokers[settings["brokerName"]] = {key: settings.get(key) for key in SETTINGS}
+    scale = {
+        "namesrvSize": len(admin.options.name_servers),
+        "masterBrokerSize": len(masters),
+        "slaveBrokerSize": len(members) - len(masters),
+    }
+    yield _write(flags, "configs.json", {"brokerConfigs": brokers, "clusterScale": scale})
+
+
+async def export_metrics(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+    """Write what the masters of a cluster run on, and how much passes through them."""
+    report, tps, counts = {}, dict.fromkeys(TPS, 0.0), dict.fromkeys(COUNTS, 0)
+    for name, broker_id, address in cluster_members(await admin.cluster(), flags["c"]):
+        if broker_id != MASTER_ID:
+            continue
+        runtime, settings = await admin.runtime_info(address), await admin.settings(address)
+        groups = (await _user_groups(admin, address)).subscription_group_table
+        quota = await _quota(admin, address, runtime)
+        report[name] = {
+            "runtimeEnv": {
+                "cpuNum": settings.get("clientCallbackExecutorThreads"),
+                "totalMemKBytes": runtime.get("totalMemKBytes"),
+            },
+            "runtimeQuota": {**quota, "groupSize": len(groups)},
+            "runtimeVersion": {
+                "rocketmqVersion": version_name(TOOLS_VERSION),
+                "clientInfo": await _client_versions(admin, groups),
+            },
+        }
+        tps = {key: total + quota["tps"][key] for key, total in tps.items()}
+        counts = {key: total + quota["oneDayNum"][key] for key, total in counts.items()}
+    total = {f"total{key[0].upper()}{key[1:]}": value for key, value in tps.items()}
+    data = {"totalTps": total, "totalOneDayNum": counts}
+    yield _write(flags, "metrics.json", {"evaluateReport": report, "totalData": data})
+
+
+async def _quota(admin: Admin, address: str, runtime: Mapping[str, str]) -> dict[str, Any]:
+    topics = await _user_topics(admin, address, with_retries=False)
+    internal = {kind: await _stats(admin, address, x) for kind, x in INTERNAL_TOPICS.items()}
+    rates = [first_rate(runtime, name) for name in ("putTps", "getTransferedTps")]
+    ends = {
+        (verb, day): int(runtime.get(f"msg{verb}Total{day}Morning", 0))
+        for verb in ("Put", "Get")
+        for day in ("Today", "Yesterday")
+    }
+    sums = [ends[verb, "Today"] - ends[verb, "Yesterday"] for verb in ("Put", "Get")]
+    rates += [stats.stats_minute.tps for stats in internal.values()]
+    sums += [day_sum(stats) for stats in internal.values()]
+    return {
+        "diskRatio": {name: runtime.get(name) for name in RATIOS},
+        "tps": dict(zip(TPS, rates, strict=True)),
+        "oneDayNum": dict(zip(COUNTS, sums, strict=True)),
+        "messageAverageSize": runtime.get("putMessageAverageSize"),
+        "topicSize": len(topics.topic_config_table),
+    }
+
+
+async def _stats(admin: Admin, address: str, topic: str) -> BrokerStatsData:
+    """Return what was put into a topic; nothing for a broker that has no such statistic."""
+    try:
+        return await admin.stats(address, TOPIC_PUT, topic)
+    except ClientError:
+        return BrokerStatsData()
+
+
+async def _client_versions(admin: Admin, groups: Mapping[str, object]) -> list[str]:
+    """Return the languages and versions of all consumers."""
+    found = set()
+    for group in groups:
+        try:
+            clients = (await admin.consumers(group)).connection_set
+        except ClientError:
+            continue
+        found |= {f"{each.language}%{version_name(each.version)}" for each in clients}
+    return sorted(found)
+
+
+FOLDER: Final = may("f", "filePath", f"Folder of the file.  [default: {FOLDER_DEFAULT}]")
+WHOLE_CLUSTER: Final = need("c", "clusterName", "Name of the cluster.")
+
+COMMANDS: Final = (
+    Command(
+        "exportMetadata",
+        "Write topics and groups to metadata.json, topic.json or subscriptionGroup.json.",
+        export_metadata,
+        (
+            BROKER,
+            CLUSTER,
+            FOLDER,
+            switch("t", "topic", "Topics alone."),
+            switch("g", "subscriptionGroup", "Groups alone."),
+            switch("s", "specialTopic", "Topics of retries and dead letters as well."),
+        ),
+        one_of="bc",
+    ),
+    Command(
+        "exportConfigs",
+        "Write the settings of a cluster's masters to configs.json.",
+        export_settings,
+        (WHOLE_CLUSTER, FOLDER),
+    ),
+    Command(
+        "exportMetrics",
+        "Write what passes through a cluster's masters to metrics.json.",
+        export_metrics,
+        (WHOLE_CLUSTER, FOLDER),
+    ),
+)
