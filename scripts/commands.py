@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from scripts.environment import WRITES_NO_BYTECODE, EnvironmentFailed, prepare_environment
+from scripts.environment import ALL, UP, WRITES_NO_BYTECODE, EnvironmentFailed, prepare_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         return _complain(f"no command {name!r}\n{usage()}")
     try:
-        python = prepare_environment(ROOT)
+        python = prepare_environment(ROOT, UP if name == "up" else ALL)
         return COMMANDS[name].run(python, rest)
     except EnvironmentFailed as failure:
         return _complain(str(failure))

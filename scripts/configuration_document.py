@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
+from wakelog.actors.deploy.own_keys import OWN_KEYS
 from wakelog.broker import config as broker
 from wakelog.broker.processors.config import LIVE_KEYS
 from wakelog.nameserver import config as name_server
@@ -21,7 +22,9 @@ INTRODUCTION: Final = """\
 The keys of 4.9.3's configuration objects, and seven that only wakelog has. They stand in
 broker.conf (`--config`) or after `--set`. Codes 26 and 319 show them. Codes 25 and 318 change
 those marked "at once". A key "at start" needs a restart, and the remark says so. A key without
-effect is accepted and shown."""
+effect is accepted and shown. The last table has the keys of `wakelog up`, which no client sees."""
+
+_NOTES: Final = {"brokerRole": "; SLAVE does not start, because replication is not there yet"}
 
 _WHATEVER: Final = "any"
 
@@ -86,12 +89,20 @@ def configuration_rows(place: _Place) -> Iterator[Row]:
     yield from sorted(rows, key=lambda row: row.key.lower())
 
 
+def own_rows() -> Iterator[Row]:
+    """Return one row for each key of a deployment."""
+    for key, (default, accepts, meaning) in OWN_KEYS.items():
+        yield Row(key, _shown(default), accepts, meaning)
+
+
 def _field_row(place: _Place, field: msgspec.structs.FieldInfo) -> Row:
     key = field.encode_name
     own = "wakelog's own, " if key in store.OWN_KEYS else ""
+    note = _NOTES.get(key, "")
     when = "at once" if key in place.live else "at start"
     default = None if field.required or field.default is None else setting_text(field.default)
-    return Row(key, _shown(default), _accepted(field.type, place.ranges.get(key)), own + when)
+    accepts = _accepted(field.type, place.ranges.get(key))
+    return Row(key, _shown(default), accepts, own + when + note)
 
 
 def _shown(default: str | None) -> str:

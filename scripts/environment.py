@@ -1,6 +1,7 @@
 """The environment in `.venv`: made once, stamped, and reused while its stamp holds.
 
-Every package comes from `requirements.lock`, hash-checked; `uv` installs them where it is on PATH,
+Every package comes from a lock, hash-checked: `requirements-up.lock` has what `./dev up` needs, and
+`requirements.lock` that and what all other commands need. `uv` installs them where it is on PATH,
 else venv and pip do. wakelog itself is installed editable, with the build back end that the lock
 has already brought, so that nothing outside the lock decides what runs. The one exception is
 crcmod, which exists only as a source archive: pip fetches setuptools to build it, and it falls back
@@ -19,15 +20,18 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 PYTHON_MIN = (3, 11)
 PYTHON_MAX = (3, 13)
 STAMP_NAME = "wakelog-environment.json"
 OUTPUT_LINES_MAX = 15  # of a failed installer; the whole of it stays in the log
+LINE_LENGTH_MAX = 90  # of those that are shown while it works
+PROGRESS_SECONDS = 5.0  # between two lines that say what an installer is at
 
 # What a broker imports, and what it imports once there is much to do. uv compiles nothing that it
 # installs: a start from source takes 2 s of CPU more, and where PYTHONDONTWRITEBYTECODE is set (as
@@ -39,6 +43,18 @@ import numba, wakelog.cli.app
 """
 WRITES_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
+
+class Lock(NamedTuple):
+    """A lock file, and how much disk its packages take."""
+
+    name: str
+    size: str
+
+
+UP = Lock("requirements-up.lock", "700 MB")
+ALL = Lock("requirements.lock", "1.6 GB")
+"""Holds every package of `UP`, in the same version."""
+
 # What an installer prints when it fails, and what to do about it; the first match is told.
 REMEDIES = (
     (
@@ -47,11 +63,10 @@ REMEDIES = (
         " or put `uv` on PATH",
     ),
     (("No module named pip",), "the environment is incomplete: remove .venv and try again"),
-    (("No space left on device",), "the disk is full: the environment takes about 1.6 GB"),
+    (("No space left on device",), f"the disk is full: all packages take about {ALL.size}"),
     (
         ("DO NOT MATCH THE HASHES", "Hash mismatch"),
-        "a package is not the one that requirements.lock names: look at the index or proxy that"
-        " pip uses",
+        "a package is not the one that the lock names: look at the index or proxy that pip uses",
     ),
     (
         ("command 'gcc' failed", "unable to execute", "Python.h: No such file", "error: Microsoft"),
@@ -82,8 +97,10 @@ class EnvironmentFailed(Exception):
     """The environment cannot be made here; the text gives cause and remedy."""
 
 
-def prepare_environment(root: Path) -> Path:
+def prepare_environment(root: Path, lock: Lock = ALL) -> Path:
     """Return the interpreter of `.venv`, making or refreshing the environment where needed.
+
+    An environment with the packages of `ALL` serves those who want less.
 
     Raises:
         EnvironmentFailed: with a text for the user.
@@ -91,10 +108,10 @@ def prepare_environment(root: Path) -> Path:
     check_version(sys.version_info[:2])
     environment = root / ".venv"
     python = environment / "bin" / "python"
-    if _is_current(root, environment):
+    if _is_current(root, environment, lock):
         return python
     with _turn(root / ".cache"):
-        _bring_up_to_date(root, environment)
+        _bring_up_to_date(root, environment, lock)
     return python
 
 
@@ -107,10 +124,10 @@ def check_version(version: tuple[int, int]) -> None:
         )
 
 
-def wanted_stamp(root: Path, environment: Path) -> dict[str, str]:
+def wanted_stamp(root: Path, environment: Path, lock: Lock = ALL) -> dict[str, str]:
     """Say what an environment for this tree is made of, in words that can be compared."""
     return {
-        "lock": _digest(root / "requirements.lock"),
+        "lock": _digest(root / lock.name),
         "project": _digest(root / "pyproject.toml"),
         "place": str(environment),  # an environment does not survive being moved
         "python": _wanted_python(environment),
@@ -154,16 +171,17 @@ def _own_version(environment: Path) -> str | None:
     return settings.get("version") or settings.get("version_info")
 
 
-def _is_current(root: Path, environment: Path) -> bool:
+def _is_current(root: Path, environment: Path, lock: Lock) -> bool:
     if _own_version(environment) is None:
         return False
-    return read_stamp(environment) == wanted_stamp(root, environment)
+    stamp = read_stamp(environment)
+    return any(stamp == wanted_stamp(root, environment, each) for each in (lock, ALL))
 
 
-def _bring_up_to_date(root: Path, environment: Path) -> None:
-    if _is_current(root, environment):
+def _bring_up_to_date(root: Path, environment: Path, lock: Lock) -> None:
+    if _is_current(root, environment, lock):
         return  # another command has made it while this one waited
-    wanted = wanted_stamp(root, environment)
+    wanted = wanted_stamp(root, environment, lock)
     stamp = read_stamp(environment) or {}
     log_path = root / ".cache" / "environment.log"
     with open(log_path, "w", encoding="utf-8") as log:
@@ -173,11 +191,11 @@ def _bring_up_to_date(root: Path, environment: Path) -> None:
             installer.create(wanted["python"])
             stamp = {}
         if any(stamp.get(key) != wanted[key] for key in ("lock", "python")):
-            _say(f"installing what requirements.lock names with {installer.name} (about 1.6 GB)")
-            installer.install("--require-hashes", "-r", str(root / "requirements.lock"))
+            _say(f"installing what {lock.name} names with {installer.name} (about {lock.size})")
+            installer.install("--require-hashes", "-r", str(root / lock.name))
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
         installer.keep_compiled()
-    text = json.dumps(wanted_stamp(root, environment), indent=1)
+    text = json.dumps(wanted_stamp(root, environment, lock), indent=1)
     (environment / STAMP_NAME).write_text(text, encoding="utf-8")
     _say(f"environment ready: .venv with Python {wanted['python']}")
 
@@ -219,19 +237,13 @@ class Installer:
     def install(self, *options: str) -> None:
         """Install what pip's options name."""
         if self._uv:
-            quiet = ("pip", "install", "--quiet", "--python", str(self._python))
-            if self._try((self._uv, *quiet, *options)) is None:
+            into = ("pip", "install", "--python", str(self._python))
+            if self._try((self._uv, *into, *options)) is None:
                 return
             _say("uv could not install it (.cache/environment.log says why); trying pip")
             self._uv = None
-        quiet_pip = (
-            "--quiet",
-            "--no-input",
-            "--disable-pip-version-check",
-            "--progress-bar",
-            "off",
-        )
-        self._must((str(self._python), "-m", "pip", "install", *quiet_pip, *options))
+        plain = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
+        self._must((str(self._python), "-m", "pip", "install", *plain, *options))
 
     def keep_compiled(self) -> None:
         """Import what a start imports, so that Python keeps it compiled; the log has what fails."""
@@ -261,17 +273,26 @@ class Installer:
         # uv brings certificates of its own; pip trusts the system's, and so must uv, or it fails
         # behind a proxy through which pip works. The variable's name differs between versions.
         trust = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
-        outcome = subprocess.run(
+        lines = []
+        began_seconds = shown_seconds = time.monotonic()
+        self._log.write(f"$ {' '.join(command)}\n")
+        with subprocess.Popen(
             command,
             env={**trust, **os.environ, WRITES_NO_BYTECODE: ""},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
-        )
-        self._log.write(f"$ {' '.join(command)}\n{outcome.stdout}\n")
-        return outcome.stdout or "no output" if outcome.returncode else None
+            errors="replace",
+        ) as process:
+            for line in process.stdout or ():
+                lines.append(line)
+                self._log.write(line)
+                now_seconds = time.monotonic()
+                if now_seconds - shown_seconds >= PROGRESS_SECONDS:
+                    shown_seconds = now_seconds
+                    _say(f"{now_seconds - began_seconds:3.0f} s: {line.strip()[:LINE_LENGTH_MAX]}")
+        return "".join(lines) or "no output" if process.returncode else None
 
 
 @contextmanager

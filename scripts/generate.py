@@ -88,6 +88,7 @@ def configuration_document() -> str:
     for title, place in configuration.SECTIONS.items():
         rows = configuration.configuration_rows(place)
         parts += [f"## {title}", table(configuration.HEADS, rows)]
+    parts += ["## Deployment", table(configuration.HEADS, configuration.own_rows())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,9 +96,14 @@ ADMIN_INTRODUCTION = """\
 `wakelog admin COMMAND -n HOST:PORT` does what mqadmin's command of that name does, without a JVM,
 against any RocketMQ 4.x. Names and flags are mqadmin's. `--output json` gives one object a line.
 
-Two things differ from mqadmin. An error is one line on standard error, with its cause and a remedy,
-and the exit code is 1, or 2 for a mistake in the command line. The commands that show one message
-show its body, and write no file below `/tmp`.
+These things differ from mqadmin, and nothing else in what commands print:
+
+- An error is one line on standard error, with its cause and a remedy, and the exit code is 1, or 2
+  for a mistake in the command line. mqadmin ends with 0, and prints Java's stack or nothing.
+- Every line ends; mqadmin leaves out some line breaks. The blanks between columns may differ.
+- Rows are sorted where mqadmin has the order of a hash table.
+- Signatures come from `--access-key` and `--secret-key`; mqadmin reads `conf/tools.yml`.
+- What the last table says of single commands.
 
 Every command also has these flags:"""
 
@@ -110,6 +116,8 @@ def admin_document() -> str:
     common = "\n".join(f"- `{flag_text(flag)}`: {flag.meaning}" for flag in COMMON)
     rows = table(ADMIN_HEADS, map(command_cells, COMMANDS.values()))
     parts = ["# Admin", notice, ADMIN_INTRODUCTION, common, "Flags in bold must be given.", rows]
+    different = [(f"`{x.name}`", x.differs) for x in COMMANDS.values() if x.differs]
+    parts += ["## What differs", table(("command", "how its output differs"), different)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""docs/requests.md: the request codes of 4.9.3, and which program answers each here.
+"""docs/requests.md: the request codes, and which program answers each here.
 
 The answered codes come from the request tables of broker and name server. The others are in
 `UNANSWERED`, with the reason. A test checks that each code is in exactly one of the two.
@@ -42,7 +42,10 @@ HEADS: Final = ("code", "name", "answered by", "or why not")
 INTRODUCTION: Final = """\
 The request codes of 4.9.3, and which program answers them here. A code that is not answered, or not
 known, gets code 3, REQUEST_CODE_NOT_SUPPORTED. The remark says when the code belongs to the name
-server, or to the broker."""
+server, or to the broker.
+
+Code 328 is of 4.9.4, and codes 351 and 352 are of 5.0.0. [Tools](tools.md) of these versions send
+them."""
 
 
 class Row(NamedTuple):
@@ -55,7 +58,7 @@ class Row(NamedTuple):
 
 
 def request_rows() -> Iterator[Row]:
-    """Return one row for each code of 4.9.3, in their order."""
+    """Return one row for each code, in their order."""
     reasons = {code: reason for reason, codes in UNANSWERED.items() for code in codes}
     for code in Code:
         answering = []

@@ -81,7 +81,7 @@ def test_the_role_of_a_long_run_is_parted_from_arguments_for_pytest(
 def test_check_takes_no_arguments_and_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scripts.commands.prepare_environment", lambda root: root / "python")
+    monkeypatch.setattr("scripts.commands.prepare_environment", lambda root, _: root / "python")
     assert main(["check", "this"]) == 1
     assert capsys.readouterr().err == "dev: check takes no arguments\n"
 
@@ -89,7 +89,7 @@ def test_check_takes_no_arguments_and_says_so(
 def test_a_command_whose_module_is_not_there_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scripts.commands.prepare_environment", lambda root: root / "python")
+    monkeypatch.setattr("scripts.commands.prepare_environment", lambda root, _: root / "python")
     monkeypatch.setattr("scripts.commands.ROOT", tmp_path)
     assert main(["bench"]) == 1
     assert capsys.readouterr().err == "dev: benchmarks is not in this tree yet\n"

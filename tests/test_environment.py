@@ -1,6 +1,7 @@
 """What `scripts/environment.py` decides; every fresh clone shows that it installs."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 from scripts import environment
 from scripts.environment import EnvironmentFailed, check_version, prepare_environment, remedy_for
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Make a tree with an environment of this Python, stamped."""
     (tmp_path / "requirements.lock").write_text("ray==1\n")
+    (tmp_path / "requirements-up.lock").write_text("ray==1 \n")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     folder = tmp_path / ".venv" / "bin"
     folder.mkdir(parents=True)
@@ -70,6 +74,31 @@ def test_a_change_installs_what_depends_on_it_once(
     assert installer_calls == steps
 
 
+def test_a_broker_takes_what_is_there_and_tests_install_the_rest(
+    root: Path, installer_calls: list[tuple[str, ...]]
+) -> None:
+    prepare_environment(root, environment.UP)
+    assert installer_calls == []
+    (root / "requirements.lock").write_text("changed")
+    prepare_environment(root, environment.UP)
+    assert installer_calls == [LOCKED, EDITABLE, COMPILED]
+    prepare_environment(root, environment.UP)
+    assert len(installer_calls) == 3
+    prepare_environment(root)
+    assert installer_calls[3:] == [LOCKED, EDITABLE, COMPILED]
+    prepare_environment(root, environment.UP)
+    assert len(installer_calls) == 6
+
+
+def test_the_lock_of_a_broker_is_part_of_the_whole_one() -> None:
+    few, all_ = (
+        set(re.findall(r"^\S+==[^\\]+|^    --hash=\S+", (ROOT / lock.name).read_text(), re.M))
+        for lock in (environment.UP, environment.ALL)
+    )
+    assert few < all_
+    assert any(line.startswith("ray==") for line in few)
+
+
 def test_an_environment_that_was_moved_is_made_again(
     root: Path, installer_calls: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -115,7 +144,7 @@ def test_another_python_is_refused_by_name(version: tuple[int, int]) -> None:
         ("created successfully because ensurepip is not available.", "python3-venv"),
         ("error: command 'gcc' failed: No such file or directory", "gcc python3-dev"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
-        ("THESE PACKAGES DO NOT MATCH THE HASHES FROM", "requirements.lock"),
+        ("THESE PACKAGES DO NOT MATCH THE HASHES FROM", "index or proxy"),
         ("Failed to establish a new connection: Max retries exceeded", "network"),
         ("something new", "words above"),
     ],

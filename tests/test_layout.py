@@ -23,12 +23,27 @@ def test_a_link_at_the_root_leads_into_the_package(name: str) -> None:
     assert (ROOT / name / "__init__.py").is_file()
 
 
-def test_the_lock_holds_every_dependency_with_hashes_and_no_index() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    lock = (ROOT / "requirements.lock").read_text()
-    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+def extras(*names: str) -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = [each for name in names for each in project["optional-dependencies"][name]]
+    return [*project["dependencies"], *(each for each in found if not each.startswith("wakelog"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "extra_names", "groups"),
+    [
+        ("requirements.lock", ["fast", "ray", "ray-data", "spark"], ["build", "dev"]),
+        ("requirements-up.lock", ["fast", "ray"], ["build"]),
+    ],
+)
+def test_a_lock_holds_every_dependency_with_hashes_and_no_index(
+    name: str, extra_names: list[str], groups: list[str]
+) -> None:
+    groups_of = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    grouped = [each for group in groups for each in groups_of[group] if isinstance(each, str)]
+    lock = (ROOT / name).read_text()
     pinned = set(re.findall(r"^([a-z0-9._-]+)(?:\[[^\]]*\])?==", lock, re.MULTILINE))
-    assert requirement_names(wanted) <= pinned
+    assert requirement_names([*extras(*extra_names), *grouped]) <= pinned
     entries = re.split(r"^(?=[a-z0-9._-]+==)", lock, flags=re.MULTILINE)[1:]
     assert all("--hash=sha256:" in entry for entry in entries)
     assert "://" not in lock

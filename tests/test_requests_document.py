@@ -1,4 +1,4 @@
-"""Every request code of 4.9.3 has an answer or a reason, and not both."""
+"""Every request code has an answer or a reason, and not both."""
 
 from itertools import chain
 

@@ -18,6 +18,16 @@ INSTALL_SECONDS_MAX = 600
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
 
+ONLY_EXTRAS_BRING = ("ray", "numba", "llvmlite", "pyspark", "pyarrow", "pandas", "plotly")
+REFUSE_EXTRAS = f"""
+import sys
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ONLY_EXTRAS_BRING}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Refusal())
+"""
+
 IMPORT_ALL = """
 import importlib, pkgutil, sys, wakelog
 for module in pkgutil.walk_packages(wakelog.__path__, "wakelog."):
@@ -66,7 +76,7 @@ def test_every_module_imports_from_the_wheel_alone(wheel: Path, tmp_path: Path) 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_an_installed_wheel_starts_a_broker(wheel: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_without_extras_starts_a_broker(wheel: Path, tmp_path: Path) -> None:
     """The dependencies are those of this environment, lest every run downloads them."""
     folder = tmp_path / "env"
     venv.create(folder)
@@ -74,7 +84,9 @@ def test_an_installed_wheel_starts_a_broker(wheel: Path, tmp_path: Path) -> None
     [packages] = folder.glob("lib/python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--python", str(programs / "python")]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
-    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
+    (packages / "refuse_extras.py").write_text(REFUSE_EXTRAS)
+    paths = f"import refuse_extras\n{sysconfig.get_paths()['purelib']}\n"
+    (packages / "dependencies.pth").write_text(paths)
     where = subprocess.run(
         [str(programs / "python"), "-c", "import wakelog; print(wakelog.__file__)"],
         cwd=tmp_path,
@@ -84,6 +96,16 @@ def test_an_installed_wheel_starts_a_broker(wheel: Path, tmp_path: Path) -> None
     )
     assert Path(where.stdout.strip()).is_relative_to(packages)
     start_greet_and_stop(programs, tmp_path / "store", tmp_path / "up.out", "--local")
+    outcome = subprocess.run(
+        [str(programs / "wakelog"), "up", "--store", str(tmp_path / "other")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 1
+    assert outcome.stderr == (
+        "wakelog: Ray is not installed. Run pip install 'wakelog[ray]', or start with --local.\n"
+    )
 
 
 def start_greet_and_stop(programs: Path, store: Path, log_path: Path, *arguments: str) -> None:
@@ -115,6 +137,6 @@ def test_an_empty_environment_with_the_wheel_starts_a_broker(
 ) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     programs = tmp_path / "env" / "bin"
-    install = [str(programs / "pip"), "install", "--quiet", str(wheel)]
+    install = [str(programs / "pip"), "install", "--quiet", f"{wheel}[ray]"]
     subprocess.run(install, check=True, timeout=INSTALL_SECONDS_MAX)
     start_greet_and_stop(programs, short_path / "store", tmp_path / "up.out")

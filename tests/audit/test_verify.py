@@ -1,5 +1,6 @@
 """What verification says of stores that the real 4.9.3 broker left, sound and after crashes."""
 
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.golden_stores import open_golden
 from wakelog.audit.verify import VerifyReport, verify_store
 from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.file_system import FileSystem
@@ -219,6 +221,20 @@ def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> 
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
     [found] = verify_golden("basic", store, tmp_path / "changed").findings.kept
     assert (found.kind, found.physical_offset) == ("block", 0)
+
+
+def test_queues_of_a_deleted_topic_are_not_missed(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    config = config_of(manifest, store)
+    recovered = taken_over(config)
+    recovered.files.close()
+    topic = manifest["queues"][0]["topic"]
+    shutil.rmtree(store / "consumequeue" / topic)
+    found = verify_golden("basic", store, tmp_path / "lost").findings.kept
+    assert found and {finding.kind for finding in found} == {"queue"}
+    end = recovered.report.log_end
+    DeletedTopics(FileSystem(), config.paths).note((topic,), end)
+    assert verify_golden("basic", store, tmp_path / "deleted").findings.is_sound
 
 
 def test_it_lets_every_file_go(tmp_path: Path) -> None:

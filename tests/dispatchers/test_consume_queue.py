@@ -7,6 +7,7 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT, ConsumeQueueDispatcher
+from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.durability import deleted_topics
 from wakelog.storage.durability.deleted_topics import (
     QueueRemoval,
@@ -15,7 +16,6 @@ from wakelog.storage.durability.deleted_topics import (
 )
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import ENTRY_BYTES
-from wakelog.storage.log.scan import SCHEDULE_TOPIC
 
 CONFIG = dispatch_config()
 LMQ = dispatch_config(enable_multi_dispatch=True, enable_lmq=True)

@@ -45,11 +45,11 @@ class MemoryFileSystem(FileSystem):
         self.usage = DiskUsage(1 << 40, 1 << 39, 1 << 39)
         self.cold = False  # with True nothing is in the page cache
 
-    def other_process(self) -> MemoryFileSystem:
+    def other_process(self) -> "MemoryFileSystem":
         """Return the same disk as another process sees it."""
         return MemoryFileSystem(self._disk)
 
-    def successor(self) -> MemoryFileSystem:
+    def successor(self) -> "MemoryFileSystem":
         """Return the same disk as a process sees it that comes when all others have ended."""
         for inode in self._disk.files.values():
             inode.locks.clear()
