@@ -89,8 +89,8 @@ class Harness:
         self.administrators = Administrators()
         self.core = NameServer(make_config(**keys), self.now_ms, self.check)
 
-    def check(self, command: RemotingCommand, host: str) -> None:
-        self.administrators.check(command, host)
+    def check(self, command: RemotingCommand, host: str, now_ms: int) -> None:
+        self.administrators.check(command, host, now_ms)
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
         return self.core.process(request, FakeChannel(channel, self.host), self.now_ms)

@@ -18,7 +18,8 @@ from tests.broker.access.requests import (
 from tests.nameserver.harness import NOW_MS, VERSION, Announced, Harness, topic
 from wakelog.broker.access.addresses import AddressPatterns
 from wakelog.broker.access.administrators import Administrators
-from wakelog.nameserver.decision import Refused
+from wakelog.broker.access.failures import FAILURES_MAX
+from wakelog.nameserver.decision import CloseChannel, Refused
 from wakelog.nameserver.processors import BROKER_CODES, CLIENT_CODES, PROCESSORS
 from wakelog.network.signing import Credentials
 from wakelog.protocol.bodies import DataVersion, TopicConfigSerializeWrapper, encode_body
@@ -468,6 +469,28 @@ def test_only_administrators_change_anything(
         [refused] = harness.instructions(Refused)
         assert (refused.code, refused.host, refused.cause) == (code, host, response.remark)
         assert harness.core.statistics()["refused_count"] == 1
+
+
+def test_a_peer_that_fails_to_sign_too_often_loses_its_connection(
+    make_harness: Callable[..., Harness],
+) -> None:
+    harness = exposed(make_harness)
+    harness.host = "10.0.0.9"
+    code = RequestCode.PUT_KV_CONFIG
+    guess = signed(code, WRONG, *CHANGES[code])
+    for _ in range(FAILURES_MAX):
+        assert harness.answered(guess, 5).code == ResponseCode.NO_PERMISSION
+    assert not harness.instructions(CloseChannel)
+    response = harness.answered(guess, 5)
+    assert f"failures within a minute from {harness.host}" in (response.remark or "")
+    assert harness.instructions(CloseChannel) == [CloseChannel(5)]
+    # A right signature goes on; that of an account that is no admin is no failure of this kind.
+    assert harness.answered(signed(code, ADMIN, *CHANGES[code]), 6).code == ResponseCode.SUCCESS
+    assert harness.answered(signed(code, LOW, *CHANGES[code]), 6).code == ResponseCode.NO_PERMISSION
+    assert not harness.instructions(CloseChannel)
+    harness.now_ms += 60_000
+    assert harness.answered(guess, 6).code == ResponseCode.NO_PERMISSION
+    assert not harness.instructions(CloseChannel)
 
 
 def test_clients_of_other_hosts_get_routes(make_harness: Callable[..., Harness]) -> None:

@@ -154,7 +154,8 @@ class NameServerService:
                 case Persist(name):
                     to_save = name
                 case CloseChannel(channel_id):
-                    self._server.close_channel(channel_id)
+                    # Not before the responses of this turn.
+                    asyncio.get_running_loop().call_soon(self._server.close_channel, channel_id)
                 case BrokerJoined():
                     self._log.info("broker registered", **msgspec.to_builtins(instruction))
                 case BrokerLeft():

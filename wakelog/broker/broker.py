@@ -25,7 +25,7 @@ import msgspec
 
 from wakelog.broker import half_checks
 from wakelog.broker.access.administrators import AdministrationRefused, Administrators
-from wakelog.broker.access.control import AccessControl, AccessRefused, TooManyFailures
+from wakelog.broker.access.control import AccessControl, AccessRefused
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
     AskClient,
@@ -302,13 +302,14 @@ class Broker:
         if self._access is not None:
             try:
                 return self._access.check(command, processor, channel.remote_host, now_ms)
-            except TooManyFailures:
-                self.state.instructions.append(CloseChannel(channel.id))
+            except AccessRefused as error:
+                if error.closes_connection:
+                    self.state.instructions.append(CloseChannel(channel.id))
                 raise
         if processor is None:
             return None
         if processor.is_administration:
-            self._administrators.check(command, channel.remote_host)
+            self._administrators.check(command, channel.remote_host, now_ms)
         if processor.header is None:
             return None
         return read_header(processor.header, command.ext_fields)

@@ -19,7 +19,10 @@ class Persist(msgspec.Struct, frozen=True):
 
 
 class CloseChannel(msgspec.Struct, frozen=True):
-    """Close the connection of a broker that stopped registering."""
+    """Close the connection of a broker that stopped registering, or of a peer that guesses keys.
+
+    The response to its request leaves first.
+    """
 
     channel_id: int
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import Instruction, Refused
+from wakelog.nameserver.decision import CloseChannel, Instruction, Refused
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
@@ -31,8 +31,8 @@ UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
 
 
-CheckAdministrator: TypeAlias = Callable[[RemotingCommand, str], None]
-"""Let administration from a numeric address pass. Raises: RemoteProtocolError."""
+CheckAdministrator: TypeAlias = Callable[[RemotingCommand, str, int], None]
+"""Let administration from a numeric address pass, at a time in ms. Raises: RemoteProtocolError."""
 
 
 class NameServer:
@@ -67,7 +67,7 @@ class NameServer:
                 response = unsupported(self._state, command)
             else:
                 if processor.is_administration:
-                    self._check(command, channel.remote_host)
+                    self._check(command, channel, now_ms)
                 if len(command.body) > processor.unpriced_bytes_max:
                     processor.price.check(command.body)
                 header = None
@@ -81,12 +81,15 @@ class NameServer:
             response = answer(command, ResponseCode.SYSTEM_ERROR, str(error))
         return None if command.is_oneway else response
 
-    def _check(self, command: RemotingCommand, host: str) -> None:
+    def _check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
+        host = channel.remote_host
         try:
-            self._check_administrator(command, host)
+            self._check_administrator(command, host, now_ms)
         except RemoteProtocolError as error:
             self._refused_count += 1
             self._instructions.append(Refused(command.code, host, error.remark))
+            if error.closes_connection:
+                self._instructions.append(CloseChannel(channel.id))
             raise
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:

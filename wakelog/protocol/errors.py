@@ -31,7 +31,10 @@ class RemoteProtocolError(ProtocolError):
     Attributes:
         code: the response code, if there is a request to respond to.
         remark: the text of the response.
+        closes_connection: whether the connection is closed once the response has left.
     """
+
+    closes_connection = False
 
     def __init__(self, code: int, remark: str) -> None:
         """Keep both, for the response."""

@@ -11,12 +11,13 @@ from wakelog.broker.access.administrators import (
 from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import ResponseCode
 
+NOW_MS = 1_700_000_000_000
 GUESSED = Credentials("admin-key", "guessed")
 
 
 def passes(administrators: Administrators, host: str, by: Credentials = UNSIGNED) -> bool:
     try:
-        administrators.check(signed(103, by), host)
+        administrators.check(signed(103, by), host, NOW_MS)
     except AdministrationRefused as error:
         assert error.code == ResponseCode.NO_PERMISSION and host in error.remark
         return False

@@ -103,6 +103,23 @@ def test_what_cannot_be_is_refused_and_changes_nothing(guarded: Guarded) -> None
     assert guarded.files == {MAIN: FILE}
 
 
+@pytest.mark.parametrize(
+    ("code", "expected", "remark"),
+    [
+        (UPDATE, 209, "The accessKey=null and its secretKey cannot be null"),
+        (DELETE, 210, "The accesskey[null] corresponding to accessConfig has been deleted failed."),
+        (WHITE, 211, "The globalWhiteAddresses[null] has been updated failed."),
+    ],
+)
+def test_a_request_without_its_field_gets_its_own_code(
+    guarded: Guarded, code: int, expected: int, remark: str
+) -> None:
+    response = guarded.say(ADMIN, code)
+    assert response.code == expected
+    assert (response.remark or "").startswith(remark)
+    assert guarded.files == {MAIN: FILE}
+
+
 def test_the_white_list(guarded: Guarded) -> None:
     assert guarded.say(ADMIN, WHITE, globalWhiteAddrs="10.8.0.1,10.9.0.*").code == 0
     assert guarded.say(UNSIGNED, SHOW, WHITE_HOST).code == 1

@@ -7,11 +7,11 @@ from wakelog.protocol.headers import accounts
 def test_the_headers_have_the_fields_of_the_specification() -> None:
     fields = {
         "CreateAccessConfigRequestHeader": (
-            "accessKey! secretKey whiteRemoteAddress admin defaultTopicPerm defaultGroupPerm "
+            "accessKey secretKey whiteRemoteAddress admin defaultTopicPerm defaultGroupPerm "
             "topicPerms groupPerms"
         ),
-        "DeleteAccessConfigRequestHeader": "accessKey!",
-        "UpdateGlobalWhiteAddrsConfigRequestHeader": "globalWhiteAddrs!",
+        "DeleteAccessConfigRequestHeader": "accessKey",
+        "UpdateGlobalWhiteAddrsConfigRequestHeader": "globalWhiteAddrs",
         "GetBrokerAclConfigResponseHeader": (
             "version! allAclFileVersion brokerName! brokerAddr! clusterName!"
         ),

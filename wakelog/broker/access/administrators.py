@@ -51,11 +51,14 @@ class Administrators:
         self._access = access
         self.refused_count = 0
 
-    def check(self, command: RemotingCommand, host: str) -> None:
-        """Let administration from a numeric address pass. Raises: AdministrationRefused."""
+    def check(self, command: RemotingCommand, host: str, now_ms: int) -> None:
+        """Let administration from a numeric address pass.
+
+        Raises: AdministrationRefused; TooManyFailures, if the address has failed to sign too often.
+        """
         if is_loopback(host) or self._trusted.match(host):
             return
-        if self._access is None or not self._access.is_signed_by_admin(command):
+        if self._access is None or not self._access.is_admin(command, host, now_ms):
             self.refused_count += 1
             raise AdministrationRefused(command.code, host)
 

@@ -76,7 +76,9 @@ class NotAuthenticated(AccessRefused):
 
 
 class TooManyFailures(AccessRefused):
-    """The same, once more than an address may: its connection has to be closed."""
+    """The same, once more than an address may."""
+
+    closes_connection = True
 
 
 class AccessControl:
@@ -127,17 +129,35 @@ class AccessControl:
             return header
         except AccessRefused as error:
             self.refused_count += 1
-            if isinstance(error, NotAuthenticated) and self._failures.add(host, now_ms):
-                raise TooManyFailures(
-                    f"{error.reason}; with more than {FAILURES_MAX} failures within a minute from "
-                    f"{host}, this connection is closed"
-                ) from None
+            if isinstance(error, NotAuthenticated):
+                self._count_failure(error, host, now_ms)
             raise
+
+    def is_admin(self, command: RemotingCommand, host: str, now_ms: int) -> bool:
+        """Whether an admin account has signed a request; a failure to sign is counted.
+
+        Raises: TooManyFailures, as ``check`` does.
+        """
+        try:
+            return self._signer(command).is_admin
+        except NotAuthenticated as error:
+            self._count_failure(error, host, now_ms)
+            return False
+
+    def _count_failure(self, error: NotAuthenticated, host: str, now_ms: int) -> None:
+        """Count that a peer has not shown who it is. Raises: TooManyFailures."""
+        if self._failures.add(host, now_ms):
+            raise TooManyFailures(
+                f"{error.reason}; with more than {FAILURES_MAX} failures within a minute from "
+                f"{host}, this connection is closed"
+            ) from None
 
     def is_signed_by_admin(self, command: RemotingCommand) -> bool:
         """Whether an admin account has signed a request, wherever it comes from."""
-        account = self.table.find(command.ext_fields.get(ACCESS_KEY, ""))
-        return account is not None and account.is_admin and _is_signed(command, account)
+        try:
+            return self._signer(command).is_admin
+        except NotAuthenticated:
+            return False
 
     def statistics(self) -> dict[str, int]:
         """Return counters."""
@@ -153,19 +173,25 @@ class AccessControl:
 
     def _authenticate(self, command: RemotingCommand, host: str) -> Account | None:
         """Return whose request it is; None if its address is enough."""
-        table = self.table
-        if table.white_addresses.match(host):
+        if self.table.white_addresses.match(host):
             return None
+        account = self._named(command)
+        if account.white_addresses.match(host):
+            return None
+        return _signed_by(command, account)
+
+    def _signer(self, command: RemotingCommand) -> Account:
+        """Return the account that has signed a request. Raises: NotAuthenticated."""
+        return _signed_by(command, self._named(command))
+
+    def _named(self, command: RemotingCommand) -> Account:
+        """Return the account that a request names. Raises: NotAuthenticated."""
         access_key = command.ext_fields.get(ACCESS_KEY)
         if access_key is None:
             raise NotAuthenticated("No accessKey is configured")
-        account = table.find(access_key)
+        account = self.table.find(access_key)
         if account is None:
             raise NotAuthenticated(f"No acl config for {access_key}")
-        if account.white_addresses.match(host):
-            return None
-        if not _is_signed(command, account):
-            raise NotAuthenticated(f"Check signature failed for accessKey={access_key}")
         return account
 
     def _check_accounts_are_administered(self, command: RemotingCommand) -> None:
@@ -202,10 +228,13 @@ class AccessControl:
                 raise AccessRefused(f"No default permission for {shown}")
 
 
-def _is_signed(command: RemotingCommand, account: Account) -> bool:
+def _signed_by(command: RemotingCommand, account: Account) -> Account:
+    """Return the account if it has signed the request. Raises: NotAuthenticated."""
     given = command.ext_fields.get(SIGNATURE, "")
     expected = signature_of(command, account.secret_key)
-    return hmac.compare_digest(given.encode(), expected.encode())
+    if not hmac.compare_digest(given.encode(), expected.encode()):
+        raise NotAuthenticated(f"Check signature failed for accessKey={account.access_key}")
+    return account
 
 
 def _needs(

@@ -54,8 +54,9 @@ def update_account(
     )
     edit = partial(put_account, entry=entry, now_ms=request.now_ms)
     code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
-    failed = f"The accesskey[{header.access_key}] corresponding to accessConfig has been updated"
-    return _change(state, request, header.access_key, edit, code, f"{failed} failed.")
+    name = _shown_field(header.access_key)
+    failed = f"The accesskey[{name}] corresponding to accessConfig has been updated failed."
+    return _change(state, request, header.access_key, edit, code, failed)
 
 
 def delete_account(
@@ -63,11 +64,12 @@ def delete_account(
 ) -> Outcome:
     """Delete an account (code 51)."""
     key = request.header.access_key
-    edit = partial(without_account, access_key=key, now_ms=request.now_ms)
     code = ResponseCode.DELETE_ACL_CONFIG_FAILED
-    failed = f"The accesskey[{key}] corresponding to accessConfig has been deleted failed."
-    if state.access is not None and state.access.table.find(key) is None:
+    name = _shown_field(key)
+    failed = f"The accesskey[{name}] corresponding to accessConfig has been deleted failed."
+    if state.access is not None and (key is None or state.access.table.find(key) is None):
         return request.refusal(code, failed)
+    edit = partial(without_account, access_key=key or "", now_ms=request.now_ms)
     return _change(state, request, key, edit, code, failed)
 
 
@@ -76,9 +78,11 @@ def update_white_addresses(
 ) -> Outcome:
     """Replace the global white list of plain_acl.yml (code 53)."""
     given = request.header.global_white_addrs
-    edit = partial(put_white_addresses, addresses=_split(given) or [], now_ms=request.now_ms)
     code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
-    failed = f"The globalWhiteAddresses[{given}] has been updated failed."
+    failed = f"The globalWhiteAddresses[{_shown_field(given)}] has been updated failed."
+    if state.access is not None and given is None:
+        return request.refusal(code, failed)
+    edit = partial(put_white_addresses, addresses=_split(given) or [], now_ms=request.now_ms)
     return _change(state, request, None, edit, code, failed)
 
 
@@ -167,6 +171,11 @@ def _finish(
         access.replace(result)
         return request.success()
     return request.refusal(code, failed if result is None else str(result))
+
+
+def _shown_field(value: str | None) -> str:
+    """Write a header field into a remark as Java does."""
+    return "null" if value is None else value
 
 
 def _split(text: str | None) -> list[str] | None:

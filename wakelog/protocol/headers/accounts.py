@@ -1,4 +1,8 @@
-"""Headers of requests about the accounts of access control."""
+"""Headers of requests about the accounts of access control.
+
+4.9.3 marks the name of an account and the white list as required, and goes on without them: the
+answer then has the request's own error code.
+"""
 
 from wakelog.protocol.ext_fields import Header
 
@@ -6,7 +10,7 @@ from wakelog.protocol.ext_fields import Header
 class CreateAccessConfigRequestHeader(Header, frozen=True, kw_only=True):
     """50: create or change an account. Lists are joined by commas."""
 
-    access_key: str
+    access_key: str | None = None
     secret_key: str | None = None
     white_remote_address: str | None = None
     admin: bool = False
@@ -23,13 +27,13 @@ class CreateAccessConfigRequestHeader(Header, frozen=True, kw_only=True):
 class DeleteAccessConfigRequestHeader(Header, frozen=True, kw_only=True):
     """51: delete an account."""
 
-    access_key: str
+    access_key: str | None = None
 
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(Header, frozen=True, kw_only=True):
     """53: replace the global white list; patterns are joined by commas."""
 
-    global_white_addrs: str
+    global_white_addrs: str | None = None
 
 
 class GetBrokerAclConfigResponseHeader(Header, frozen=True, kw_only=True):
