@@ -27,8 +27,8 @@ def put_account(text: str | None, entry: PlainAccessConfig, now_ms: int) -> str:
     """
     if min(len(entry.access_key or ""), len(entry.secret_key or "")) < KEY_LENGTH_MIN:
         raise ValueError(
-            f"The accessKey={entry.access_key or 'null'} and its secretKey cannot be null and length "
-            f"should longer than {KEY_LENGTH_MIN - 1}"
+            f"The accessKey={entry.access_key or 'null'} and its secretKey cannot be null "
+            f"and length should longer than {KEY_LENGTH_MIN - 1}"
         )
     for permission in [*(entry.topic_perms or ()), *(entry.group_perms or ())]:
         _check_permission(permission)
