@@ -12,17 +12,20 @@ import msgspec
 
 from wakelog.actors.deploy.own_keys import OWN_KEYS
 from wakelog.broker import config as broker
-from wakelog.broker.processors.config import LIVE_KEYS
+from wakelog.broker.processors.config import LIVE_KEYS, LIVE_STORE_KEYS
 from wakelog.nameserver import config as name_server
 from wakelog.storage import config as store
 from wakelog.storage.settings_text import WithoutEffect, setting_text
 
 HEADS: Final = ("key", "default", "accepts", "here")
 INTRODUCTION: Final = """\
-The keys of 4.9.3's configuration objects, and seven that only wakelog has. They stand in
+The keys of 4.9.3's configuration objects, and those that only wakelog has. They stand in
 broker.conf (`--config`) or after `--set`. Codes 26 and 319 show them. Codes 25 and 318 change
-those marked "at once". A key "at start" needs a restart, and the remark says so. A key without
-effect is accepted and shown. The last table has the keys of `wakelog up`, which no client sees."""
+those marked "at once", until the process stops: no file is written. A key "at start" needs a
+restart, and the remark says so. Names, addresses, ports and paths stay, because clients, files
+and name servers go by them. Sizes stay, because files and queues have them already. What protects
+data or the server is no matter of a request: syncs, access control, limits on clients. A key
+without effect is accepted and shown. The last table has the keys of `wakelog up`, which no client sees."""
 
 _NOTES: Final = {"brokerRole": "; SLAVE does not start, because replication is not there yet"}
 
@@ -65,7 +68,7 @@ _BROKER = _Place(
 _STORE = _Place(
     store.StoreConfig,
     {store.key_of(name): (low, high) for name, low, high in store.RANGES},
-    frozenset(),
+    LIVE_STORE_KEYS,
     store.KEYS_WITHOUT_EFFECT,
     store.KEYS_REFUSED_WHEN_TRUE,
 )

@@ -189,3 +189,16 @@ def test_the_head_wait_is_that_of_the_oldest_request() -> None:
     lanes.offer(waiting(SEND, since=1.0))
     lanes.offer(waiting(SEND, since=2.0))
     assert lanes.statistics(4.0)["send"].head_wait_seconds == 3.0
+
+
+def test_limits_on_waiting_may_change_and_nothing_else() -> None:
+    lanes = make_lanes(spec("send", wait_seconds_max=0.2), spec("admin"))
+    lanes.offer(waiting(SEND))
+    lanes.offer(waiting(OTHER))
+    assert not lanes.expire(0.1)
+    lanes.change_waits([spec("send"), spec("admin", wait_seconds_max=0.3, capacity_count=1)])
+    assert [one.waiting.request.code for one in lanes.expire(0.4)] == [OTHER]
+    lanes.change_waits([spec("send", wait_seconds_max=0.3), spec("admin")])
+    assert [one.waiting.request.code for one in lanes.expire(0.4)] == [SEND]
+    assert [lanes.offer(waiting(OTHER)) for _ in range(2)] == [Offer.ACCEPTED] * 2
+    lanes.validate()

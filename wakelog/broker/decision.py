@@ -212,6 +212,10 @@ class ForgetHolds(msgspec.Struct, frozen=True):
     hold_ids: tuple[int, ...]
 
 
+class ChangeLaneWaits(msgspec.Struct, frozen=True):
+    """Limit the waiting in lanes by the configuration, which has changed."""
+
+
 class Appender(StrEnum):
     """A log that the core writes lines to: the name of a member of ``telemetry.logs.Log``."""
 
@@ -230,5 +234,13 @@ class WriteLine(msgspec.Struct, frozen=True):
 
 
 Instruction: TypeAlias = (
-    Push | Continue | RegisterBroker | Persist | ReadAhead | CloseChannel | ForgetHolds | WriteLine
+    Push
+    | Continue
+    | RegisterBroker
+    | Persist
+    | ReadAhead
+    | CloseChannel
+    | ForgetHolds
+    | ChangeLaneWaits
+    | WriteLine
 )

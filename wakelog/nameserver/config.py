@@ -78,7 +78,7 @@ def update_config(config: NameServerConfig, text: str) -> SettingsUpdate:
     given = parse_properties(text, name="the body", what="text")
     for key, value in given.items():
         _check(key, value)
-    return update_settings(config, given, LIVE_KEYS, _check)
+    return update_settings([config], given, LIVE_KEYS, _check)
 
 
 def _check(key: str, value: object) -> None:

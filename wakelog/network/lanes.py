@@ -23,7 +23,7 @@ Source: org.apache.rocketmq.broker.latency.BrokerFastFailure, BrokerController (
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Generic, TypeVar
 
@@ -121,7 +121,7 @@ class Lanes(Generic[Owner]):
 
     def __init__(
         self,
-        specs: Iterable[LaneSpec],
+        specs: Sequence[LaneSpec],
         *,
         lane_of_code: Mapping[int, str],
         default_lane: str,
@@ -136,7 +136,8 @@ class Lanes(Generic[Owner]):
         by_name = {lane.spec.name: lane for lane in self._lanes}
         self._default = by_name[default_lane]
         self._by_code = {int(code): by_name[name] for code, name in lane_of_code.items()}
-        self._expiring = [lane for lane in self._lanes if lane.spec.wait_seconds_max is not None]
+        self._expiring: list[Lane[Owner]] = []
+        self.change_waits(specs)
         self._bytes_max = bytes_max
         self._index = 0
         self._credit = self._lanes[0].spec.weight
@@ -144,6 +145,14 @@ class Lanes(Generic[Owner]):
         self.yields = False
         self.waiting_count = 0
         self.waiting_bytes = 0
+
+    def change_waits(self, specs: Iterable[LaneSpec]) -> None:
+        """Take the limits on waiting, and nothing else, from these specs."""
+        waits = {spec.name: spec.wait_seconds_max for spec in specs}
+        for lane in self._lanes:
+            wait = waits[lane.spec.name]
+            lane.spec = msgspec.structs.replace(lane.spec, wait_seconds_max=wait)
+        self._expiring = [lane for lane in self._lanes if lane.spec.wait_seconds_max is not None]
 
     def offer(self, waiting: Waiting[Owner]) -> Offer:
         """Put a request into its lane, if there is room."""

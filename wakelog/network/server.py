@@ -14,7 +14,7 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import msgspec
@@ -30,7 +30,7 @@ from wakelog.network.connection_table import (
 )
 from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
-from wakelog.network.lanes import Lanes, LaneStatistics
+from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
 from wakelog.network.tls import WITHOUT_TLS, ServerContext, TlsMode
@@ -222,6 +222,10 @@ class Server:
         connection = self._table.get(channel_id)
         if connection is not None:
             connection.close(CloseReason.REQUESTED)
+
+    def change_waits(self, specs: Iterable[LaneSpec]) -> None:
+        """Take the limits on waiting in lanes from these specs."""
+        self._lanes.change_waits(specs)
 
     def close_channels(self) -> None:
         """Close every connection; the ports stay open."""

@@ -54,8 +54,11 @@ def _key(name: str, default: T) -> T:
     return one
 
 
-class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Every setting of the store. Raises: IllegalConfiguration when values do not fit together."""
+class StoreConfig(msgspec.Struct, kw_only=True):
+    """Every setting of the store. Raises: IllegalConfiguration when values do not fit together.
+
+    Only `broker/processors/config.py` assigns to fields, and only to those of live keys.
+    """
 
     store_path_root: str = field(name="storePathRootDir")
     store_path_commit_log: str | None = _key("storePathCommitLog", None)
@@ -120,10 +123,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check each range and the relations between values."""
-        for name, low, high in RANGES:
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise IllegalConfiguration(key_of(name), value, f"{low} to {high}")
+        for name, _, _ in RANGES:
+            check_range(key_of(name), getattr(self, name))
         for name in ("store_path_root", "store_path_commit_log", "store_paths_read_only"):
             for path in (getattr(self, name) or "").split(","):
                 if path and not isabs(path.strip()):
@@ -175,6 +176,13 @@ def key_of(name: str) -> str:
     return next(one.encode_name for one in msgspec.structs.fields(StoreConfig) if one.name == name)
 
 
+def check_range(key: str, value: object) -> None:
+    """Refuse a number that no store can work with. Raises: IllegalConfiguration."""
+    for name, low, high in RANGES:
+        if key_of(name) == key and isinstance(value, int) and not low <= value <= high:
+            raise IllegalConfiguration(key, value, f"{low} to {high}")
+
+
 # field, lowest and highest value that can work. A size of 0 would make every append roll; an
 # interval of 0 would spin. Percentages follow 4.9.3, which clamps the disk's to 10..95.
 RANGES: tuple[tuple[str, int, int], ...] = (
@@ -188,6 +196,10 @@ RANGES: tuple[tuple[str, int, int], ...] = (
     ("commit_commit_log_least_pages", 0, INT32_MAX),
     ("flush_commit_log_thorough_interval_ms", 0, INT32_MAX),
     ("commit_commit_log_thorough_interval_ms", 0, INT32_MAX),
+    ("clean_resource_interval_ms", 1, INT32_MAX),
+    ("delete_commit_log_files_interval_ms", 0, INT32_MAX),
+    ("flush_delay_offset_interval_ms", 1, INT32_MAX),
+    ("default_query_count_max", 1, INT32_MAX),
     ("message_bytes_max", 1, INT32_MAX),
     ("file_reserved_hours", 0, INT32_MAX),
     ("file_reserved_bytes", 0, INT64_MAX),

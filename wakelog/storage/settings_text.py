@@ -125,25 +125,31 @@ def read_settings(struct: type[ConfigT], given: Mapping[str, str]) -> ConfigT:
 
 
 def update_settings(
-    config: msgspec.Struct,
+    configs: Sequence[msgspec.Struct],
     given: Mapping[str, str],
     live_keys: Set[str],
     check: Callable[[str, object], None],
 ) -> SettingsUpdate:
     """Apply the live keys that are given; either all of them or, when one is wrong, none.
 
+    configs: where the live keys are fields, each in one of them.
     check: raises for a value that cannot be used.
 
     Raises: IllegalConfiguration for a live key with a value that cannot be used.
     """
-    fields = {field.encode_name: field for field in msgspec.structs.fields(config)}
+    fields = {
+        field.encode_name: (config, field)
+        for config in configs
+        for field in msgspec.structs.fields(config)
+    }
     applied = sorted(given.keys() & live_keys)
     changes = {}
     for key in applied:
-        changes[key] = convert_value(key, given[key], fields[key].type)
+        changes[key] = convert_value(key, given[key], fields[key][1].type)
         check(key, changes[key])
     for key, value in changes.items():
-        setattr(config, fields[key].name, value)
+        config, field = fields[key]
+        setattr(config, field.name, value)
     return SettingsUpdate(tuple(applied), tuple(sorted(given.keys() - live_keys)))
 
 

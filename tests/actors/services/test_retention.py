@@ -24,7 +24,12 @@ from tests.actors.services.fakes import (
 )
 from tests.actors.stores import attached_service, fill, known_of, open_plan_store
 from wakelog.actors.services.client import ServiceClient, ServiceLost
-from wakelog.actors.services.retention import RetentionClient, RetentionOutcome, RetentionService
+from wakelog.actors.services.retention import (
+    LIVE_SETTINGS,
+    RetentionClient,
+    RetentionOutcome,
+    RetentionService,
+)
 from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -97,6 +102,15 @@ def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None
         again = msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome)
         assert again.derived_before == 2 * SEGMENT_BYTES
         assert service.statistics()["removed_count"] == 3
+
+
+def test_a_run_goes_by_the_settings_that_come_with_it(plan: ServicePlan) -> None:
+    with attached_service(RetentionService, plan) as (service, store):
+        end = fill_segments(store, 3)
+        now = {name: getattr(plan.settings.store, name) for name in LIVE_SETTINGS}
+        ever = now | {"file_reserved_hours": 1_000_000}
+        assert service.call(EPOCH, "run", end, end, ever)["begin"] == 0
+        assert service.call(EPOCH, "run", end, end, now)["begin"] == 3 * SEGMENT_BYTES
 
 
 def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan) -> None:
@@ -217,7 +231,7 @@ class Harness:
     def __init__(self) -> None:
         self.has_reput = True
         self.trimmed: int | None = 3
-        self.retention = FakeCalls(run=lambda epoch, end, floor: outcome(derived_before=400))
+        self.retention = FakeCalls(run=lambda *_: outcome(derived_before=400))
         self.reput = FakeCalls(floor=lambda epoch: 700, trim=lambda epoch, begin: self.trimmed)
         self.events = Events()
 
@@ -244,7 +258,10 @@ class Harness:
 async def test_a_run_gets_the_slowest_dispatcher_and_its_outcome_is_reported() -> None:
     async with Harness().running(3_600_000) as harness:
         await harness.wait_runs(1)
-        assert harness.retention.called("run") == [(EPOCH, 900, 700)]
+        [(*places, settings)] = harness.retention.called("run")
+        assert places == [EPOCH, 900, 700]
+        assert settings.keys() == {*LIVE_SETTINGS}
+        assert settings["clean_resource_interval_ms"] == 3_600_000
         assert harness.events.retained_at == (400, True)
         assert harness.reput.called("trim") == [(EPOCH, 400)]
 

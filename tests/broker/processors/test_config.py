@@ -7,10 +7,9 @@ import msgspec
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, settings
-from wakelog.broker.config import check_range
 from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
-from wakelog.broker.decision import RegisterBroker
-from wakelog.broker.processors.config import LIVE_KEYS
+from wakelog.broker.decision import ChangeLaneWaits, RegisterBroker
+from wakelog.broker.processors.config import LIVE_KEYS, LIVE_STORE_KEYS, check_live
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.settings_text import BODY_BYTES_MAX, parse_properties, update_settings
@@ -95,7 +94,7 @@ def test_auto_creation_can_be_switched_on(make_harness: MakeHarness) -> None:
 @pytest.mark.parametrize("key", sorted({*OBEYED_KEYS, *WITHOUT_EFFECT} - LIVE_KEYS))
 def test_a_key_that_is_not_live_changes_nothing(key: str) -> None:
     before = settings()
-    update = update_settings(before.broker, {key: "1"}, LIVE_KEYS, check_range)
+    update = update_settings([before.broker, before.store], {key: "1"}, LIVE_KEYS, check_live)
     assert update == ((), (key,))
     assert all_settings(before) == all_settings(settings())
 
@@ -107,13 +106,41 @@ def test_no_path_command_name_or_address_is_live() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(LIVE_KEYS))
-def test_a_live_key_is_a_number_or_a_switch_and_is_taken(key: str) -> None:
-    config = settings().broker
+def test_a_live_key_is_a_number_a_switch_or_hours_and_is_taken(key: str) -> None:
+    found = settings()
+    config = found.store if key in LIVE_STORE_KEYS else found.broker
     field = next(f for f in msgspec.structs.fields(config) if f.encode_name == key)
-    assert field.type in (int, bool)
-    given, expected = ("false", False) if field.type is bool else ("7", 7)
-    assert update_settings(config, {key: given}, LIVE_KEYS, check_range).applied == (key,)
+    assert field.type in (int, bool) or key == "deleteWhen"
+    given = "false" if field.type is bool else "7"
+    expected = {bool: False, int: 7, str: "7"}[field.type]
+    configs = [found.broker, found.store]
+    assert update_settings(configs, {key: given}, LIVE_KEYS, check_live).applied == (key,)
     assert getattr(config, field.name) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["deleteWhen=noon", "fileReservedTime=-1", "waitTimeMillsInSendQueue=0"],
+)
+def test_a_wrong_value_leaves_broker_and_store_as_they_were(harness: Harness, text: str) -> None:
+    before = shown(harness)
+    response = update(harness, f"traceOn=false\nfileReservedTime=5\n{text}")
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert text.split("=")[0] in (response.remark or "")
+    assert shown(harness) == before
+
+
+def test_a_store_key_is_shown_as_changed(harness: Harness) -> None:
+    assert update(harness, "fileReservedTime=5\ndeleteWhen=1;13").code == ResponseCode.SUCCESS
+    text, _ = shown(harness)
+    assert (text["fileReservedTime"], text["deleteWhen"]) == ("5", "1;13")
+
+
+def test_limits_on_waiting_are_taken_by_the_lanes(harness: Harness) -> None:
+    assert update(harness, "waitTimeMillsInSendQueue=500").code == ResponseCode.SUCCESS
+    assert harness.instructions().count(ChangeLaneWaits()) == 1
+    assert update(harness, "traceOn=false").code == ResponseCode.SUCCESS
+    assert ChangeLaneWaits() not in harness.instructions()
 
 
 def test_filters_by_expression_can_be_switched_on(harness: Harness) -> None:

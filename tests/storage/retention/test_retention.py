@@ -213,6 +213,18 @@ def test_the_first_minute_is_quiet_but_for_the_full_disk() -> None:
     assert retention.step(retention_input(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS).remove
 
 
+def test_settings_may_change_between_two_steps() -> None:
+    retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
+    found = retention_input(OLD, hour=7)
+    assert not retention.step(found, NOW_MS).reasons
+    replace = msgspec.structs.replace
+    retention.change_settings(replace(CONFIG, delete_when="7", file_reserved_hours=101))
+    assert retention.step(found, NOW_MS).reasons == ("timeup",)
+    assert not retention.step(found, NOW_MS).remove
+    retention.change_settings(replace(CONFIG, delete_when="7", file_reserved_hours=99))
+    assert retention.step(found, NOW_MS).remove == (0, 1000, 2000, 3000)
+
+
 def test_derived_files_follow_once_the_begin_has_moved() -> None:
     retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
     assert retention.step(retention_input(OLD), NOW_MS).derived_before is None

@@ -134,7 +134,6 @@ class _NameServer:
         self._address = address
         self._state = state
         self._client = client
-        self._timeout_ms = state.config.register_broker_timeout_mills
         self._progress = NameServerProgress()
         self._after: list[Callable[[], None]] = []
         self.worker = BatchWorker("registration", self._run)
@@ -209,7 +208,8 @@ class _NameServer:
         return await asyncio.get_running_loop().run_in_executor(None, encode)
 
     async def _invoke(self, request: RemotingCommand) -> RemotingCommand:
-        return await self._client.invoke(self._address, request, timeout_ms=self._timeout_ms)
+        timeout_ms = self._state.config.register_broker_timeout_mills
+        return await self._client.invoke(self._address, request, timeout_ms=timeout_ms)
 
 
 class _Waiter:

@@ -37,6 +37,7 @@ from wakelog.broker.decision import (
     AskClient,
     AwaitDispatch,
     AwaitFlush,
+    ChangeLaneWaits,
     CloseChannel,
     Continue,
     Deferred,
@@ -53,6 +54,7 @@ from wakelog.broker.decision import (
     WriteLine,
 )
 from wakelog.broker.error_response import error_response
+from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.errors import RemotingError, TooManyCalls
 from wakelog.network.handler import Channel, Reply
@@ -302,9 +304,14 @@ class Requests:
                 self._loop.call_soon(self._server.close_channel, channel_id)
             case ForgetHolds(hold_ids):
                 self._pull_hold.forget(hold_ids)
-            case WriteLine(appender, event, values):
-                if self._line_budget.allows(time.monotonic()):
-                    logger(Log[appender.name]).info(event, **values)
+            case ChangeLaneWaits():
+                self._server.change_waits(broker_lanes(self._broker.state.config))
+            case WriteLine():
+                self._write_line(instruction)
+
+    def _write_line(self, line: WriteLine) -> None:
+        if self._line_budget.allows(time.monotonic()):
+            logger(Log[line.appender.name]).info(line.event, **line.values)
 
     def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
         if response is not None:

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -36,6 +36,17 @@ from wakelog.storage.retention.retention_files import (
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
 from wakelog.telemetry.logs import Log, logger
+
+LIVE_SETTINGS: Final = (
+    "file_reserved_hours",
+    "file_reserved_bytes",
+    "delete_when",
+    "disk_used_space_percent_max",
+    "clean_file_forcibly_enable",
+    "clean_resource_interval_ms",
+    "delete_commit_log_files_interval_ms",
+)
+"""The settings that go with every run: code 25 may have changed them in the Broker's process."""
 
 
 class RetentionOutcome(msgspec.Struct, frozen=True):
@@ -80,9 +91,18 @@ class RetentionService(Service):
         self.on_release(stopping.set)
         return {}
 
-    def run(self, appended: int, dispatched: int) -> RetentionOutcome:
-        """Check the disk and remove what may go."""
+    def run(
+        self, appended: int, dispatched: int, settings: Mapping[str, Any] | None = None
+    ) -> RetentionOutcome:
+        """Check the disk and remove what may go.
+
+        settings: those of LIVE_SETTINGS as they are now; None if they are the plan's.
+        """
         core, segments, book = self._core, self._segments, self._book
+        if settings is not None:
+            config = msgspec.structs.replace(self.store, **settings)
+            core.change_settings(config)
+            self._age_clock.reserved_ms = config.file_reserved_hours * HOUR_MS
         try:
             book.expire(self._lease_ms())
             found = read_retention_input(
@@ -215,7 +235,7 @@ class RetentionClient(ServiceClient):
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         super().__init__(name, calls, broker)
-        self._interval_seconds = broker.plan.settings.store.clean_resource_interval_ms / 1000
+        self._config = broker.plan.settings.store
         self._trim_before = 0
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
@@ -242,7 +262,8 @@ class RetentionClient(ServiceClient):
             # The slowest dispatcher, plug-ins included, decides what may go.
             floor = await reput.call("retention", "floor")
             log_end = self.broker.store.log.appended_offset
-            answer = await self.call("retention", "run", log_end, floor)
+            settings = {name: getattr(self._config, name) for name in LIVE_SETTINGS}
+            answer = await self.call("retention", "run", log_end, floor, settings)
             outcome = msgspec.convert(answer, RetentionOutcome)
             self.broker.events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
             self._trim_before = max(self._trim_before, outcome.derived_before or 0)
@@ -252,5 +273,5 @@ class RetentionClient(ServiceClient):
                     self._trim_before = 0
         except ServiceLost:
             pass  # what is to be trimmed is remembered
-        self.timer.restart(self._interval_seconds)
+        self.timer.restart(self._config.clean_resource_interval_ms / 1000)
         return False

@@ -115,14 +115,17 @@ class TransactionCheckClient(ServiceClient):
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         """Ask nothing until attached."""
         super().__init__(name, calls, broker)
-        self._interval_seconds = broker.plan.settings.broker.transaction_check_interval / 1000
+        self._config = broker.plan.settings.broker
         self._round_count = 0
         self._errors = logger(Log.STORE_ERROR)
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Begin a round after the interval."""
         if not self.timer.is_running:
-            self.timer.start(self._interval_seconds)
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        self.timer.start(self._config.transaction_check_interval / 1000)
 
     async def work(self) -> bool:
         """Do one round."""
@@ -135,7 +138,7 @@ class TransactionCheckClient(ServiceClient):
             pass  # the next round begins at the committed offsets
         except StoreError as error:
             self._errors.error("half messages not checked", cause=str(error))
-        self.timer.start(self._interval_seconds)
+        self._start_timer()
         return False
 
     def statistics(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Codes 25 and 26: change and show the configuration of a running broker.
 
-Code 25 changes only keys that affect this broker's clients only; see ``storage.settings_text``.
+Code 25 changes only keys that no file, name server or protection goes by; see
+``storage.settings_text``.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateBrokerConfig,
 getBrokerConfig (4.9.3).
@@ -8,11 +9,13 @@ getBrokerConfig (4.9.3).
 
 from wakelog.broker.config import check_range
 from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
-from wakelog.broker.decision import Outcome
+from wakelog.broker.decision import ChangeLaneWaits, Outcome
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
+from wakelog.storage import config as store_config
+from wakelog.storage.retention.retention import parse_hours
 from wakelog.storage.settings_text import (
     decode_settings,
     ignored_remark,
@@ -27,10 +30,24 @@ _LIVE_KEYS = """
     traceOn rejectTransactionMessage startAcceptSendRequestTimeStamp longPollingEnable
     shortPollingTimeMills slaveReadEnable notifyConsumerIdsChangedEnable flushConsumerOffsetInterval
     registerNameServerPeriod enablePropertyFilter filterSupportRetry storeReplyMessageEnable
-    autoDeleteUnusedStats
+    autoDeleteUnusedStats transactionCheckInterval compressedRegister registerBrokerTimeoutMills
 """
 
-LIVE_KEYS = frozenset(_LIVE_KEYS.split())
+_LIVE_WAITS = """
+    brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue
+    waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
+"""
+
+_LIVE_STORE_KEYS = """
+    fileReservedTime fileReservedBytes deleteWhen diskMaxUsedSpaceRatio cleanFileForciblyEnable
+    cleanResourceInterval deleteCommitLogFilesInterval flushDelayOffsetInterval defaultQueryMaxNum
+    enableScheduleMessageStats
+"""
+
+LIVE_STORE_KEYS = frozenset(_LIVE_STORE_KEYS.split())
+"""Keys of StoreConfig that code 25 may change."""
+
+LIVE_KEYS = LIVE_STORE_KEYS.union(_LIVE_KEYS.split(), _LIVE_WAITS.split())
 """Keys that code 25 may change."""
 
 
@@ -41,7 +58,10 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
     shows the remark of an error only.
     """
     given = parse_properties(decode_settings(request.command.body))
-    update = update_settings(state.config, given, LIVE_KEYS, check_range)
+    configs = state.config, state.store_config
+    update = update_settings(configs, given, LIVE_KEYS, check_live)
+    if not set(_LIVE_WAITS.split()).isdisjoint(update.applied):
+        state.instructions.append(ChangeLaneWaits())
     if update.applied:
         state.config_version = state.config_version.next(request.now_ms)
     if "autoCreateTopicEnable" in update.applied and state.config.auto_create_topic_enable:
@@ -53,6 +73,16 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
     code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
     remark = ignored_remark(update.ignored, "broker", OBEYED_KEYS, WITHOUT_EFFECT)
     return request.refusal(code, remark)
+
+
+def check_live(key: str, value: object) -> None:
+    """Refuse a value of a live key that cannot be used. Raises: IllegalConfiguration."""
+    if key not in LIVE_STORE_KEYS:
+        check_range(key, value)
+    elif isinstance(value, str):
+        parse_hours(value)  # deleteWhen, the only text
+    else:
+        store_config.check_range(key, value)
 
 
 def get_broker_config(state: BrokerState, request: Request[None]) -> Outcome:

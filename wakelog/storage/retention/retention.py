@@ -124,11 +124,15 @@ class Retention:
 
     def __init__(self, config: StoreConfig, now_ms: int) -> None:
         """Start waiting for the first run. Raises: IllegalConfiguration for deleteWhen."""
-        self._config = config
-        self._hours = parse_hours(config.delete_when)
+        self.change_settings(config)
         self._first_run_ms = now_ms + FIRST_RUN_DELAY_MS
         self._derived_before = 0
         self._numbers = RetentionStatistics()
+
+    def change_settings(self, config: StoreConfig) -> None:
+        """Decide by these settings from now on. Raises: IllegalConfiguration for deleteWhen."""
+        self._hours = parse_hours(config.delete_when)
+        self._config = config
 
     def step(self, store: RetentionInput, now_ms: int) -> RetentionDecision:
         """Decide by what was just read from the store; call again at `next_step_ms`."""
@@ -251,14 +255,14 @@ JUMP_MS_MIN = 60_000
 class AgeClock:
     """The wall clock minus recent jumps ahead. No clock of its own."""
 
-    __slots__ = ("_ahead_ms", "_jumped_ms", "_lag_ms", "_reserved_ms")
+    __slots__ = ("_ahead_ms", "_jumped_ms", "_lag_ms", "reserved_ms")
 
     def __init__(self, reserved_ms: int, wall_ms: int, steady_ms: int) -> None:
         """Start with the wall clock as it is.
 
         reserved_ms: the age at which segments go. steady_ms: of a clock that is never set.
         """
-        self._reserved_ms = reserved_ms
+        self.reserved_ms = reserved_ms
         self._ahead_ms = wall_ms - steady_ms
         self._lag_ms = 0
         self._jumped_ms = steady_ms
@@ -271,6 +275,6 @@ class AgeClock:
             self._jumped_ms = steady_ms
         elif moved_ms <= -JUMP_MS_MIN:
             self._lag_ms = max(0, self._lag_ms + moved_ms)
-        if steady_ms - self._jumped_ms >= self._reserved_ms:
+        if steady_ms - self._jumped_ms >= self.reserved_ms:
             self._lag_ms = 0
         return wall_ms - self._lag_ms
