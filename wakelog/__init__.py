@@ -11,3 +11,15 @@ actors                run each of these
 
 Invariants: importing this package starts nothing and imports none of the folders.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wakelog.actors.ray.attach import ActorCluster
+
+
+def attach(name_server: Any = "NameServer") -> "ActorCluster":
+    """Return the wakelog of this Ray, for clients: see `wakelog.actors.ray.attach`."""
+    from wakelog.actors.ray.attach import attach as attach_actors
+
+    return attach_actors(name_server)

@@ -30,6 +30,7 @@ from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.services.session import open_logs
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.table_files import TableFiles
+from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import NameServerPlan
@@ -39,6 +40,7 @@ from wakelog.broker.access.control import AccessControl
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist, Refused
 from wakelog.nameserver.name_server import CheckAdministrator, NameServer
+from wakelog.network.call_channels import CallChannels
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel, Reply
@@ -129,6 +131,10 @@ class NameServerService:
         )
         return Server(self, lanes, limits=limits, on_deferred=self._on_deferred, wall_ms=wall_ms)
 
+    def make_connection(self) -> Connection:
+        """Return a connection that comes by calls instead of the port."""
+        return self._server.make_connection()
+
     # Handler: called by the server.
     def process(
         self, request: RemotingCommand, channel: Channel, now_ms: int
@@ -203,7 +209,7 @@ class NameServerService:
         self._tables.close()
 
 
-class NameServerActor:
+class NameServerActor(ChannelActor):
     """One name server; `start` after each construction."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -227,6 +233,7 @@ class NameServerActor:
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
+                self.channels = CallChannels(service.make_connection)
                 self._collections.begin()
             return started(port=self._service.port, node_id=own_node_id())
 
@@ -234,6 +241,7 @@ class NameServerActor:
         """Stop in order."""
         async with self._starting:
             service, self._service = self._service, None
+            self.channels = None
             self._collections.end()
             if service is not None:
                 await service.stop()

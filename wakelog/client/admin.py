@@ -76,7 +76,7 @@ _REMEDIES: Final = {
 @asynccontextmanager
 async def open_admin(options: ClientOptions) -> "AsyncIterator[Admin]":
     """Yield an Admin, whose connections are closed at the end of the block."""
-    connections = make_client(options.credentials, options.tls)
+    connections = make_client(options.credentials, options.tls, dial=options.dial)
     try:
         yield Admin(connections, options)
     finally:

@@ -73,7 +73,7 @@ class Pulled(NamedTuple):
 @asynccontextmanager
 async def open_calls(options: ClientOptions) -> "AsyncIterator[BrokerCalls]":
     """Yield a BrokerCalls, whose connections are closed at the end of the block."""
-    connections = make_client(options.credentials, options.tls)
+    connections = make_client(options.credentials, options.tls, dial=options.dial)
     try:
         yield BrokerCalls(connections, options)
     finally:

@@ -35,7 +35,7 @@ from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, Opened, wall_ms
 from wakelog.client.messages import SendRequest
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
-from wakelog.client.options import Settings, make_options, with_namespace, without_namespace
+from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
 from wakelog.client.requests import make_reply
 from wakelog.client.sender import Sender
 from wakelog.client.unique_ids import UniqueIds
@@ -98,7 +98,7 @@ class Consumer(Opened):
 
     def __init__(
         self,
-        name_servers: str,
+        name_servers: Target,
         *,
         group: str,
         topics: Topics = (),
@@ -116,7 +116,7 @@ class Consumer(Opened):
     ) -> None:
         """Make no connection yet.
 
-        name_servers: `HOST:PORT`, several with semicolons between.
+        name_servers: `HOST:PORT`, several with semicolons between; or `wakelog.attach()`.
         topics: one, several, or each with its tags, as `"paid || refunded"` or `"*"`, or with
             `Sql(...)`. Without topics, `assign` says what is read.
         start: where a queue begins that has no offset yet: `"first"`, `"last"` or a time.

@@ -195,7 +195,9 @@ class ClientInstance(Opened):
 
 def _connect(instance: ClientInstance) -> RemotingClient:
     options = instance.options
-    return make_client(options.credentials, options.tls, instance.answer, instance.reopened)
+    return make_client(
+        options.credentials, options.tls, instance.answer, instance.reopened, options.dial
+    )
 
 
 def _request(

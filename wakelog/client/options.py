@@ -4,11 +4,13 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 (4.9.3).
 """
 
+import asyncio
 import re
 from datetime import timedelta
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
+from wakelog.network.client import Dial
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, is_legal_group
@@ -29,6 +31,23 @@ def read_name_servers(text: str) -> tuple[str, ...]:
     return found
 
 
+class Dialed(Protocol):
+    """A cluster that is reached by calls of its actors (`wakelog.attach`)."""
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """What `dial` takes as the address of each name server."""
+        ...
+
+    async def dial(self, address: str, protocol: asyncio.Protocol) -> None:
+        """Connect a protocol to a name server or broker. Raises: OSError."""
+        ...
+
+
+Target: TypeAlias = str | Dialed
+"""The cluster of a client: `HOST:PORT` of name servers with semicolons between, or its actors."""
+
+
 class ClientOptions(NamedTuple):
     """How to reach a cluster.
 
@@ -37,6 +56,7 @@ class ClientOptions(NamedTuple):
     pause_ms: the pause before a read is tried again; a producer has its own pauses.
     credentials: for brokers with access control. tls: None for connections without TLS.
     namespace: before the names of topics and groups; "" for none.
+    dial: how to connect; None for TCP.
     """
 
     name_servers: tuple[str, ...] = ()
@@ -47,6 +67,7 @@ class ClientOptions(NamedTuple):
     credentials: Credentials = Credentials()
     tls: Tls | None = None
     namespace: str = ""
+    dial: Dial | None = None
 
 
 class Settings(TypedDict, total=False):
@@ -68,15 +89,10 @@ class Settings(TypedDict, total=False):
 
 
 def make_options(
-    name_servers: str, group: str, settings: Settings, *, retries_max: int = 3
+    target: Target, group: str, settings: Settings, *, retries_max: int = 3
 ) -> ClientOptions:
     """Return checked options. Raises: InvalidArgument, TlsRefused."""
-    try:
-        addresses = read_name_servers(name_servers)
-    except ValueError as error:
-        raise InvalidArgument(f"{name_servers!r} is no address", f"Give {error}") from None
-    if not addresses:
-        raise InvalidArgument("no name server is given", "Give HOST:PORT")
+    addresses = _name_servers(target)
     if not is_legal_group(group):
         remedy = f"Use printable ASCII without blanks, / and @, at most {GROUP_LENGTH_MAX}"
         raise InvalidArgument(f"{group!r} is no name of a group", remedy)
@@ -103,7 +119,23 @@ def make_options(
         credentials=credentials,
         tls=(Tls() if tls else None) if isinstance(tls, bool) else tls,
         namespace=namespace,
+        dial=None if isinstance(target, str) else target.dial,
     )
+
+
+def _name_servers(target: Target) -> tuple[str, ...]:
+    if not isinstance(target, str):
+        if not hasattr(target, "dial"):
+            remedy = "Give HOST:PORT, or what wakelog.attach() returns"
+            raise InvalidArgument(f"{target!r} is no address", remedy)
+        return target.name_servers
+    try:
+        addresses = read_name_servers(target)
+    except ValueError as error:
+        raise InvalidArgument(f"{target!r} is no address", f"Give {error}") from None
+    if not addresses:
+        raise InvalidArgument("no name server is given", "Give HOST:PORT")
+    return addresses
 
 
 def with_namespace(namespace: str, name: str) -> str:

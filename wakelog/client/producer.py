@@ -29,7 +29,7 @@ from wakelog.client.messages import (
     encode,
     pack,
 )
-from wakelog.client.options import Settings, make_options, with_namespace
+from wakelog.client.options import Settings, Target, make_options, with_namespace
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
 from wakelog.client.route import QueueAt
@@ -59,7 +59,7 @@ class Producer(Opened):
 
     def __init__(
         self,
-        name_servers: str,
+        name_servers: Target,
         *,
         group: str = "wakelog",
         check: Check | None = None,
@@ -72,7 +72,7 @@ class Producer(Opened):
     ) -> None:
         """Make no connection yet.
 
-        name_servers: `HOST:PORT`, several with semicolons between.
+        name_servers: `HOST:PORT`, several with semicolons between; or `wakelog.attach()`.
         group: the producer group, which brokers ask about open transactions. check: answers them.
         batching: False sends each message of `send` in a request of its own.
         trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).

@@ -21,7 +21,7 @@ from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
 from wakelog.client.consumer_message import ConsumerMessage as AioMessage
 from wakelog.client.errors import ClientError
-from wakelog.client.options import Settings
+from wakelog.client.options import Settings, Target
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
 from wakelog.client.transactions import TransactionState
@@ -176,7 +176,7 @@ class Producer(Blocking[aio.Producer]):
 
     def __init__(
         self,
-        name_servers: str,
+        name_servers: Target,
         *,
         group: str = "wakelog",
         check: Check | None = None,
@@ -241,7 +241,7 @@ class ConsumerMessage(ReceivedMessage):
 class Consumer(Blocking[aio_consumer.Consumer]):
     """See `wakelog.client.consumer`."""
 
-    def __init__(self, name_servers: str, *, group: str, **settings: Any) -> None:
+    def __init__(self, name_servers: Target, *, group: str, **settings: Any) -> None:
         """Make no connection yet; the settings are those of the twin.
 
         Raises: InvalidArgument, TlsRefused.

@@ -55,12 +55,16 @@ BeforeSend: TypeAlias = Callable[[RemotingCommand], RemotingCommand]
 OnRequest: TypeAlias = Callable[[str, RemotingCommand], Awaitable[RemotingCommand | None]]
 """Execute a request of the peer at an address, and return the response; None means no response."""
 
+Dial: TypeAlias = Callable[[str, asyncio.Protocol], Awaitable[None]]
+"""Connect a protocol to an address in another way than by TCP. Raises: OSError."""
+
 
 def make_client(
     credentials: Credentials,
     tls: Tls | None,
     on_request: OnRequest | None = None,
     on_open: Callable[[str], None] = lambda _: None,
+    dial: Dial | None = None,
 ) -> "RemotingClient":
     """Return a client, which signs its requests if there is an access key. Raises: TlsRefused."""
     return RemotingClient(
@@ -68,6 +72,7 @@ def make_client(
         before_send=partial(sign, credentials=credentials) if credentials.access_key else None,
         on_request=on_request,
         on_open=on_open,
+        dial=dial,
     )
 
 
@@ -82,6 +87,7 @@ class RemotingClient:
         on_request: OnRequest | None = None,
         own_host: str = "",
         on_open: Callable[[str], None] = lambda _: None,
+        dial: Dial | None = None,
     ) -> None:
         """Make no connection yet.
 
@@ -89,12 +95,14 @@ class RemotingClient:
         own_host: an address of this host; its servers see a loopback address of their peer.
         on_request: None refuses the requests of the other ends with code 3.
         on_open: gets the address of each connection that was made.
+        dial: how to connect; None for TCP, to which alone `tls` and `own_host` apply.
         """
         self._tls = tls
         self._before_send = before_send
         self._on_request = on_request
         self._own_host = own_host
         self._on_open = on_open
+        self._dial = dial
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._executing: set[asyncio.Task[None]] = set()
@@ -155,20 +163,27 @@ class RemotingClient:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
-    async def _connect(self, address: str) -> Connection:
+    async def _open(self, address: str) -> Connection:
+        if self._dial is not None:
+            connection = Connection(self, LIMITS, address=address)
+            await self._dial(address, connection)
+            return connection
         host, _, port = address.rpartition(":")
         host = host.strip("[]")
         loopback = "::1" if ":" in host else "127.0.0.1"
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self, LIMITS, address=address),
+            host,
+            int(port),
+            ssl=self._tls,
+            local_addr=(loopback, 0) if host == self._own_host else None,
+        )
+        return connection
+
+    async def _connect(self, address: str) -> Connection:
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self, LIMITS, address=address),
-                    host,
-                    int(port),
-                    ssl=self._tls,
-                    local_addr=(loopback, 0) if host == self._own_host else None,
-                )
-                return connection
+                return await self._open(address)
         except (ssl.SSLError, ConnectionResetError) as error:
             if self._tls is None:
                 raise ConnectFailed(address, str(error)) from error

@@ -154,10 +154,14 @@ class Server:
         """Use certificates for the connections that are accepted from now on."""
         self._tls = tls
 
-    def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:
-        connection = Connection(
+    def make_connection(self, refused_codes: Collection[int] = frozenset()) -> Connection:
+        """Return a connection that waits for its transport: of a port, or of other calls."""
+        return Connection(
             self, self._limits, refused_codes=refused_codes, clock_seconds=self._clock_seconds
         )
+
+    def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:
+        connection = self.make_connection(refused_codes)
         if self._tls.mode is TlsMode.DISABLED:
             return connection
         return TlsGate(

@@ -18,8 +18,10 @@ from wakelog.actors.ray.options import actor_name, find_actor, own_node_id
 from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
+from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import read_plan
+from wakelog.network.call_channels import CallChannels
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import StoreError
 
@@ -27,7 +29,7 @@ FIND_SECONDS = 0.05
 """The pause before an actor that is not made yet is searched again."""
 
 
-class BrokerActor:
+class BrokerActor(ChannelActor):
     """One broker; `start` after each construction, also after Ray started the process again."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -57,6 +59,7 @@ class BrokerActor:
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
+                self.channels = CallChannels(service.make_connection)
                 self._collections.begin()
                 sys.setswitchinterval(SWITCH_SECONDS)
             return started(
@@ -65,6 +68,10 @@ class BrokerActor:
                 node_id=own_node_id(),
                 notices=self._service.notices,
             )
+
+    async def address(self) -> str:
+        """Return the address by which routes name this broker."""
+        return self._plan.settings.broker.broker_addr
 
     async def register(self) -> None:
         """Register now: a name server has just started again."""
@@ -78,6 +85,7 @@ class BrokerActor:
         """
         async with self._starting:
             service, self._service = self._service, None
+            self.channels = None
             self._collections.end()
             return service is not None and await service.stop()
 

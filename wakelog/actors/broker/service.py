@@ -272,6 +272,10 @@ class BrokerService:
             wall_ms=wall_ms,
         )
 
+    def make_connection(self) -> Connection:
+        """Return a connection that comes by calls instead of a port."""
+        return self._server.make_connection()
+
     def drop_connections(self) -> None:
         """Close every connection."""
         self._server.close_channels()

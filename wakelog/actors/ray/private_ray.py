@@ -85,6 +85,18 @@ SOCKET_DIRECTORY_CHARACTERS_MAX = 40
 """Ray's socket paths add up to 66 characters to its directory; the system allows 107."""
 
 
+RUNNING_NAME = "running.json"
+"""In the directory of a Ray that runs: how another process of the same user joins it."""
+
+
+class RunningRay(msgspec.Struct, frozen=True):
+    """How to join a Ray; `prepare_driver` takes `environment`, `join` the address."""
+
+    address: str
+    environment: dict[str, str]
+    is_plain: bool
+
+
 class RayFailed(Exception):
     """Ray did not start, or did not answer."""
 
@@ -170,6 +182,12 @@ class RayCluster:
                 self._give_up("could not be started")
             line += part
         self.ready = msgspec.json.decode(line, type=HeadReady)
+        running = RunningRay(
+            self.ready.address, self.environment, self.ready.plain_because is not None
+        )
+        unfinished = self.directory / f"{RUNNING_NAME}.new"
+        unfinished.write_bytes(msgspec.json.encode(running))
+        unfinished.rename(self.directory / RUNNING_NAME)
 
     def connect(self) -> None:
         """Join this Ray as a driver; this process can be in one at a time."""
@@ -194,6 +212,16 @@ class RayCluster:
         self.stop()
         said = [line for line in lines if line.strip()]
         raise RayFailed(reason, "\n".join(said[-LOG_TAIL_LINES:]))
+
+
+def running_rays() -> list[RunningRay]:
+    """Return every Ray of this user and this temporary directory that `RayCluster` started."""
+    found = []
+    for path in sorted(Path(short_directory()).glob(f"wakelog-*/{RUNNING_NAME}")):
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            if path.stat().st_uid == os.getuid():
+                found.append(msgspec.json.decode(path.read_bytes(), type=RunningRay))
+    return found
 
 
 def prepare_driver(environment: Mapping[str, str], *, is_plain: bool = False) -> None:

@@ -1,0 +1,123 @@
+"""Attach: clients that reach wakelog by the handles of its actors, in tasks, actors and drivers.
+
+    cluster = wakelog.attach()
+    async with Producer(cluster, group="api") as producer: ...
+
+A driver that is in no Ray joins that of `wakelog up`, which notes in its directory how. A task or
+an actor is in a Ray already, and so may a driver be.
+
+Invariants: importing this module does not import Ray.
+
+Source: none upstream.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
+
+from wakelog.actors.ray.options import NAMESPACE, find_actor
+from wakelog.actors.ray.private_ray import RayFailed, prepare_driver, running_rays
+from wakelog.actors.ray.private_ray import join as join_ray
+from wakelog.client.errors import ClientError
+from wakelog.network.call_link import CallLink
+from wakelog.network.call_transport import Answer
+
+NAME_SERVER: Final = "NameServer"
+BROKER_SUFFIX: Final = ".Broker"
+
+_START: Final = "Start one with `wakelog up`, as the same user, or call ray.init before"
+
+Result = TypeVar("Result")
+
+
+def attach(name_server: Any = NAME_SERVER) -> "ActorCluster":
+    """Return the cluster of this Ray, to be given to clients in the place of an address.
+
+    name_server: the handle or the name of its name server's actor.
+    Raises: ClientError if Ray is not installed, no wakelog runs, or several do.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ClientError("Ray is not installed", "pip install 'wakelog[ray]'") from None
+    if not ray.is_initialized():
+        _join()
+    handle = find_actor(name_server) if isinstance(name_server, str) else name_server
+    if handle is None:
+        raise ClientError(f"this Ray has no actor {name_server!r} of wakelog", _START)
+    return ActorCluster(handle)
+
+
+def _join() -> None:
+    """Join the only Ray of `wakelog up` on this host. Raises: ClientError."""
+    found = running_rays()
+    if not found:
+        raise ClientError("no wakelog of this user runs on this host", _START)
+    if len(found) > 1:
+        addresses = ", ".join(each.address for each in found)
+        raise ClientError(f"several run: {addresses}", "Call ray.init with the right one before")
+    try:
+        prepare_driver(found[0].environment, is_plain=found[0].is_plain)
+        join_ray(found[0].address)
+    except RayFailed as error:
+        raise ClientError(str(error), _START) from error
+
+
+class ActorCluster:
+    """The actors of a deployment, as clients reach them; it can be given to tasks and actors.
+
+    Brokers are found by the address that routes name, each when it is first needed.
+    """
+
+    name_servers = (NAME_SERVER,)
+
+    def __init__(self, name_server: Any) -> None:
+        """name_server: the handle of its actor."""
+        self._name_server = name_server
+
+    async def dial(self, address: str, protocol: asyncio.Protocol) -> None:
+        """Connect a protocol to an actor (client.options.Dialed). Raises: ConnectionError."""
+        handle = self._name_server if address == NAME_SERVER else await _find_broker(address)
+        await CallLink(ActorPeer(handle), protocol).open()
+
+
+async def _find_broker(address: str) -> Any:
+    from ray.util import list_named_actors
+
+    for actor in await asyncio.to_thread(list_named_actors, all_namespaces=True):
+        if actor["namespace"] != NAMESPACE or not actor["name"].endswith(BROKER_SUFFIX):
+            continue
+        handle = find_actor(actor["name"])
+        if handle is not None and await _answer(handle.address.remote()) == address:
+            return handle
+    raise ConnectionError("no broker of this Ray has that address")
+
+
+class ActorPeer:
+    """An actor as a `CallPeer`."""
+
+    def __init__(self, handle: Any) -> None:
+        """handle: of a `ChannelActor`."""
+        self._handle = handle
+
+    async def open_channel(self) -> str | None:
+        """See CallPeer. Raises: ConnectionError, as each call here."""
+        channel: str | None = await _answer(self._handle.open_channel.remote())
+        return channel
+
+    async def exchange(self, channel: str, number: int, data: bytes) -> Answer:
+        """See CallPeer. Ray puts what is over 100 KiB into its object store, by reference."""
+        return Answer(*await _answer(self._handle.exchange.remote(channel, number, data)))
+
+    async def close_channel(self, channel: str, number: int, data: bytes) -> None:
+        """See CallPeer."""
+        await _answer(self._handle.close_channel.remote(channel, number, data))
+
+
+async def _answer(reference: Awaitable[Any]) -> Any:
+    from ray.exceptions import RayError
+
+    try:
+        return await reference
+    except RayError as error:
+        raise ConnectionError(str(error).splitlines()[0]) from error
