@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from wakelog.actors.errors import PlanRefused
+from wakelog.cli.cluster.commands import add_commands
 from wakelog.cli.log import log
 from wakelog.cli.options import Number, Settings, Store, Text, option
 from wakelog.cli.program import SIGNALLED, version
@@ -66,7 +67,7 @@ Topic = Annotated[str, option("NAME", "Topic to send to; made if need be.")]
 app = typer.Typer(
     name="wakelog",
     help="A RocketMQ 4.9.3 broker and name server on Ray actors.",
-    add_completion=False,
+    add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -175,6 +176,9 @@ def admin(context: typer.Context) -> None:
     run_admin(context.args, print)
 
 
+add_commands(app)
+
+
 def run(
     arguments: Sequence[str], signals: StopSignals, make: "DeploymentFactory | None" = None
 ) -> int:
@@ -191,7 +195,10 @@ def run(
     except StopAsked as stop:
         print("wakelog: interrupted. Run the same command to start again.", file=sys.stderr)
         return stop.exit_code
-    except SystemExit:  # typer's answer to a pipe without a reader: `| head` has what it wants
+    except SystemExit as end:
+        if not end.code:  # a shell has got its completions
+            return 0
+        # typer's answer to a pipe without a reader: `| head` has what it wants
         return SIGNALLED + signal.SIGPIPE
     except typer.TyperException as error:
         # A mistake in the command line, which typer would explain on four lines.

@@ -65,7 +65,7 @@ BodyType = TypeVar("BodyType", bound=msgspec.Struct)
 Fields = Mapping[str, object]
 
 _REMEDIES: Final = {
-    int(ResponseCode.TOPIC_NOT_EXIST): "Check the name of the topic (topicList)",
+    int(ResponseCode.TOPIC_NOT_EXIST): "Check the name of the topic (wakelog topics)",
     int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): "Create the group (updateSubGroup)",
     int(ResponseCode.CONSUMER_NOT_ONLINE): "Start a consumer of this group",
     int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED): "This broker cannot do it: see docs/requests.md",

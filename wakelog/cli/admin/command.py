@@ -7,7 +7,7 @@ import argparse
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.client.admin import Admin
@@ -34,9 +34,7 @@ class Table(NamedTuple):
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield each row by the names of the heads, in camel case."""
-        names = [_camel(head) for head in self.heads]
-        for row in self.rows:
-            yield dict(zip(names, row, strict=True))
+        return named_values(self.heads, self.rows)
 
 
 class Text(NamedTuple):
@@ -54,7 +52,16 @@ class Text(NamedTuple):
         yield self.value
 
 
-Output: TypeAlias = Table | Text
+class Output(Protocol):
+    """One part of what a command puts out."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as text."""
+        ...
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """Yield it as objects of JSON."""
+        ...
 
 
 class Flag(NamedTuple):
@@ -187,6 +194,13 @@ def show(output: Output, say: Callable[[str], None], *, as_json: bool) -> None:
     else:
         for line in output.lines():
             say(line)
+
+
+def named_values(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each row by the names of its heads, in camel case."""
+    names = [_camel(head) for head in heads]
+    for row in rows:
+        yield dict(zip(names, row, strict=True))
 
 
 def _camel(head: str) -> str:

@@ -27,6 +27,7 @@ from wakelog.protocol.bodies import (
     ConsumeStatsList,
     SubscriptionGroupConfig,
 )
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -83,7 +84,7 @@ async def consumer_progress(admin: Admin, flags: Flags) -> AsyncIterator[Output]
         return
     group = flags["g"]
     stats = await admin.consume_stats(group)
-    owners = await _client_addresses(admin, group) if flags.truth("s") else None
+    owners = await client_addresses(admin, group) if flags.truth("s") else None
     rows = []
     for queue, place in sorted(stats.offset_table.items()):
         lag = place.broker_offset - place.consumer_offset
@@ -103,9 +104,9 @@ async def consumer_progress(admin: Admin, flags: Flags) -> AsyncIterator[Output]
     yield Text(text, {"consumeTps": stats.consume_tps, "diffTotal": total})
 
 
-async def _client_addresses(admin: Admin, group: str) -> dict[object, str]:
+async def client_addresses(admin: Admin, group: str) -> dict[MessageQueue, str]:
     """Return which client has each queue, by what every client of the group says."""
-    found: dict[object, str] = {}
+    found: dict[MessageQueue, str] = {}
     for client in (await admin.consumers(group)).connection_set:
         info = await admin.running_info(group, client.client_id)
         found.update(dict.fromkeys(info.mq_table, client.client_id.partition("@")[0]))

@@ -43,7 +43,7 @@ async def _reset(
     group, topic, is_forced = flags["g"], flags["t"], flags.truth("f", default=True)
     language = LanguageCode.CPP if "c" in flags else LanguageCode.JAVA
     try:
-        offsets = await _reset_online(admin, group, topic, time_ms, is_forced, language)
+        offsets = await reset_online(admin, group, topic, time_ms, is_forced, language)
         name = "group"
         table = Table(
             "%-40s  %-40d  %-40d",
@@ -53,7 +53,7 @@ async def _reset(
     except ClientError as error:
         if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
             raise
-        rows = await _reset_offline(admin, group, topic, time_ms, is_forced)
+        rows = await reset_offline(admin, group, topic, time_ms, is_forced)
         name = "consumerGroup"
         table = Table("%-20s  %-20d  %-20d  %-20d  %-20d  %-20d", HEADS, rows)
     if shows_time:
@@ -66,7 +66,7 @@ async def _reset(
     yield table
 
 
-async def _reset_online(
+async def reset_online(
     admin: Admin, group: str, topic: str, time_ms: int, is_forced: bool, language: LanguageCode
 ) -> dict[MessageQueue, int]:
     """Have the brokers notify the clients of the group. Raises: ClientError without clients."""
@@ -80,10 +80,13 @@ async def _reset_online(
     return found
 
 
-async def _reset_offline(
-    admin: Admin, group: str, topic: str, time_ms: int, is_forced: bool
+async def reset_offline(
+    admin: Admin, group: str, topic: str, time_ms: int, is_forced: bool, *, commits: bool = True
 ) -> list[tuple[str | int, ...]]:
-    """Commit the offsets in the place of the group; return a row for each queue."""
+    """Commit the offsets in the place of the group; return a row for each queue.
+
+    commits: False to compute the rows alone.
+    """
     route = await admin.route(topic)
     counts = {data.broker_name: data.read_queue_nums for data in route.queue_datas}
     rows: list[tuple[str | int, ...]] = []
@@ -101,7 +104,7 @@ async def _reset_offline(
             at = QueueAt(queue.broker_name, topic, queue.queue_id, address)
             offset = await _offset_at(admin, at, time_ms)
             is_moved = is_forced or offset <= place.consumer_offset
-            if is_moved:
+            if is_moved and commits:
                 await admin.calls.commit_offset(at, group, offset)
             now = offset if is_moved else place.consumer_offset
             name = queue.broker_name[:32]

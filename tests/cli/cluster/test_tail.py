@@ -1,0 +1,55 @@
+"""`wakelog tail`, against a broker in this process and a cluster without sockets."""
+
+import asyncio
+
+from tests.cli.cluster.conftest import CommandLine
+from tests.client.clusters import FakeCluster, messages
+from wakelog.cli.cluster.tail import Shown, Wanted, tail
+from wakelog.client.admin import Admin
+from wakelog.client.options import ClientOptions
+from wakelog.protocol.command import RemotingCommand
+
+
+def test_messages_are_shown_as_they_were_stored(cli: CommandLine) -> None:
+    cli.broker.create_topic("shown", queues=3)
+    for body, amount, tag in (("one", 1, "paid"), ("two", 9, "paid"), ("three", 5, "open")):
+        cli("send", "shown", body, "--property", f"amount={amount}", "--tags", tag)
+    cli.broker.wait_for_messages("shown", count=3)
+    assert [x["body"] for x in cli.json("tail", "shown")] == ["one", "two", "three"]
+    assert cli("tail", "shown", "--lines", "1")[0].endswith("tags=open  three")
+    found = cli.json("tail", "shown", "--since", "1h", "--filter", "open || refunded")
+    assert [x["body"] for x in found] == ["three"]
+    found = cli.json("tail", "shown", "--since", "beginning", "--sql", "amount > 4")
+    assert [x["body"] for x in found] == ["two", "three"]
+    assert cli.json("tail", "shown", "--since", "now") == []
+
+
+class TakingTurns(FakeCluster):
+    """Lets others run before it answers, as a connection does."""
+
+    async def invoke(
+        self, address: str, command: RemotingCommand, *, timeout_ms: int
+    ) -> RemotingCommand:
+        await asyncio.sleep(0)
+        return await super().invoke(address, command, timeout_ms=timeout_ms)
+
+
+def test_messages_of_all_queues_come_in_order_and_then_the_new_ones() -> None:
+    cluster = TakingTurns(
+        {("b", "T", 0): messages(3), ("b", "T", 1): messages(2, queue_id=1, first=5)}
+    )
+
+    async def follow() -> list[str]:
+        admin = Admin(cluster, ClientOptions(("n:1",)))
+        found = []
+        async for output in tail(admin, "T", Wanted(since_ms=0, follows=True)):
+            assert isinstance(output, Shown)
+            found.append(output.message.body.decode())
+            if len(found) == 5:
+                cluster.queues["b", "T", 0].extend(messages(1, first=3))
+            if len(found) == 6:
+                return found
+        return found
+
+    cluster.first["b", "T", 1] = 5
+    assert asyncio.run(follow()) == ["0", "1", "2", "5", "6", "3"]

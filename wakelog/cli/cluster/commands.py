@@ -1,0 +1,261 @@
+"""What can be typed about a running cluster. Each command imports what it runs when it runs."""
+
+import inspect
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+import typer
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.options import Number, Pair, Text, option, pairs
+
+if TYPE_CHECKING:
+    from wakelog.cli.admin.command import Output
+    from wakelog.client.admin import Admin
+    from wakelog.client.options import ClientOptions
+
+ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
+NAME_SERVER_DEFAULT: Final = "127.0.0.1:9876"
+
+
+class Wire(NamedTuple):
+    """How a command reaches the cluster, and what it puts out."""
+
+    name_server: Annotated[
+        Text,
+        option(
+            "HOST:PORT",
+            "Name servers, `;` between.  [default: NAMESRV_ADDR, else 127.0.0.1:9876]",
+            "--name-server",
+            "-n",
+        ),
+    ] = None
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--output", "-o", help="json: an object a line.")
+    ] = "table"
+    access_key: Annotated[Text, option("KEY", "Of an account, for access control.")] = None
+    secret_key: Annotated[Text, option("KEY", "Of the account.")] = None
+    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False
+    tls_trust: Annotated[Text, option("FILE", "PEM of the signers; implies --tls.")] = None
+
+    @property
+    def as_json(self) -> bool:
+        """Whether objects are put out."""
+        return self.output == "json"
+
+    def options(self) -> "ClientOptions":
+        """Return them for a client. Raises: PlanRefused."""
+        from wakelog.cli.admin.command import Flags
+        from wakelog.cli.admin.table import client_options
+
+        flags = Flags(
+            n=self.name_server or os.environ.get(ENVIRONMENT_NAME) or NAME_SERVER_DEFAULT,
+            output=self.output,
+            tls=str(self.tls).lower(),
+        )
+        given = {"access-key": self.access_key, "secret-key": self.secret_key}
+        given["tls-trust"] = self.tls_trust
+        flags.update({name: text for name, text in given.items() if text is not None})
+        return client_options(flags)
+
+    def run(
+        self, ask: "Callable[[Admin], AsyncIterator[Output]]", *, flushes: bool = False
+    ) -> None:
+        """Ask the cluster, and put out what comes. Raises: PlanRefused, ClientError."""
+        import asyncio
+
+        from wakelog.cli.admin.command import show
+        from wakelog.client.admin import open_admin
+
+        def say(text: str) -> None:
+            print(text, flush=flushes)
+
+        async def main() -> None:
+            async with open_admin(self.options()) as admin:
+                async for output in ask(admin):
+                    show(output, say, as_json=self.as_json)
+
+        asyncio.run(main())
+
+
+def _over_wire(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command with the options of `Wire` after its own, which it gets as one value."""
+    [_, *own] = inspect.signature(function).parameters.values()
+
+    def command(**values: Any) -> Any:
+        wire = Wire(*(values.pop(name) for name in Wire._fields))
+        return function(wire, **values)
+
+    common = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=Wire._field_defaults[name],
+            annotation=Wire.__annotations__[name],
+        )
+        for name in Wire._fields
+    ]
+    every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + common
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__annotations__ = {each.name: each.annotation for each in every}
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    return command
+
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
+MaybeTopic = Annotated[Text, typer.Argument(metavar="[TOPIC]")]
+OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
+Group = Annotated[str, typer.Argument(metavar="GROUP")]
+MaybeGroup = Annotated[Text, typer.Argument(metavar="[GROUP]")]
+Body = Annotated[Text, typer.Argument(metavar="[BODY]", help="Else each line of standard input.")]
+Tags = Annotated[str, option("TAG", "What consumers filter by.")]
+Keys = Annotated[str, option("KEYS", "By which it can be found; blanks between.")]
+Properties = Annotated[list[Pair] | None, pairs("property", "One more property; repeat.")]
+Delay = Annotated[Text, option("TIME", "Deliver after this time, as 10s or 5m.")]
+ShardingKey = Annotated[str, option("KEY", "Messages with the same key stay in order.")]
+Filter = Annotated[str, option("TAGS", "These tags alone, as 'paid || refunded'.")]
+Sql = Annotated[str, option("EXPRESSION", 'SQL92 over properties, as "amount > 5".')]
+Since = Annotated[Text, option("TIME", "From then on: 10m, 2h, 2026-11-24T06:00, beginning, now.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for new messages.")]
+Lines = Annotated[int, option("N", "The last N messages, without --since.", min=0, max=100_000)]
+All = Annotated[bool, typer.Option("--all", help="RocketMQ's own, retries and dead letters, too.")]
+LagMax = Annotated[Number, option("N", "Exit with 1 if it lags by more.", "--max", min=0)]
+ResetTo = Annotated[str, option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only shown.")]
+
+
+def now_ms() -> int:
+    """Return the time."""
+    return round(time.time() * 1000)
+
+
+def send(
+    wire: Wire,
+    topic: Topic,
+    body: Body = None,
+    tags: Tags = "",
+    keys: Keys = "",
+    properties: Properties = None,
+    delay: Delay = None,
+    sharding_key: ShardingKey = "",
+) -> None:
+    """Send one message, or each line of standard input as one.
+
+    \b
+    wakelog send orders '{"id": 4711}' --tags paid --keys 4711
+    wakelog send orders --delay 10s 'ten seconds later'
+    generate | wakelog send orders
+    """
+    from datetime import timedelta
+
+    from wakelog.cli.cluster.send import send_lines, send_one
+    from wakelog.cli.cluster.times import read_span_ms
+    from wakelog.client.messages import Message
+
+    fields = {
+        "tags": tags,
+        "keys": keys,
+        "properties": dict(properties or ()) or None,
+        "delay": None if delay is None else timedelta(milliseconds=read_span_ms(delay)),
+        "sharding_key": sharding_key,
+    }
+    options = wire.options()
+    if body is not None:
+        send_one(options, Message(topic, body, **fields), as_json=wire.as_json)  # type: ignore[arg-type]
+    elif sys.stdin.isatty():
+        raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
+    else:
+        send_lines(options, sys.stdin.buffer, topic, fields, as_json=wire.as_json)
+
+
+def tail(
+    wire: Wire,
+    topic: Topic,
+    filter: Filter = "*",
+    sql: Sql = "",
+    since: Since = None,
+    lines: Lines = 10,
+    follow: Follow = False,
+) -> None:
+    """Show messages of a topic, in the order in which they were stored.
+
+    \b
+    wakelog tail orders --follow
+    wakelog tail orders --since 10m --filter 'paid || refunded'
+    wakelog tail orders --since beginning --sql "amount > 5" -o json
+    """
+    from wakelog.cli.cluster.tail import Wanted
+    from wakelog.cli.cluster.tail import tail as show_tail
+    from wakelog.cli.cluster.times import read_moment_ms
+
+    since_ms = None if since is None else read_moment_ms(since, now_ms())
+    wanted = Wanted(filter, sql, since_ms, lines, follow)
+    wire.run(lambda admin: show_tail(admin, topic, wanted), flushes=follow)
+
+
+def topics(wire: Wire, topic: MaybeTopic = None, shows_all: All = False) -> None:
+    """List topics, or the queues of one.
+
+    \b
+    wakelog topics
+    wakelog topics orders
+    """
+    from wakelog.cli.cluster import topics as asked
+
+    if topic is not None:
+        wire.run(lambda admin: asked.queues(admin, topic))
+    else:
+        wire.run(lambda admin: asked.topics(admin, shows_all=shows_all))
+
+
+def groups(wire: Wire, group: MaybeGroup = None) -> None:
+    """List consumer groups, or the clients and subscriptions of one.
+
+    \b
+    wakelog groups
+    wakelog groups billing
+    """
+    from wakelog.cli.cluster import groups as asked
+
+    if group is not None:
+        wire.run(lambda admin: asked.group(admin, group))
+    else:
+        wire.run(asked.groups)
+
+
+def lag(wire: Wire, group: Group, topic: OfTopic = None, lag_max: LagMax = None) -> None:
+    """Show what a group has yet to consume, by queue.
+
+    \b
+    wakelog lag billing
+    wakelog lag billing --topic orders --max 1000 || notify
+    """
+    from wakelog.cli.cluster import groups as asked
+
+    wire.run(lambda admin: asked.lag(admin, group, topic, lag_max))
+
+
+def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False) -> None:
+    """Let a group consume a topic from another place on.
+
+    \b
+    wakelog reset billing orders --to 2h
+    wakelog reset billing orders --to beginning --yes
+    """
+    from wakelog.cli.cluster import groups as asked
+    from wakelog.cli.cluster.times import read_moment_ms
+
+    time_ms = read_moment_ms(to, now_ms())
+    wire.run(lambda admin: asked.reset(admin, group, topic, time_ms, changes=yes))
+
+
+COMMANDS: Final = (send, tail, topics, groups, lag, reset)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    for function in COMMANDS:
+        app.command()(_over_wire(function))

@@ -1,0 +1,170 @@
+"""`wakelog groups`, `lag` and `reset`: who consumes, how far, and from where on."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.admin.groups import behind, client_addresses
+from wakelog.cli.admin.java_text import version_name
+from wakelog.cli.admin.offsets import reset_offline, reset_online
+from wakelog.cli.cluster.output import Columns, Moment
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
+from wakelog.protocol.bodies import ConsumerConnection, ConsumeStats
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.codes import LanguageCode, ResponseCode
+from wakelog.protocol.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX
+
+OWN_GROUPS: Final = frozenset(
+    {
+        "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION", "CID_ONSAPI_PULL", "CID_ONS-HTTP-PROXY",
+    }
+)  # fmt: skip
+"""Every broker has these from the start."""
+
+GROUPS_NAMED_MAX: Final = 5
+
+
+async def masters(admin: Admin) -> list[str]:
+    """Return one address, of the master if there is one, of every broker. Raises: ClientError."""
+    table = (await admin.cluster()).broker_addr_table
+    return [x.broker_addrs[min(x.broker_addrs)] for _, x in sorted(table.items()) if x.broker_addrs]
+
+
+async def progress(admin: Admin, group: str, topic: str | None = None) -> ConsumeStats:
+    """Return how far a group is at all brokers, also without a retry topic. Raises: ClientError."""
+    found = ConsumeStats()
+    for address in await masters(admin):
+        part = await admin.consume_stats_at(address, group, topic)
+        found.offset_table.update(part.offset_table)
+        found.consume_tps += part.consume_tps
+    return found
+
+
+async def clients_of(admin: Admin, group: str) -> ConsumerConnection:
+    """Return the clients of a group, none if it is not online. Raises: ClientError."""
+    try:
+        return await admin.consumers(group)
+    except ClientError as error:
+        if error.code is None:
+            raise
+        return ConsumerConnection()
+
+
+async def group_names(admin: Admin) -> list[str]:
+    """Return the groups that brokers know, without their own. Raises: ClientError."""
+    found: set[str] = set()
+    for address in await masters(admin):
+        found |= (await admin.groups(address)).keys()
+    return sorted(x for x in found - OWN_GROUPS if not x.startswith(SYSTEM_GROUP_PREFIX))
+
+
+async def groups(admin: Admin) -> AsyncIterator[Output]:
+    """Yield one row for each group."""
+    rows = []
+    for name in await group_names(admin):
+        clients, stats = await clients_of(admin, name), await progress(admin, name)
+        subscribed = set(clients.subscription_table) | {x.topic for x in stats.offset_table}
+        topics = sorted(x for x in subscribed if not x.startswith(RETRY_PREFIX))
+        model = (clients.message_model or "").lower()
+        counted = len(clients.connection_set), model, topics, behind(stats)
+        rows.append((name, *counted, float(stats.consume_tps)))
+    yield Columns(("group", "clients", "model", "topics", "lag", "per second"), rows, "no groups")
+
+
+async def group(admin: Admin, name: str) -> AsyncIterator[Output]:
+    """Yield the clients of a group, and its subscriptions."""
+    found = await clients_of(admin, name)
+    clients = [
+        (x.client_id, x.client_addr, x.language, version_name(x.version).removeprefix("V"))
+        for x in sorted(found.connection_set, key=lambda x: x.client_id)
+    ]
+    heads = ("client", "address", "language", "version")
+    yield Columns(heads, clients, f"{name} has no clients now")
+    subscriptions = [
+        (x.topic, x.expression_type, x.sub_string)
+        for _, x in sorted(found.subscription_table.items())
+    ]
+    if subscriptions:
+        yield Columns(("subscribed topic", "type", "expression"), subscriptions)
+
+
+async def lag(
+    admin: Admin, name: str, topic: str | None = None, lag_max: int | None = None
+) -> AsyncIterator[Output]:
+    """Yield what a group has yet to consume, by queue.
+
+    Raises: DeploymentFailed if it is more than `lag_max`; ClientError.
+    """
+    stats = await progress(admin, name, topic)
+    if not stats.offset_table:
+        raise ClientError(
+            f"group {name} has consumed nothing" + (f" of {topic}" if topic else ""),
+            "Check its name (wakelog groups), or start a consumer of it",
+        )
+    owners: dict[MessageQueue, str] = {}
+    if (await clients_of(admin, name)).connection_set:
+        try:
+            owners = await client_addresses(admin, name)
+        except ClientError as error:  # a client that cannot be asked: some languages cannot
+            if error.code is None:
+                raise
+    rows = [
+        (
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            place.consumer_offset,
+            place.broker_offset,
+            place.broker_offset - place.consumer_offset,
+            Moment(place.last_timestamp),
+            owners.get(queue),
+        )
+        for queue, place in sorted(stats.offset_table.items())
+    ]
+    heads = (
+        "topic",
+        "broker",
+        "queue",
+        "consumed to",
+        "stored to",
+        "lag",
+        "consumed up to",
+        "client",
+    )
+    yield Columns(heads, rows)
+    total = behind(stats)
+    value = {"group": name, "lag": total, "perSecond": stats.consume_tps}
+    yield Text(f"\nlag {total:,}, consumes {stats.consume_tps:,.1f} a second", value)
+    if lag_max is not None and total > lag_max:
+        cause = f"group {name} lags by {total:,}, more than {lag_max:,}"
+        raise DeploymentFailed(cause, f"Run wakelog doctor --group {name} to see why.")
+
+
+async def reset(
+    admin: Admin, name: str, topic: str, time_ms: int, *, changes: bool
+) -> AsyncIterator[Output]:
+    """Yield where each queue would be, or with `changes` is from now on. time_ms: -1 for the end.
+
+    Clients that are online take the new offsets themselves. Raises: ClientError.
+    """
+    known = await group_names(admin)
+    if name not in known:
+        remedy = f"Groups here: {', '.join(known[:GROUPS_NAMED_MAX]) or 'none'}"
+        raise ClientError(f"no broker knows group {name}", remedy)
+    if changes:
+        try:
+            table = await reset_online(admin, name, topic, time_ms, True, LanguageCode.JAVA)
+            moved = [(x.broker_name, x.queue_id, offset) for x, offset in sorted(table.items())]
+            yield Columns(("broker", "queue", "offset"), moved)
+            yield Text(f"\nreset by the clients of {name}", {"group": name, "changed": True})
+            return
+        except ClientError as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+    found = await reset_offline(admin, name, topic, time_ms, True, commits=changes)
+    yield Columns(("broker", "queue", "stored to", "consumed to", "offset"), [x[:5] for x in found])
+    said = f"reset {name}" if changes else "nothing is changed yet: repeat it with --yes"
+    yield Text(f"\n{said}", {"group": name, "changed": changes})

@@ -1,0 +1,62 @@
+"""Columns as wide as their cells. As JSON: one object a row, with the same values."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from wakelog.cli.admin.command import named_values
+from wakelog.cli.admin.java_text import exact_time
+
+
+class Moment(int):
+    """Milliseconds since 1970, which a table shows as a local time; 0 is no time."""
+
+    def __str__(self) -> str:
+        """Return the local time, "-" for none."""
+        return exact_time(int(self)) if self > 0 else "-"
+
+
+class Columns(NamedTuple):
+    """Rows under heads; `nothing` is said in a table without rows."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    nothing: str = "nothing"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the heads and each row, numbers to the right."""
+        if not self.rows:
+            yield self.nothing
+            return
+        texts = [[_text(cell) for cell in row] for row in self.rows]
+        widths = [
+            max(len(head), *(len(row[n]) for row in texts)) for n, head in enumerate(self.heads)
+        ]
+        is_number = [
+            all(_is_number(row[n]) for row in self.rows if row[n] is not None)
+            for n in range(len(self.heads))
+        ]
+        for row in ([head.upper() for head in self.heads], *texts):
+            cells = zip(row, widths, is_number, strict=True)
+            yield "  ".join(
+                text.rjust(width) if right else text.ljust(width) for text, width, right in cells
+            ).rstrip()
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """Yield each row by its heads, in camel case."""
+        return named_values(self.heads, self.rows)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, Moment | bool)
+
+
+def _text(cell: object) -> str:
+    if cell is None or cell == "":
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:,.1f}"
+    if isinstance(cell, list):
+        return ",".join(map(str, cell)) or "-"
+    return f"{cell:,}" if type(cell) is int else str(cell)

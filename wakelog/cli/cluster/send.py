@@ -1,0 +1,78 @@
+"""`wakelog send`: one message, or each line of standard input as one.
+
+Lines travel in batches of `LINES_MAX`; the next batch is read when the one before is stored.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import Output, Text, show
+from wakelog.cli.cluster.output import Columns
+from wakelog.client.messages import Message
+from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
+from wakelog.client.send_buffer import Receipt
+
+GROUP: Final = "wakelog-send"
+LINES_MAX: Final = 256
+PROGRESS_SECONDS: Final = 1.0
+HEADS: Final = ("topic", "broker", "queue", "offset", "message id", "offset message id")
+
+
+def send_one(options: ClientOptions, message: Message, *, as_json: bool) -> None:
+    """Send a message, and put out where it was stored. Raises: ClientError."""
+    asyncio.run(_send(options, iter([message]), as_json=as_json, counts_only=False))
+
+
+def send_lines(
+    options: ClientOptions, lines: Iterable[bytes], topic: str, fields: Any, *, as_json: bool
+) -> None:
+    """Send each line that is not empty. Raises: ClientError; PlanRefused if there is none."""
+    bodies = (line.rstrip(b"\r\n") for line in lines)
+    messages = (Message(topic, body, **fields) for body in bodies if body)
+    asyncio.run(_send(options, messages, as_json=as_json, counts_only=True))
+
+
+def open_producer(options: ClientOptions, group: str = GROUP) -> Producer:
+    """Return a producer that reaches the cluster as these options say."""
+    keys = options.credentials
+    return Producer(
+        ";".join(options.name_servers),
+        group=group,
+        access_key=keys.access_key,
+        secret_key=keys.secret_key,
+        tls=options.tls or False,
+    )
+
+
+async def _send(
+    options: ClientOptions, messages: Iterator[Message], *, as_json: bool, counts_only: bool
+) -> None:
+    count, topic, reported_seconds = 0, "", time.monotonic()
+    async with open_producer(options) as producer:
+        while batch := list(islice(messages, LINES_MAX)):
+            receipts = await producer.send_many(batch)
+            count, topic = count + len(receipts), batch[0].topic
+            if as_json or not counts_only:
+                show(_stored(receipts), print, as_json=as_json)
+            elif sys.stderr.isatty() and time.monotonic() - reported_seconds > PROGRESS_SECONDS:
+                reported_seconds = time.monotonic()
+                print(f"\rsent {count:,}", end="", file=sys.stderr, flush=True)
+    if not count:
+        raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
+    if counts_only and not as_json:
+        noun = "message" if count == 1 else "messages"
+        show(Text(f"sent {count:,} {noun} to {topic}", {}), print, as_json=False)
+
+
+def _stored(receipts: list[Receipt]) -> Output:
+    rows = [
+        (x.topic, x.broker, x.queue_id, x.queue_offset, x.message_id, x.offset_message_id)
+        for x in receipts
+    ]
+    return Columns(HEADS, rows)

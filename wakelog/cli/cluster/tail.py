@@ -1,0 +1,225 @@
+"""`wakelog tail`: the messages of a topic in the order in which they were stored.
+
+No consumer group moves: messages are pulled, and no offset is committed. Brokers filter by the
+hash of a tag; the exact tag, and an SQL92 expression, are checked here. So an expression works at
+brokers that refuse such subscriptions, too.
+
+Invariants: at most `PULL_MAX` messages of each queue are in memory, besides the last ones wanted.
+"""
+
+import asyncio
+import base64
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import Output
+from wakelog.cli.cluster.output import Moment
+from wakelog.client.admin import Admin, records
+from wakelog.client.received import ReceivedMessage
+from wakelog.client.route import QueueAt
+from wakelog.filter.errors import EvaluationFailed, IllegalExpression
+from wakelog.filter.sql92 import compile_filter
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.subscription import build_subscription
+
+PULL_MAX: Final = 32
+HOLD_MS: Final = 2_000
+"""How long a broker waits for a new message; below the time that a request may take."""
+FOLLOWED_MAX: Final = 32
+"""Queues that are waited at at the same time; a client has so many calls under way."""
+WAITING_MAX: Final = 1_024
+"""New messages that wait to be put out."""
+
+Accepts = Callable[[ReceivedMessage], bool]
+
+
+class Wanted(NamedTuple):
+    """Which messages are shown.
+
+    tags: joined by `||`, `*` for all. sql: an SQL92 expression, "" for none.
+    since_ms: from when; None for the last messages. lines: how many of those.
+    """
+
+    tags: str = "*"
+    sql: str = ""
+    since_ms: int | None = None
+    lines: int = 10
+    follows: bool = False
+
+
+class Shown(NamedTuple):
+    """A message as it is put out."""
+
+    message: ReceivedMessage
+
+    def lines(self) -> Iterator[str]:
+        """Yield when and where it was stored, what it is called, and its body."""
+        one = self.message
+        marks = [f"tags={one.tags}"] if one.tags else []
+        marks += [f"keys={' '.join(one.keys)}"] if one.keys else []
+        place = f"{one.broker}/{one.queue_id}@{one.queue_offset}"
+        stored = Moment(one.record.store_timestamp_ms)
+        yield "  ".join([str(stored), place, *marks, one.body.decode(errors="backslashreplace")])
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """Yield everything of it; a body that is not UTF-8 is in base64."""
+        one, record = self.message, self.message.record
+        try:
+            body = {"body": one.body.decode()}
+        except UnicodeDecodeError:
+            body = {"bodyBase64": base64.b64encode(one.body).decode()}
+        yield {
+            "topic": one.topic,
+            "broker": one.broker,
+            "queue": one.queue_id,
+            "offset": one.queue_offset,
+            "messageId": one.message_id,
+            "offsetMessageId": one.offset_message_id,
+            "storeTimestamp": record.store_timestamp_ms,
+            "bornTimestamp": record.born_timestamp_ms,
+            "reconsumeTimes": one.reconsume_times,
+            "tags": one.tags,
+            "keys": one.keys,
+            "properties": dict(one.properties),
+            **body,
+        }
+
+
+def make_filter(tags: str, sql: str) -> Accepts:
+    """Return what says whether a message is shown. Raises: PlanRefused."""
+    try:
+        names = build_subscription("", tags).tags_set
+        compiled = compile_filter(sql) if sql else None
+    except RemoteProtocolError:
+        raise PlanRefused(f"--filter {tags!r} has no tag", "Give 'paid || refunded'.") from None
+    except IllegalExpression as error:
+        remedy = "See docs/filter.md for the language."
+        raise PlanRefused(f"--sql {sql!r} is no expression: {error}", remedy) from None
+
+    def accepts(message: ReceivedMessage) -> bool:
+        if names and message.tags not in names:
+            return False
+        try:
+            return compiled is None or compiled.evaluate(message.properties) is True
+        except EvaluationFailed:
+            return False
+
+    return accepts
+
+
+async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output]:
+    """Yield messages that are there, then with `follows` those that come. Raises: ClientError."""
+    accepts = make_filter(wanted.tags, wanted.sql)
+    await admin.route(topic)  # refuses an unknown topic
+    queues = await admin.routes.readable(topic) or []
+    pullers = [await _begin(admin, queue, wanted, accepts) for queue in queues]
+    found = merged(pullers)
+    if wanted.since_ms is None:
+        last = deque([each async for each in found], wanted.lines)
+        for message in last:
+            yield Shown(message)
+    else:
+        async for message in found:
+            yield Shown(message)
+    if wanted.follows:
+        async for message in _follow(pullers):
+            yield Shown(message)
+
+
+async def _begin(admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts) -> "QueuePuller":
+    calls = admin.calls
+    first, end = await calls.min_offset(queue), await calls.max_offset(queue)
+    if wanted.since_ms is None:
+        first = max(first, end - wanted.lines)
+    elif wanted.since_ms < 0:
+        first = end
+    elif wanted.since_ms > 0:
+        first = max(first, await calls.search_offset(queue, wanted.since_ms))
+    since_ms = wanted.since_ms or 0
+    return QueuePuller(admin, queue, first, end, wanted.tags, accepts, since_ms)
+
+
+class QueuePuller:
+    """Reads one queue from an offset on; one loop."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        queue: QueueAt,
+        offset: int,
+        end: int,
+        tags: str,
+        accepts: Accepts,
+        since_ms: int = 0,
+    ) -> None:
+        """Pull nothing yet. end: the offset after the last message that `fill` reads."""
+        self.offset = offset
+        self.messages: deque[ReceivedMessage] = deque()
+        self._admin, self._queue, self._end = admin, queue, end
+        self._tags, self._accepts, self._since_ms = tags or "*", accepts, since_ms
+
+    async def fill(self) -> bool:
+        """Return whether there is a message; pull until then, or until the end."""
+        while not self.messages and self.offset < self._end:
+            count = min(PULL_MAX, self._end - self.offset)
+            self.messages.extend(x for x in await self.pull(count) if x.queue_offset < self._end)
+        return bool(self.messages)
+
+    async def pull(self, count: int = PULL_MAX, hold_ms: int = 0) -> list[ReceivedMessage]:
+        """Return the next messages that are accepted, maybe none. Raises: ClientError."""
+        before = self.offset
+        pulled = await self._admin.calls.pull(
+            self._queue, before, count, self._tags, hold_ms=hold_ms
+        )
+        self.offset = pulled.next_offset
+        if pulled.code == ResponseCode.PULL_NOT_FOUND and not hold_ms:
+            self.offset = max(self.offset, self._end)  # the end has moved back: nothing is left
+        found = (ReceivedMessage(x, broker=self._queue.broker) for x in records(pulled.body))
+        return [
+            each
+            for each in found
+            if each.record.store_timestamp_ms >= self._since_ms and self._accepts(each)
+        ]
+
+
+async def merged(pullers: list[QueuePuller]) -> AsyncIterator[ReceivedMessage]:
+    """Yield the messages of queues by the time at which they were stored."""
+    while True:
+        await asyncio.gather(*(each.fill() for each in pullers))
+        waiting = [each for each in pullers if each.messages]
+        if not waiting:
+            return
+        first = min(waiting, key=lambda each: each.messages[0].record.store_timestamp_ms)
+        yield first.messages.popleft()
+        while first.messages and len(waiting) == 1:
+            yield first.messages.popleft()
+
+
+async def _follow(pullers: list[QueuePuller]) -> AsyncIterator[ReceivedMessage]:
+    """Yield messages as they come, for ever."""
+    found: asyncio.Queue[ReceivedMessage] = asyncio.Queue(WAITING_MAX)
+    hold_ms = HOLD_MS * FOLLOWED_MAX // max(FOLLOWED_MAX, len(pullers))
+
+    async def read(puller: QueuePuller) -> None:
+        while True:
+            for message in await puller.pull(hold_ms=max(1, hold_ms)):
+                await found.put(message)
+
+    tasks = [asyncio.create_task(read(each)) for each in pullers]
+    try:
+        while True:
+            get = asyncio.create_task(found.get())
+            done, _ = await asyncio.wait([get, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            if get in done:
+                yield get.result()
+                continue
+            get.cancel()
+            for task in done:
+                task.result()  # raises why it ended
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
