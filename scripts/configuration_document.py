@@ -25,7 +25,8 @@ those marked "at once", until the process stops: no file is written. A key "at s
 restart, and the remark says so. Names, addresses, ports and paths stay, because clients, files
 and name servers go by them. Sizes stay, because files and queues have them already. What protects
 data or the server is no matter of a request: syncs, access control, limits on clients. A key
-without effect is accepted and shown. The last table has the keys of `wakelog up`, which no client sees."""
+without effect is accepted and shown. The last table has the keys of `wakelog up`, which no client
+sees."""
 
 _NOTES: Final = {"brokerRole": "; SLAVE does not start, because replication is not there yet"}
 

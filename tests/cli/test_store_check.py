@@ -13,7 +13,12 @@ import pytest
 from tests.cli.fakes import plan_in
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
-from wakelog.cli.store_check import FIRST_QUEUES_COUNT, SPARE_BYTES, check_stores
+from wakelog.cli.store_check import (
+    FIRST_QUEUES_COUNT,
+    SPARE_BYTES,
+    check_stores,
+    forgotten_topics,
+)
 from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.errors import StoreLocked, WrongStore
 from wakelog.storage.file_system import DiskUsage, FileSystem
@@ -234,3 +239,18 @@ def test_a_store_with_segments_needs_little_and_several_brokers_need_their_sum(
     plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
     check_stores(plan, SmallDisk(needed_bytes))
     assert "the disk of " in refusal(plan, SmallDisk(needed_bytes - 1))
+
+
+def test_queues_without_a_table_of_topics_are_named(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, SMALL)
+    root = Path(plan.store_root)
+    for topic, count in (("orders", 8), ("%RETRY%g", 1), ("SCHEDULE_TOPIC_XXXX", 2)):
+        for queue in range(count):
+            (root / "consumequeue" / topic / str(queue)).mkdir(parents=True)
+    [warning] = forgotten_topics(plan, FileSystem())
+    assert "has 9 queues and no " in warning
+    assert "the settings of 2 topics" in warning
+    assert "-t %RETRY%g -r 1 -w 1, -t orders -r 8 -w 8" in warning
+    (root / "config").mkdir()
+    (root / "config" / "topics.json.bak").write_text("{}")
+    assert not forgotten_topics(plan, FileSystem())

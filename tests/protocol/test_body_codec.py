@@ -108,3 +108,8 @@ def test_a_file_in_the_dialect_may_be_longer_than_a_body() -> None:
     assert len(decode_file(KVTable, text).table) == ENTRIES_MAX
     with pytest.raises(RemoteProtocolError, match=f"more than {ENTRIES_MAX} entries"):
         decode_body(KVTable, text.encode())
+
+
+def test_a_broken_file_is_reported_in_plain_words() -> None:
+    with pytest.raises(ValueError, match=r"^malformed JSON at character 8: no colon"):
+        decode_file(KVTable, "{broken\n")

@@ -37,7 +37,6 @@ from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
 from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.filter.filter_table import FilterTable, stored_filters
-from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.deleted_topics import DeletedTopics
@@ -316,10 +315,7 @@ def kept_filters(
     is_guarded = fs.read_link(paths.config(GUARDED)) is not None
 
     def decode(text: str) -> FilterTable | None:
-        try:
-            return stored_filters(text, needed_only=needed_only)
-        except RemoteProtocolError as error:
-            raise ValueError(str(error)) from None
+        return stored_filters(text, needed_only=needed_only)
 
     try:
         return ConfigFiles(fs, paths.config).load(KEPT if is_guarded else GUARDED, decode)

@@ -94,7 +94,7 @@ class SubscriptionGroups:
     def load(self, text: str) -> None:
         """Add the groups of a file to the system's own.
 
-        Raises: RemoteProtocolError if the text is not a table of groups.
+        Raises: ValueError if the text is not a table of groups.
         """
         content = decode_file(SubscriptionGroupWrapper, text)
         for name, group in content.subscription_group_table.items():

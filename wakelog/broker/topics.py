@@ -183,7 +183,7 @@ class Topics:
     def load(self, text: str) -> None:
         """Add the topics of a file to the system's own.
 
-        Raises: RemoteProtocolError if the text is not a topic table.
+        Raises: ValueError if the text is not a topic table.
         """
         content = decode_file(TopicConfigSerializeWrapper, text)
         for name, topic in content.topic_config_table.items():

@@ -17,6 +17,7 @@ from posixpath import dirname, join
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.cli.screen import size_text
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity
@@ -27,6 +28,9 @@ from wakelog.storage.paths import parse_offset_name
 
 SPARE_BYTES = 16 * 1024 * 1024
 """Room for everything but the large files: configuration, checkpoint, logs."""
+
+SHOWN_TOPICS_MAX = 10
+"""How many topics a warning names."""
 
 FIRST_QUEUES_COUNT = 8  # defaultTopicQueueNums: those of the first topic
 SHARED_MEMORY = "/dev/shm"
@@ -43,6 +47,33 @@ def check_stores(plan: Plan, fs: FileSystem) -> None:
         _check_identity(broker, fs)
         _check_segment_size(broker, fs)
     _check_space(_needs(plan.brokers, fs), fs)
+
+
+def forgotten_topics(plan: Plan, fs: FileSystem) -> list[str]:
+    """Return a warning for each store that has queues and no table of topics."""
+    found = []
+    for broker in plan.brokers:
+        paths = broker.settings.store.paths
+        table = paths.config("topics.json")
+        if fs.exists(table) or fs.exists(table + ".bak"):
+            continue
+        counts = {
+            topic: len(_names(join(paths.consume_queue_root, topic), fs))
+            for topic in sorted(_names(paths.consume_queue_root, fs))
+            if topic not in SYSTEM_TOPICS
+        }
+        if not counts:
+            continue
+        topics = [f"-t {topic} -r {count} -w {count}" for topic, count in counts.items()]
+        more = f", and {len(topics) - SHOWN_TOPICS_MAX} more" if topics[SHOWN_TOPICS_MAX:] else ""
+        found.append(
+            f"{broker.store_directory} has {sum(counts.values())} queues and no {table}: it starts "
+            f"without the settings of {len(counts)} topics, without groups and without the places "
+            "of consumers. Stop, and restore the folder config; or make the topics from the log's "
+            f"queues, each with wakelog admin updateTopic -b {broker.settings.broker.broker_addr} "
+            f"and {', '.join(topics[:SHOWN_TOPICS_MAX])}{more}"
+        )
+    return found
 
 
 def _check_layout(plan: Plan, fs: FileSystem) -> None:

@@ -194,7 +194,7 @@ class ConsumerFilters:
     def load(self, text: str) -> None:
         """Take over consumerFilter.json, ours or 4.9.3's; nothing of it if bits are not ours.
 
-        Raises: RemoteProtocolError if the text is no table of filters.
+        Raises: ValueError if the text is no table of filters.
         """
         read = list(read_stored(text))
         if all(self.bloom.made(stored.positions) for stored in read):
@@ -297,7 +297,7 @@ class ConsumerFilters:
 def read_stored(text: str) -> Iterator[StoredFilter]:
     """Yield the filters in a consumerFilter.json.
 
-    Raises: RemoteProtocolError if the text is no table of filters.
+    Raises: ValueError if the text is no table of filters.
     """
     content = decode_file(_FileContent, text)
     for topic, topic_data in content.filter_data_by_topic.items():

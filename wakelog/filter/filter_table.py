@@ -96,7 +96,7 @@ def stored_filters(text: str, *, needed_only: bool = False) -> FilterTable | Non
     """Return the table of a consumerFilter.json; None if its bits are of no one filter.
 
     needed_only: try no message against a filter that was registered later; no pull asks for that.
-    Raises: RemoteProtocolError if the text is no table of filters.
+    Raises: ValueError if the text is no table of filters.
     """
     rows = []
     bit_counts = set()

@@ -81,10 +81,7 @@ class KvConfig:
 
         Raises: ValueError if the text is not a configuration, or too long.
         """
-        try:
-            table = decode_file(KVConfigSerializeWrapper, text).config_table
-        except RemoteProtocolError as error:
-            raise ValueError(error.remark) from error
+        table = decode_file(KVConfigSerializeWrapper, text).config_table
         size = _table_size(table)
         if size > TEXT_BYTES_MAX:
             raise ValueError(f"{size} bytes of names and values, at most {TEXT_BYTES_MAX} are kept")

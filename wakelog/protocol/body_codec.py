@@ -48,9 +48,12 @@ def decode_body(body_type: type[BodyType], data: bytes) -> BodyType:
 def decode_file(body_type: type[BodyType], text: str) -> BodyType:
     """Read the text of a configuration file, which may be longer than a peer's body.
 
-    Raises: RemoteProtocolError as `decode_body` does.
+    Raises: ValueError with the cause of `decode_body`, without what is for a peer.
     """
-    return _decode(body_type, text.encode(), FILE_ENTRIES_MAX)
+    try:
+        return _decode(body_type, text.encode(), FILE_ENTRIES_MAX)
+    except RemoteProtocolError as error:
+        raise ValueError(error.remark.removeprefix(f"{_JSON_EXCEPTION}: ")) from None
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
