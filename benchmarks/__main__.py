@@ -1,6 +1,6 @@
 """Measure rows side by side and write what was found: ``./dev bench [--row NAME] [--pairs N]``.
 
-``./dev bench spark`` is of another kind, with a command line of its own: ``spark.py``.
+``./dev bench spark`` and ``./dev bench client`` have command lines of their own.
 """
 
 import argparse
@@ -80,6 +80,10 @@ def main(arguments: Sequence[str]) -> int:
         from benchmarks import spark
 
         return spark.main(arguments[1:])
+    if arguments[:1] == ["client"]:
+        from benchmarks import client
+
+        return client.main(arguments[1:])
     options = read_options(arguments)
     began_seconds = time.monotonic()
 
