@@ -30,6 +30,7 @@ from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
     AskClient,
     AwaitDispatch,
+    AwaitFlush,
     AwaitRegistration,
     CloseChannel,
     Continue,
@@ -335,6 +336,8 @@ class Broker:
 
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
         """Guard the work that runs later, and drop the response to a one-way request."""
+        if type(outcome) is AwaitFlush:  # the most common one: every send under synchronous flush
+            return None if command.is_oneway else outcome
         if isinstance(outcome, RunInPool | AskClient | RemoveQueues):
             finish = partial(self._run, command, outcome.finish)
             return msgspec.structs.replace(outcome, finish=finish)

@@ -78,7 +78,7 @@ class Harness:
         return taken
 
     def wait(self, end: int) -> bool:
-        """Let the response of a message that ends at `end` wait; return whether it does."""
+        """Let the response of a message that ends at `end` wait; return whether it is the first."""
         response = answer(RemotingCommand(code=10, opaque=end), ResponseCode.SUCCESS)
 
         def reply(command: RemotingCommand | None) -> None:
@@ -92,7 +92,7 @@ def waiting(*ends: int, written: int = 1_000) -> Harness:
     """Return a log that ends at `written`, with responses that wait."""
     harness = Harness(synchronous_flush=True)
     harness.append(written)
-    assert all(map(harness.wait, ends))
+    assert [harness.wait(end) for end in ends] == [end == ends[0] for end in ends]
     return harness
 
 

@@ -109,7 +109,10 @@ class LogProgress:
             self._update_readable()
 
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
-        """Let a response wait for the disk, or send it now; return whether it waits."""
+        """Let a response wait for the disk, or send it now; return whether the first one waits.
+
+        Deadlines only grow, so only the first of those that wait can bring the next one forward.
+        """
         if deferred.physical_offset_end <= self.flushed:
             reply(deferred.response)
             return False
@@ -117,7 +120,7 @@ class LogProgress:
         if deferred.physical_offset_end <= self.appended:
             # Its turn is over: a pool thread's result or a resumed request has put the message.
             self._flush.request_sync()
-        return True
+        return len(self._waiters) == 1
 
     async def wait_durable(self) -> None:
         """Have everything made durable that was put until now, and return then.

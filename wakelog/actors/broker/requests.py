@@ -188,6 +188,9 @@ class Requests:
     def defer(self, outcome: Deferred, request: RemotingCommand, reply: Reply) -> None:
         """Keep a request until its response is ready."""
         match outcome:
+            case AwaitFlush():
+                if self._progress.await_flush(outcome, reply):
+                    self._set_timer()
             case AwaitDispatch():
                 gate = self._broker.read_after_write
                 if not gate:
@@ -195,9 +198,6 @@ class Requests:
                 gate.add(outcome, partial(self._resume, outcome, reply))
             case HoldPull():
                 self._notes.append(outcome)
-            case AwaitFlush():
-                if self._progress.await_flush(outcome, reply):
-                    self._set_timer()
             case RunInPool():
                 began = self.times.clock_seconds()
                 self._pool.run(request, outcome, partial(self._settle, request, reply, began))
