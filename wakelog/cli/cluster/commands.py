@@ -21,6 +21,11 @@ ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
 NAME_SERVER_DEFAULT: Final = "127.0.0.1:9876"
 
 
+OutputForm = Annotated[
+    Literal["table", "json"], typer.Option("--output", "-o", help="json: an object a line.")
+]
+
+
 class Wire(NamedTuple):
     """How a command reaches the cluster, and what it puts out."""
 
@@ -33,9 +38,7 @@ class Wire(NamedTuple):
             "-n",
         ),
     ] = None
-    output: Annotated[
-        Literal["table", "json"], typer.Option("--output", "-o", help="json: an object a line.")
-    ] = "table"
+    output: OutputForm = "table"
     access_key: Annotated[Text, option("KEY", "Of an account, for access control.")] = None
     secret_key: Annotated[Text, option("KEY", "Of the account.")] = None
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False
@@ -107,6 +110,8 @@ def _over_wire(function: Callable[..., Any]) -> Callable[..., Any]:
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
 MaybeTopic = Annotated[Text, typer.Argument(metavar="[TOPIC]")]
+OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
+CodeName = Annotated[str, typer.Argument(metavar="CODE")]
 OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 MaybeGroup = Annotated[Text, typer.Argument(metavar="[GROUP]")]
@@ -252,10 +257,37 @@ def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False)
     wire.run(lambda admin: asked.reset(admin, group, topic, time_ms, changes=yes))
 
 
-COMMANDS: Final = (send, tail, topics, groups, lag, reset)
+def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
+    """Say why a client on this host cannot reach, write or consume.
+
+    \b
+    wakelog doctor
+    wakelog doctor --topic orders --group billing
+    """
+    from wakelog.cli.cluster.doctor import doctor as examine
+
+    wire.run(lambda admin: examine(admin, topic, group), flushes=True)
+
+
+def explain(code: CodeName, output: OutputForm = "table") -> None:
+    """Say what a request or response code means, and what to do.
+
+    \b
+    wakelog explain 17
+    wakelog explain SYSTEM_BUSY
+    """
+    from wakelog.cli.admin.command import show
+    from wakelog.cli.cluster.codes import explain_code
+
+    for each in explain_code(code):
+        show(each, print, as_json=output == "json")
+
+
+OVER_WIRE: Final = (send, tail, topics, groups, lag, reset, doctor)
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    for function in COMMANDS:
+    for function in OVER_WIRE:
         app.command()(_over_wire(function))
+    app.command()(explain)

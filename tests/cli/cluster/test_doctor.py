@@ -1,0 +1,109 @@
+"""What `wakelog doctor` finds, from answers that are given and at a broker in this process."""
+
+from tests.cli.cluster.conftest import CommandLine
+from wakelog.cli.cluster.doctor import (
+    OK,
+    PROBLEM,
+    WARNING,
+    address_findings,
+    client_findings,
+    disagreements,
+    load_findings,
+    route_findings,
+)
+from wakelog.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    ConsumerRunningInfo,
+    QueueData,
+    SubscriptionData,
+    TopicRouteData,
+)
+from wakelog.protocol.body_codec import MessageQueue
+
+NOW_MS = 1_000_000_000
+
+
+def subscriber(expression: str, topic: str = "T", **more: object) -> ConsumerRunningInfo:
+    subscriptions = [
+        SubscriptionData(topic=topic, sub_string=expression),
+        SubscriptionData(topic="%RETRY%g", sub_string="*"),
+    ]
+    push = {"PROP_CONSUME_TYPE": "CONSUME_PASSIVELY"}
+    return ConsumerRunningInfo(push, subscriptions, **more)  # type: ignore[arg-type]
+
+
+def test_name_servers_that_disagree_are_found() -> None:
+    both = {"a": BrokerData("c", "a", {0: "a:1"}), "b": BrokerData("c", "b", {0: "b:1"})}
+    tables = {"n:1": ClusterInfo(both), "n:2": ClusterInfo({"a": both["a"]})}
+    [found] = disagreements(tables)
+    assert (found.verdict, found.about, found.found) == (WARNING, "broker b", "unknown at n:2")
+
+
+def test_an_address_that_leads_nowhere_is_found() -> None:
+    assert not list(address_findings("a", {0: "10.0.0.5:10911"}, "10.0.0.4:9876"))
+    assert not list(address_findings("a", {0: "127.0.0.1:10911"}, "localhost:9876"))
+    [local] = address_findings("a", {0: "127.0.0.1:10911"}, "10.0.0.4:9876")
+    assert (local.verdict, "--advertise" in local.remedy) == (PROBLEM, True)
+    [nowhere] = address_findings("a", {0: "0.0.0.0:10911"}, "127.0.0.1:9876")
+    assert "no address" in nowhere.found
+    [alone] = address_findings("a", {1: "10.0.0.5:10911"}, "10.0.0.4:9876")
+    assert (alone.verdict, "no master" in alone.found) == (WARNING, True)
+
+
+def test_disk_and_load_are_judged() -> None:
+    assert not list(load_findings("b", {"commitLogDiskRatio": "0.5"}))
+    assert [x.verdict for x in load_findings("b", {"commitLogDiskRatio": "0.8"})] == [WARNING]
+    values = {
+        "commitLogDiskRatio": "0.95",
+        "sendThreadPoolQueueHeadWaitTimeMills": "900",
+        "dispatchBehindBytes": str(1 << 30),
+    }
+    found = list(load_findings("b", values))
+    assert [x.verdict for x in found] == [PROBLEM, PROBLEM, WARNING]
+    assert "95% full" in found[0].found
+    assert "1,024 MiB" in found[2].found
+
+
+def test_a_route_without_permission_is_found() -> None:
+    brokers = [BrokerData("c", "a", {0: "a:1"}), BrokerData("c", "b", {1: "b:2"})]
+    queues = [QueueData("a", 4, 8, 4), QueueData("b", 4, 4, 6)]
+    found = list(route_findings("t", TopicRouteData(queue_datas=queues, broker_datas=brokers)))
+    assert [x.verdict for x in found] == [WARNING, PROBLEM, OK]
+    assert found[1].found == "no queue can be written"
+    assert found[2].found == "8 queues can be read"
+
+
+def test_subscriptions_that_differ_are_named() -> None:
+    clients = {"c1": subscriber("paid"), "c2": subscriber("*")}
+    [found] = client_findings("g", clients, None, NOW_MS)
+    assert found.verdict == PROBLEM
+    assert found.found == "subscriptions differ: c1 subscribes to T@paid; c2 subscribes to T@*"
+    alike = list(client_findings("g", {"c1": subscriber("*")}, "U", NOW_MS))
+    assert [x.verdict for x in alike] == [OK, PROBLEM]
+    assert alike[1].found == "no client subscribes to U"
+
+
+def test_a_queue_that_is_stuck_is_found() -> None:
+    process = {"cachedMsgCount": 3, "lastConsumeTimestamp": NOW_MS - 120_000}
+    queue = MessageQueue("T", "b", 0)
+    info = subscriber("*", mq_table={queue: process})
+    *_, found = client_findings("g", {"c1": info}, None, NOW_MS)
+    assert (found.verdict, "maybe blocked" in found.found) == (PROBLEM, True)
+
+
+def test_a_cluster_is_examined_from_here(cli: CommandLine) -> None:
+    name_server = cli.broker.name_server
+    cli.broker.create_topic("examined", queues=2)
+    cli("doctor", "--topic", "examined", "--group", "nobody", code=1)
+    lines = cli.out.splitlines()
+    assert lines[0].startswith(f"ok       name server {name_server}: answers in ")
+    assert f"broker broker-t (0) at {cli.broker.address}: answers" in lines[1]
+    assert "ok       topic examined: 2 queues can be read" in lines
+    assert "problem  group nobody: no client is online" in lines
+    assert "found. See what stands with each." in cli.err
+
+
+def test_a_name_server_that_is_away_is_a_problem(cli: CommandLine) -> None:
+    [found] = cli.json("doctor", "-n", "127.0.0.1:1", code=1)
+    assert (found["verdict"], "Connection refused" in found["found"]) == (PROBLEM, True)
