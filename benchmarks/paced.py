@@ -1,11 +1,13 @@
 """A sender that keeps its pace, a filler and a consumer that drains: light clients, one a process.
 
     python -m benchmarks.paced send ADDRESS TOPIC PER_SECOND SECONDS
+    python -m benchmarks.paced route NAME_SERVER TOPIC PER_SECOND SECONDS
     python -m benchmarks.paced fill ADDRESS TOPIC BODY_BYTES MESSAGES [PER_SECOND]
     python -m benchmarks.paced drain ADDRESS TOPIC
 
 Each prints one line of JSON. ``send`` sends when it is time, however many answers are outstanding,
-so that a stall is in the latency of every message that fell into it. Frames are built once and
+so that a stall is in the latency of every message that fell into it. ``route`` asks a name server
+in the same way. SIGTERM ends both early, once what was sent is answered. Frames are built once and
 only their opaque is patched: what is measured is the broker.
 """
 
@@ -13,6 +15,7 @@ import gc
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -117,27 +120,51 @@ def send_templates(topic: str, body: bytes, *, batch: bool = False) -> list[Temp
 
 def send(connection: Connection, topic: str, per_second: float, seconds: float) -> dict[str, Any]:
     """Send at a steady pace and return every sample, in the order of the answers."""
+    return pace(connection, send_templates(topic, bytes(BODY_BYTES)), per_second, seconds)
+
+
+def route(connection: Connection, topic: str, per_second: float, seconds: float) -> dict[str, Any]:
+    """Ask for a topic's route at a steady pace and return every sample."""
+    template = Template(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    return pace(connection, [template], per_second, seconds)
+
+
+def pace(
+    connection: Connection, templates: Sequence[Template], per_second: float, seconds: float
+) -> dict[str, Any]:
+    """Send one template after the other at a steady pace, until the time ends or SIGTERM comes."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
-    templates = send_templates(topic, bytes(BODY_BYTES))
     count = int(per_second * seconds)
     sent_at = [0.0] * count
     samples: list[Sample] = []
     sent, began = 0, time.monotonic()
+
+    def end_early(*_: object) -> None:
+        nonlocal count
+        count = sent
+
+    before = signal.signal(signal.SIGTERM, end_early)
     while len(samples) < count:
         now = time.monotonic()
         due = began + sent / per_second
         if sent < count and now >= due:
             sent_at[sent] = time.monotonic()
-            connection.send(templates[sent % QUEUES_COUNT], sent)
+            connection.send(templates[sent % len(templates)], sent)
             sent += 1
             continue
         for answer in connection.answers(due - now if sent < count else 1.0):
             left_seconds = sent_at[answer.opaque - OPAQUE_FIRST]
             latency_ms = (time.monotonic() - left_seconds) * 1000
-            place = int(answer.ext_fields["msgId"][-16:], 16) if answer.code == 0 else -1
-            samples.append(Sample(left_seconds, latency_ms, place))
+            samples.append(Sample(left_seconds, latency_ms, _place_of(answer)))
+    signal.signal(signal.SIGTERM, before)
     return {"samples": samples}
+
+
+def _place_of(answer: RemotingCommand) -> int:
+    if answer.code != 0:
+        return -1
+    return int(answer.ext_fields.get("msgId", "0")[-16:], 16)
 
 
 def fill(
@@ -222,6 +249,8 @@ def main(arguments: Sequence[str]) -> int:
     with Connection(address) as connection:
         if mode == "send":
             result = send(connection, topic, *rest)
+        elif mode == "route":
+            result = route(connection, topic, *rest)
         elif mode == "fill":
             body_bytes, messages, *pace = rest
             result = fill(connection, topic, int(body_bytes), int(messages), *pace)

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.cost import MARK, Cost, cost_of
+from benchmarks.cost import MARK, Cost, cost_of, processes_of
 from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import java_runtime, rocketmq_classpath
@@ -102,6 +102,10 @@ class Side:
         """Return what every process used that was started here, Ray's daemons included."""
         return cost_of(self._mark, is_broker=self.broker_word)
 
+    def processes(self) -> list[Path]:
+        """Return the /proc folders of every process that was started here."""
+        return processes_of(self._mark)
+
     def stop(self, *, in_order: bool = False) -> None:
         """End every process; ``in_order`` if the store is still needed. May be done twice."""
         while self._processes:
@@ -116,14 +120,24 @@ class Wakelog(Side):
     broker_word = "ray::"
     leaves_more = True
     python = sys.executable
+    options: tuple[str, ...] = ()
 
     def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
         command = ["-m", "wakelog", "up", "--store", str(self.store)]
         command += ["--namesrv-port", str(name_server_port), "--broker-port", str(broker_port)]
+        command += self.options
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.configuration = {"command": ["python", *command], "settings": dict(settings)}
         self._spawn([self.python, *command], os.environ, "up.out")
+
+
+class LocalWakelog(Wakelog):
+    """``wakelog up --local``: one process for everything, without Ray."""
+
+    name = "wakelog-local"
+    broker_word = "wakelog up"
+    options = ("--local",)
 
 
 class RocketMQ(Side):

@@ -1,4 +1,4 @@
-"""A disk that is full, or nearly: messages are refused, nothing is lost, and with space it goes on.
+"""A disk that is full, nearly so or read-only: messages are refused, and nothing is lost.
 
 The file system of every service says that it is full: filling a real one is no test's business.
 """
@@ -101,6 +101,32 @@ def test_without_room_for_a_segment_sends_are_refused_and_reads_go_on(
         await wait_until(lambda: _equals(client, "t", expected), "what came after")
 
     run(tmp_path, main)
+
+
+def test_a_store_that_turns_read_only_refuses_sends_until_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    async def before(client: Client) -> None:
+        assert await is_taken(client, "t", b"before")
+        await wait_until(lambda: _equals(client, "t", [b"before"]), "the first")
+        with monkeypatch.context() as patched:
+            for name in ("allocate", "pwrite", "pwritev"):
+                patched.setattr(FileSystem, name, refuse)
+            for _ in range(3):
+                answer = await client.send("t", b"refused")
+                assert answer.code != ResponseCode.SUCCESS
+                assert os.strerror(errno.EROFS) in (answer.remark or "")
+            assert await bodies(client, "t") == [b"before"]
+
+    async def after(client: Client) -> None:
+        assert await is_taken(client, "t", b"after")
+        await wait_until(lambda: _equals(client, "t", [b"before", b"after"]), "what was taken")
+
+    run(tmp_path, before)
+    run(tmp_path, after)
 
 
 async def _equals(client: Client, topic: str, expected: list[bytes]) -> bool:

@@ -7,7 +7,7 @@ from wakelog.network.limits import ServerLimits
 
 @pytest.mark.parametrize(
     ("descriptors_max", "expected"),
-    [(1_000_000, 20_000), (20_000, 20_000 - 256), (1_024, 768), (100, 1)],
+    [(1_000_000, 20_000), (20_000, 20_000 - 256), (1_024, 768), (256, 128), (1, 1)],
 )
 def test_connections_leave_descriptors_to_the_store(descriptors_max: int, expected: int) -> None:
     assert ServerLimits().connections_allowed(descriptors_max) == expected

@@ -60,7 +60,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """One address may not take all; clients behind one NAT share an address."""
 
     descriptors_reserved: int = 256
-    """For the store's files, the sockets between actors, and logs."""
+    """For the store's files, the sockets between actors, and logs; at most half of all."""
 
     backlog: int = 1_024
     """serverSocketBacklog of 4.9.3."""
@@ -76,4 +76,5 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def connections_allowed(self, descriptors_max: int) -> int:
         """Return the cap on connections of a process that may open ``descriptors_max`` files."""
-        return max(1, min(self.connections_max, descriptors_max - self.descriptors_reserved))
+        reserved = min(self.descriptors_reserved, descriptors_max // 2)
+        return max(1, min(self.connections_max, descriptors_max - reserved))

@@ -1,0 +1,302 @@
+"""What attackers cost the others: a steady sender beside each attack, by the clock.
+
+    python -m benchmarks.attacks [--side NAME] [--few]
+
+A sender of 50 messages a second and a client that asks for routes as often run beside all scenes
+(``attack_scenes``). Each sample belongs to the scene during which it was sent, or to the pauses
+between scenes, which are the baseline of the same minutes. Memory is of the process that had most:
+its greatest resident set since the first scene, and the one a minute after the last.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import msgspec
+
+from benchmarks.attack_scenes import (
+    Scene,
+    Target,
+    at_name_servers,
+    connect,
+    fifty_attackers,
+    known,
+    many_connections,
+    of_every_code,
+)
+from benchmarks.cost import role_of
+from benchmarks.kept import keep, read_kept
+from benchmarks.loop import client, figures_of, outcome
+from benchmarks.sides import LocalWakelog, RocketMQ, Side, Wakelog
+
+FOLDER = Path(__file__).parent / "results"
+JSON_NAME = "attacks.json"
+PAGE_NAME = "attacks.md"
+PER_SECOND = 50.0
+RUN_SECONDS_MAX = 1_800.0
+QUIET_SECONDS = 8.0
+PAUSE_SECONDS = 0.6
+SETTLE_SECONDS = 0.2
+"""Of a pause, what still belongs to the attack before."""
+
+SCENE_SECONDS_MIN = 1.0
+AFTER_SECONDS = 60.0
+P99_MORE_MS_MAX = 50.0
+MAX_MS = 200.0
+DESCRIPTORS = 15_000
+METRICS_CONNECTIONS = 16
+METRICS_SECONDS_MAX = 2.0
+KIB = 1 << 10
+SIDES: dict[str, type[Side]] = {side.name: side for side in (Wakelog, LocalWakelog, RocketMQ)}
+SETTINGS = {"mappedFileSizeCommitLog": str(256 << 20)}
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client saw during one scene, or in the pauses."""
+
+    side: str
+    number: int
+    scene: str
+    count: int
+    p99_ms: float
+    max_ms: float
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What it is the only one of."""
+        return self.side, self.number
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Resident MiB of one process: before, at most, and a minute after."""
+
+    role: str
+    before_mib: int
+    peak_mib: int
+    after_mib: int
+
+
+class Attacked(msgspec.Struct, frozen=True, kw_only=True):
+    """One side's run."""
+
+    side: str
+    measured: str
+    watched: list[Watched]
+    memory: list[Memory]
+    died: list[str]
+    metrics_served: bool | None
+    load_average: float
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What it is the only one of."""
+        return (self.side,)
+
+
+def scenes_of(side: str, *, few: bool) -> list[Scene]:
+    """Return what a side is put through; RocketMQ what it is compared in."""
+    compared = [fifty_attackers(), many_connections()]
+    if side == RocketMQ.name:
+        return compared
+    return [*known(), *at_name_servers(), *([] if few else of_every_code()), *compared]
+
+
+Moments = list[tuple[float, float]]
+"""Of each scene, when it began and ended by the monotonic clock."""
+
+
+def play(scenes: Sequence[Scene], target: Target) -> Moments:
+    """Play scene after scene, with pauses."""
+    moments: Moments = []
+    for scene in scenes:
+        attack = scene.prepare()
+        time.sleep(PAUSE_SECONDS)
+        began = time.monotonic()
+        with suppress(OSError):
+            attack(target)
+        time.sleep(max(0.0, began + SCENE_SECONDS_MIN - time.monotonic()))
+        moments.append((began, time.monotonic() + SETTLE_SECONDS))
+        print(f"  {moments[-1][1] - began:5.1f} s {scene.name}", flush=True)
+    return moments
+
+
+def split(samples: Sequence[Sequence[float]], moments: Moments) -> tuple[list[Any], list[Any]]:
+    """Return the samples of each scene, and those of no scene."""
+    during: list[list[Sequence[float]]] = [[] for _ in moments]
+    quiet: list[Sequence[float]] = []
+    for sample in samples:
+        places = [at for at, (began, end) in enumerate(moments) if began <= sample[0] < end]
+        (during[places[0]] if places else quiet).append(sample)
+    return during, quiet
+
+
+@contextmanager
+def probe(mode: str, address: str, topic: str) -> Iterator["Popen[str]"]:
+    """Run a steady client."""
+    with client(mode, address, topic, PER_SECOND, RUN_SECONDS_MAX) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def measure(name: str, folder: Path, *, few: bool) -> Attacked:
+    """Start a side, put it through its scenes, and stop it."""
+    side = SIDES[name](folder / name, SETTINGS)
+    try:
+        target = Target(side.broker, side.name_server)
+        scenes = scenes_of(name, few=few)
+        with (
+            probe("send", target.broker, "probed") as sender,
+            probe("route", target.name_server, "TBW102") as asker,
+        ):
+            time.sleep(QUIET_SECONDS)
+            before = resident(side, "VmRSS", forget_peak=True)
+            moments = play(scenes, target)
+            for process in (sender, asker):
+                process.send_signal(signal.SIGTERM)
+            sent, asked = (split(outcome(one)["samples"], moments) for one in (sender, asker))
+        peak = resident(side, "VmHWM")
+        served = metrics_served(folder / name / "up.out") if name != RocketMQ.name else None
+        load_average = os.getloadavg()[0]
+        time.sleep(AFTER_SECONDS)
+        after = resident(side, "VmRSS")
+    finally:
+        side.stop()
+    watched = [_watched(name, 0, "pauses, sends", sent[1])]
+    watched.append(_watched(name, 1, "pauses, routes", asked[1]))
+    for at, scene in enumerate(scenes):
+        samples = (asked if scene.at_name_server else sent)[0][at]
+        watched.append(_watched(name, at + 2, scene.name, samples))
+    return Attacked(
+        side=name,
+        measured=time.strftime("%Y-%m-%d"),
+        watched=watched,
+        memory=_largest(before, peak, after),
+        died=[role for pid, (role, _) in before.items() if pid not in after],
+        metrics_served=served,
+        load_average=round(load_average, 1),
+    )
+
+
+def _watched(side: str, number: int, scene: str, samples: Sequence[Sequence[float]]) -> Watched:
+    figures = figures_of(samples)
+    count, p99_ms, max_ms = (figures.get(name, 0) for name in ("count", "p99_ms", "max_ms"))
+    return Watched(side=side, number=number, scene=scene, count=count, p99_ms=p99_ms, max_ms=max_ms)
+
+
+Resident = dict[str, tuple[str, int]]
+"""By process id: the role, and MiB."""
+
+
+def resident(side: Side, field: str, *, forget_peak: bool = False) -> Resident:
+    """Read a line of each process's status; `forget_peak` lets VmHWM begin again."""
+    found: Resident = {}
+    for folder in side.processes():
+        with suppress(OSError):
+            lines = (folder / "status").read_text().splitlines()
+            kib = next((int(one.split()[1]) for one in lines if one.startswith(field)), 0)
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            found[folder.name] = role_of(command), kib // KIB
+            if forget_peak:
+                (folder / "clear_refs").write_text("5")
+    return found
+
+
+def _largest(before: Resident, peak: Resident, after: Resident) -> list[Memory]:
+    grown = [
+        Memory(role=role, before_mib=mib, peak_mib=peak[pid][1], after_mib=after[pid][1])
+        for pid, (role, mib) in before.items()
+        if pid in peak and pid in after
+    ]
+    return sorted(grown, key=lambda one: one.before_mib - one.peak_mib)[:3]
+
+
+def metrics_served(output: Path) -> bool:
+    """Tell whether /metrics answers in time beside connections that send nothing or half a line."""
+    words = output.read_text().split()
+    url = next(word for word in words if word.endswith("/metrics"))
+    address = url.split("/")[2]
+    held = [connect(address) for _ in range(METRICS_CONNECTIONS)]
+    for connection in held[::2]:
+        connection.sendall(b"GET /met")
+    try:
+        with urllib.request.urlopen(url, timeout=METRICS_SECONDS_MAX) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def over_limit(run: Attacked) -> list[Watched]:
+    """Return the scenes in which a client waited longer than it may."""
+    quiet = {one.scene: one for one in run.watched[:2]}
+    p99_ms = max(one.p99_ms for one in quiet.values()) + P99_MORE_MS_MAX
+    return [one for one in run.watched[2:] if one.p99_ms > p99_ms or one.max_ms > MAX_MS]
+
+
+def render_page(runs: Sequence[Attacked]) -> str:
+    """Return the page of what is kept."""
+    lines = ["# What attackers cost the others", ""]
+    lines += ["Made by `python -m benchmarks.attacks`: milliseconds that a client waited, which"]
+    lines += ["sends 50 messages a second beside each attack (at a name server: asks for routes)."]
+    lines += ["A scene has some 50 samples a second, so that its p99 is nearly its greatest."]
+    for run in runs:
+        over = {one.scene for one in over_limit(run)}
+        lines += ["", f"## {run.side}", ""]
+        lines += [f"Measured {run.measured}; load of the machine at the end {run.load_average}."]
+        lines += [f"Processes that died: {', '.join(run.died) or 'none'}."]
+        if run.metrics_served is not None:
+            said = "served" if run.metrics_served else "not served"
+            lines += [f"/metrics beside {METRICS_CONNECTIONS} silent connections: {said}."]
+        lines += ["", "| process | before MiB | peak MiB | a minute after MiB |"]
+        lines += ["| --- | ---: | ---: | ---: |"]
+        for process in run.memory:
+            mib = f"{process.before_mib} | {process.peak_mib} | {process.after_mib}"
+            lines += [f"| {process.role} | {mib} |"]
+        lines += ["", "| beside | samples | p99 ms | max ms | over the limit |"]
+        lines += ["| --- | ---: | ---: | ---: | --- |"]
+        for one in run.watched:
+            mark = "yes" if one.scene in over else ""
+            lines += [
+                f"| {one.scene} | {one.count} | {one.p99_ms:.1f} | {one.max_ms:.1f} | {mark} |"
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, keep and draw; 1 if a limit was missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
+    parser.add_argument("--side", choices=list(SIDES), action="append")
+    parser.add_argument("--few", action="store_true", help="not the scenes of every code")
+    parser.add_argument("--results", type=Path, default=FOLDER)
+    options = parser.parse_args(arguments)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+    missed = False
+    for name in options.side or list(SIDES):
+        print(name, flush=True)
+        with tempfile.TemporaryDirectory(prefix="wakelog-attacks-") as folder:
+            run = measure(name, Path(folder), few=options.few)
+        keep(options.results / JSON_NAME, run)
+        missed = missed or bool(run.died or (name != RocketMQ.name and over_limit(run)))
+        page = render_page(read_kept(options.results / JSON_NAME, Attacked))
+        (options.results / PAGE_NAME).write_text(page, encoding="utf-8")
+        print(json.dumps(msgspec.to_builtins(over_limit(run))), flush=True)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

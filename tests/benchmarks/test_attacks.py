@@ -1,0 +1,104 @@
+"""What attackers cost: samples go to their scenes, and what is over a limit is named."""
+
+import socket
+import struct
+import threading
+from pathlib import Path
+
+import pytest
+
+from benchmarks.attack_scenes import at_name_servers, frame, known, of_every_code, send_all
+from benchmarks.attacks import (
+    FOLDER,
+    JSON_NAME,
+    PAGE_NAME,
+    Attacked,
+    Memory,
+    Watched,
+    over_limit,
+    render_page,
+    split,
+)
+from benchmarks.kept import read_kept
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.frame import FrameDecoder
+
+OTHERS_COUNT = 40
+
+
+def watched(number: int, scene: str, p99_ms: float, max_ms: float) -> Watched:
+    return Watched(
+        side="wakelog", number=number, scene=scene, count=50, p99_ms=p99_ms, max_ms=max_ms
+    )
+
+
+def attacked(*scenes: Watched) -> Attacked:
+    return Attacked(
+        side="wakelog",
+        measured="2026-01-01",
+        watched=[watched(0, "sends", 5, 20), watched(1, "routes", 2, 4), *scenes],
+        memory=[Memory(role="Broker", before_mib=100, peak_mib=300, after_mib=110)],
+        died=[],
+        metrics_served=True,
+        load_average=1.5,
+    )
+
+
+def test_a_sample_belongs_to_the_scene_in_which_it_was_sent() -> None:
+    samples = [(at, float(at), 0) for at in range(6)]
+    during, quiet = split(samples, [(1, 3), (4, 5)])
+    assert [[sample[0] for sample in some] for some in during] == [[1, 2], [4]]
+    assert [sample[0] for sample in quiet] == [0, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "max_ms", "is_over"), [(55, 200, False), (56, 60, True), (1, 201, True)]
+)
+def test_a_scene_is_over_by_its_p99_or_its_greatest(
+    p99_ms: float, max_ms: float, is_over: bool
+) -> None:
+    assert bool(over_limit(attacked(watched(2, "locks", p99_ms, max_ms)))) == is_over
+
+
+def test_the_page_has_a_row_for_each_scene() -> None:
+    page = render_page([attacked(watched(2, "locks", 60, 70))])
+    assert "| locks | 50 | 60.0 | 70.0 | yes |" in page
+    assert "| sends | 50 | 5.0 | 20.0 |  |" in page
+    assert "| Broker | 100 | 300 | 110 |" in page
+
+
+def test_a_frame_is_one_that_a_broker_reads() -> None:
+    [command] = FrameDecoder().feed(frame(RequestCode.HEART_BEAT, {"a": "b"}, b"body"))
+    assert (command.code, command.ext_fields, bytes(command.body)) == (34, {"a": "b"}, b"body")
+
+
+def test_every_code_has_a_scene_beside_the_known_attacks() -> None:
+    names = [scene.name for scene in (*known(), *at_name_servers(), *of_every_code())]
+    assert len(names) == len(set(names))
+    assert len([*of_every_code()]) > OTHERS_COUNT
+
+
+def test_an_attacker_connects_again_after_a_close() -> None:
+    received: list[bytes] = []
+
+    def serve() -> None:
+        for number in range(2):
+            connection, _ = listening.accept()
+            with connection:
+                received.append(connection.recv(100))
+                if number:  # the first is closed without an answer
+                    connection.sendall(struct.pack(">II", 4, 0))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        send_all(f"127.0.0.1:{listening.getsockname()[1]}", [b"one", b"two"])
+        thread.join()
+    assert received[:2] == [b"one", b"two"]
+
+
+def test_the_page_that_is_kept_is_drawn_from_its_results() -> None:
+    runs = read_kept(FOLDER / JSON_NAME, Attacked)
+    path: Path = FOLDER / PAGE_NAME
+    assert not runs or path.read_text(encoding="utf-8") == render_page(runs)
+    assert not any(run.died for run in runs)
