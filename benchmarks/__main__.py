@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import results
+from benchmarks.held import add_topics, measure_held
 from benchmarks.idle import measure_idle
-from benchmarks.load import Drivers, Run, compile_drivers, measure_load, settings_of
+from benchmarks.load import (
+    Drivers,
+    Run,
+    compile_drivers,
+    measure_load,
+    settings_of,
+    write_accounts,
+)
 from benchmarks.pairs import measure
 from benchmarks.picture import render_picture
 from benchmarks.rebuild import RebuildLog, measure_rebuild
@@ -43,16 +51,33 @@ class Bench:
         folder = self._folder / name
 
         def make(prepare: Prepare = leave_empty) -> Side:
-            return kind(folder, settings_of(row), prepare)
+            return kind(folder, settings_of(row, folder), prepare)
 
         if row.kind is Kind.REBUILD:
             log = self.rebuild_log()
             return measure_rebuild(lambda: make(log.copy_into), log, folder / "store")
-        side = make()
+        if row.kind is Kind.HELD:
+            return self._run_held(row, kind, folder)
+        side = make(write_accounts if row.access_control else leave_empty)
         try:
             if row.kind is Kind.IDLE:
                 return measure_idle(side), side.configuration
             return measure_load(row, side, self._drivers), side.configuration
+        finally:
+            side.stop()
+
+    def _run_held(
+        self, row: Row, kind: type[Side], folder: Path
+    ) -> tuple[Run, Mapping[str, object]]:
+        """Measure two brokers of one side, which stand beside each other."""
+        side = kind(folder, settings_of(row, folder), add_topics)
+        try:
+            beside = folder.with_name(f"{folder.name}-empty")
+            empty = kind(beside, settings_of(row, beside))
+            try:
+                return measure_held(row, side, empty), side.configuration
+            finally:
+                empty.stop()
         finally:
             side.stop()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.cost import Cost, cpu_seconds_of
-from benchmarks.rows import BODY_BYTES, Kind, Row
+from benchmarks.rows import ACCESS_KEY, BODY_BYTES, SECRET_KEY, Kind, Row
 from benchmarks.sides import Side
 from tests.compat.frames import RawConnection
 from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
@@ -26,6 +26,13 @@ SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
 TOPIC = "benchmark"
 QUEUES = 4
 UPDATE_AND_CREATE_TOPIC = 17
+HOME = "home"
+ACCOUNTS = f"""accounts:
+- accessKey: {ACCESS_KEY}
+  secretKey: {SECRET_KEY}
+  defaultTopicPerm: PUB|SUB
+  defaultGroupPerm: SUB
+"""
 WARM = "warm\n"
 MIB = 1 << 20
 BACKLOG_IN_FLIGHT = 256
@@ -114,10 +121,22 @@ def compile_drivers(classes: Path) -> Drivers:
     return Drivers(classes)
 
 
-def settings_of(row: Row) -> Mapping[str, str]:
-    """Return the keys of broker.conf that both sides get."""
-    flush = "SYNC_FLUSH" if row.synchronous_flush else "ASYNC_FLUSH"
-    return SETTINGS | {"flushDiskType": flush}
+def settings_of(row: Row, folder: Path) -> Mapping[str, str]:
+    """Return the keys of broker.conf that both sides get. folder: of the side."""
+    settings = SETTINGS | {
+        "flushDiskType": "SYNC_FLUSH" if row.synchronous_flush else "ASYNC_FLUSH"
+    }
+    if row.access_control:
+        settings |= {"aclEnable": "true", "rocketmqHome": str(folder / HOME)}
+    return settings
+
+
+def write_accounts(store: Path) -> None:
+    """Write the one account, with which the driver signs, beside a side's store."""
+    accounts = store.parent / HOME / "conf" / "plain_acl.yml"
+    accounts.parent.mkdir(parents=True)
+    accounts.write_text(ACCOUNTS)
+    accounts.chmod(0o600)
 
 
 def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
@@ -131,7 +150,7 @@ def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
         _fill(drivers, side, row.warmup + row.messages)
         time.sleep(SETTLE_SECONDS)
     elif row.kind is Kind.FRAMES:
-        _create_topic(side)
+        create_topic(side, TOPIC)
     if row.kind is Kind.CLIENT:
         numbers = {"warmup": row.warmup, "count": row.messages}
         run = drivers.client(
@@ -181,9 +200,10 @@ def memory(cost: Cost) -> Run:
     }
 
 
-def _create_topic(side: Side) -> None:
+def create_topic(side: Side, topic: str) -> None:
+    """Make a topic of 4 queues. Raises: RuntimeError if the broker refuses."""
     fields = {
-        "topic": TOPIC,
+        "topic": topic,
         "defaultTopic": "TBW102",
         "readQueueNums": QUEUES,
         "writeQueueNums": QUEUES,

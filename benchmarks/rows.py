@@ -32,6 +32,7 @@ class Kind(Enum):
     FRAMES = "the light driver"
     REBUILD = "a start over a log without queues and index"
     IDLE = "a start, and then nothing"
+    HELD = "sends in turn to a broker with held pulls and to an empty one"
 
 
 class Row(NamedTuple):
@@ -51,6 +52,7 @@ class Row(NamedTuple):
     warmup: int = 0
     connections: int = 1
     synchronous_flush: bool = False
+    access_control: bool = False
     driver_options: tuple[str, ...] = ()
 
 
@@ -94,6 +96,12 @@ _IDLE = (
     Figure("above_empty_percent", "above empty actors, % of a core", most=5.0),
     *_MEMORY,
 )
+_HELD = (
+    Figure("slower", "send p50, times an empty broker's", most=1.2),
+    _P50,
+    Figure("empty_p50_ms", "p50 of an empty broker, ms"),
+    Figure("held_kib", "memory of a held pull, KiB", most=4.0),
+)
 
 # Messages of a rebuild's log: with their keys they fill 1 GB.
 REBUILD_MESSAGES = 832_000
@@ -102,11 +110,36 @@ REBUILD_MESSAGES = 832_000
 # with it one side's figures lay 1.5 times apart.
 FIRST_COMPILER_ONLY = ("-XX:TieredStopAtLevel=1",)
 
+ACCESS_KEY, SECRET_KEY = "benchmark", "a-secret-of-the-benchmark"
+_SIGNED = (f"-DaccessKey={ACCESS_KEY}", f"-DsecretKey={SECRET_KEY}")
+
 # A JVM's compiler settles within some 50,000 messages; what it takes until then is the warm-up's.
 ROWS = (
     Row("sync-1", Kind.CLIENT, _PROMISED_SENDS, "sync", 1, 15_000, warmup=15_000),
     Row("sync-16", Kind.CLIENT, _PROMISED_SENDS, "sync", 16, 60_000, warmup=50_000),
     Row("sync-64", Kind.CLIENT, _PROMISED_SENDS, "sync", 64, 80_000, warmup=60_000),
+    Row("transactions-64", Kind.CLIENT, _PROMISED_SENDS, "transactions", 64, 40_000, warmup=30_000),
+    Row(
+        "acl-64",
+        Kind.CLIENT,
+        _PROMISED_SENDS,
+        "sync",
+        64,
+        80_000,
+        warmup=60_000,
+        access_control=True,
+        driver_options=_SIGNED,
+    ),
+    Row(
+        "tls-64",
+        Kind.CLIENT,
+        _PROMISED_SENDS,
+        "sync",
+        64,
+        80_000,
+        warmup=60_000,
+        driver_options=("-Dtls.enable=true",),
+    ),
     Row("async-256", Kind.CLIENT, _PROMISED_SENDS, "async", 256, 100_000, warmup=80_000),
     Row("oneway", Kind.CLIENT, _PROMISED, "oneway", 1, 100_000, warmup=80_000),
     Row("batch-32", Kind.CLIENT, _REPORTED_SENDS, "batch", 1, 320_000, warmup=160_000),
@@ -157,4 +190,5 @@ ROWS = (
     Row("frames-batch", Kind.FRAMES, _REPORTED_SENDS, "batch", 8, 320_000, warmup=160_000),
     Row("rebuild", Kind.REBUILD, _REBUILD, "up", messages=REBUILD_MESSAGES),
     Row("idle", Kind.IDLE, _IDLE, "up"),
+    Row("held", Kind.HELD, _HELD, "send", 1, 10_000, warmup=3_000),
 )

@@ -6,26 +6,34 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * A load through the unmodified client 4.9.3.
  *
  * <p>Usage: {@code ClientLoad NAMESRV MODE WORKERS WARMUP COUNT BODY_BYTES TOPIC}. MODE:
  * {@code sync} (WORKERS threads), {@code async} (WORKERS in flight), {@code oneway} (a message counts once the
- * queues' max offsets cover it), {@code batch} (32 messages a send, COUNT counts messages), {@code consume} (WARMUP and COUNT messages that are already there), {@code latency}
- * (WORKERS messages a second, send to receive). After the warm-up it prints {@code warm} and waits for a line
+ * queues' max offsets cover it), {@code batch} (32 messages a send, COUNT counts messages), {@code transactions}
+ * (WORKERS threads, each transaction commits; a message counts once the queues' max offsets cover it), {@code
+ * consume} (WARMUP and COUNT messages that are already there), {@code latency} (WORKERS messages a second, send to
+ * receive). With the system properties {@code accessKey} and {@code secretKey} a producer signs its requests. After the warm-up it prints {@code warm} and waits for a line
  * (not before consuming, which begins with the first message behind the warm-up). Prints one line of JSON at
  * last; a send or a receive that failed counts as an error, and a run with an error is void.
  */
@@ -74,7 +82,7 @@ public final class ClientLoad {
         if (mode.equals("consume")) {
             return report(mode, count, consume(count), new long[] {0});
         }
-        producer = new DefaultMQProducer("benchmark_producer");
+        producer = producer(mode);
         producer.setNamesrvAddr(nameServer);
         producer.setSendMsgTimeout(30_000);
         producer.setRetryTimesWhenSendFailed(0);
@@ -89,10 +97,37 @@ public final class ClientLoad {
             return oneway(count);
         }
         send(mode, warmup, new long[warmup]);
+        if (mode.equals("transactions")) {
+            awaitStored(warmup);
+            awaitStart();
+            return transactions(count);
+        }
         awaitStart();
         long[] latencies = new long[count];
         double seconds = send(mode, count, latencies);
         return report(mode, count, seconds, latencies);
+    }
+
+    private static DefaultMQProducer producer(String mode) {
+        String accessKey = System.getProperty("accessKey");
+        RPCHook signing = accessKey == null ? null
+            : new AclClientRPCHook(new SessionCredentials(accessKey, System.getProperty("secretKey")));
+        if (!mode.equals("transactions")) {
+            return new DefaultMQProducer("benchmark_producer", signing);
+        }
+        TransactionMQProducer transactional = new TransactionMQProducer("benchmark_producer", signing);
+        transactional.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        return transactional;
     }
 
     /** Lets whoever started this look at the broker between the warm-up and what is measured. */
@@ -106,7 +141,7 @@ public final class ClientLoad {
     private double send(String mode, int count, long[] latencies) throws Exception {
         long begin = System.nanoTime();
         switch (mode) {
-            case "sync" -> inThreads(count, latencies);
+            case "sync", "transactions" -> inThreads(count, latencies);
             case "async" -> async(count, latencies);
             case "batch" -> batch(count, latencies);
             default -> throw new IllegalArgumentException("no such mode: " + mode);
@@ -122,7 +157,7 @@ public final class ClientLoad {
                 for (int index = first; index < count; index += workers) {
                     long begin = System.nanoTime();
                     try {
-                        note(producer.send(message(index)));
+                        note(submit(message(index)));
                     } catch (Exception failure) {
                         fail(failure);
                     }
@@ -132,6 +167,23 @@ public final class ClientLoad {
             }).start();
         }
         done.await();
+    }
+
+    private SendResult submit(Message message) throws Exception {
+        return producer instanceof TransactionMQProducer transactional
+            ? transactional.sendMessageInTransaction(message, null)
+            : producer.send(message);
+    }
+
+    /** A commit is not answered: a message counts once it is in its queue. */
+    private String transactions(int count) throws Exception {
+        long before = stored();
+        long[] latencies = new long[count];
+        long begin = System.nanoTime();
+        inThreads(count, latencies);
+        Stored stored = awaitStored(before + count);
+        int committed = (int) (stored.messages - before);
+        return report("transactions", committed, (stored.nanos - begin) / 1e9, latencies, count - committed);
     }
 
     private void async(int count, long[] latencies) throws Exception {
@@ -169,17 +221,26 @@ public final class ClientLoad {
         for (int index = 0; index < count; index++) {
             producer.sendOneway(message(index));
         }
-        long seen = stored() - before;
-        long seenAt = System.nanoTime();
-        while (seen < count && System.nanoTime() - seenAt < STANDSTILL_NANOS_MAX) {
+        Stored stored = awaitStored(before + count);
+        int seen = (int) (stored.messages - before);
+        return report("oneway", seen, (stored.nanos - begin) / 1e9, new long[] {0}, count - seen);
+    }
+
+    /** What the queues hold, and when they came to hold it. */
+    private record Stored(long messages, long nanos) {
+    }
+
+    /** Returns once the queues hold so many messages, or nothing was added for a time. */
+    private Stored awaitStored(long wanted) throws Exception {
+        Stored last = new Stored(stored(), System.nanoTime());
+        while (last.messages < wanted && System.nanoTime() - last.nanos < STANDSTILL_NANOS_MAX) {
             Thread.sleep(1);
-            long now = stored() - before;
-            if (now > seen) {
-                seen = now;
-                seenAt = System.nanoTime();
+            long now = stored();
+            if (now > last.messages) {
+                last = new Stored(now, System.nanoTime());
             }
         }
-        return report("oneway", (int) seen, (seenAt - begin) / 1e9, new long[] {0}, count - (int) seen);
+        return last;
     }
 
     /** How many messages the queues of the topic hold, for everyone to see. */

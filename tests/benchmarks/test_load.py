@@ -3,15 +3,17 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from benchmarks.cost import Cost
-from benchmarks.load import compile_drivers, costs, measure_load, settings_of
+from benchmarks.load import compile_drivers, costs, measure_load, settings_of, write_accounts
 from benchmarks.rows import Kind, Row
 from benchmarks.sides import RocketMQ
 from tests.benchmarks.examples import row_named
 
 ROWS = [
     Row("client", Kind.CLIENT, (), "oneway", 1, messages=3_000, warmup=50),
+    Row("commits", Kind.CLIENT, (), "transactions", 8, messages=800, warmup=50),
     Row("frames", Kind.FRAMES, (), "oneway", 8, messages=3_000, warmup=50),
     Row("batch", Kind.FRAMES, (), "batch", 2, messages=3_200, warmup=64, connections=2),
 ]
@@ -21,7 +23,8 @@ ROWS = [
 @pytest.mark.long
 def test_drivers_say_what_was_stored_and_the_side_what_it_cost(tmp_path: Path) -> None:
     drivers = compile_drivers(tmp_path / "classes")
-    side = RocketMQ(tmp_path / "rocketmq", settings_of(ROWS[0]))
+    folder = tmp_path / "rocketmq"
+    side = RocketMQ(folder, settings_of(ROWS[0], folder))
     try:
         runs = [measure_load(row, side, drivers) for row in ROWS]
     finally:
@@ -36,13 +39,25 @@ def test_drivers_say_what_was_stored_and_the_side_what_it_cost(tmp_path: Path) -
     assert side.configuration["jvm"] == ("-Xms2g", "-Xmx2g")
 
 
-def test_a_row_names_its_flush_mode_and_nothing_else_differs() -> None:
-    asynchronous, synchronous = settings_of(row_named("sync-1")), settings_of(row_named("flush-1"))
+def test_a_row_names_its_flush_mode_and_nothing_else_differs(tmp_path: Path) -> None:
+    asynchronous, synchronous = (
+        settings_of(row_named(f"{m}-1"), tmp_path) for m in ("sync", "flush")
+    )
     assert {asynchronous["flushDiskType"], synchronous["flushDiskType"]} == {
         "ASYNC_FLUSH",
         "SYNC_FLUSH",
     }
     assert asynchronous.keys() == synchronous.keys()
+
+
+def test_access_control_has_the_account_that_the_driver_signs_with(tmp_path: Path) -> None:
+    row = row_named("acl-64")
+    write_accounts(tmp_path / "store")
+    home = Path(settings_of(row, tmp_path)["rocketmqHome"])
+    [account] = yaml.safe_load((home / "conf" / "plain_acl.yml").read_text())["accounts"]
+    assert row.driver_options == tuple(
+        f"-D{key}={account[key]}" for key in ("accessKey", "secretKey")
+    )
 
 
 def test_a_run_costs_what_was_used_meanwhile() -> None:

@@ -4,7 +4,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.picture import LEFT, RIGHT, SCALE_MAX, SCALE_MIN, WIDTH, place, render_picture
+from benchmarks.picture import (
+    COST_FIGURES,
+    LEFT,
+    RIGHT,
+    SCALE_MAX,
+    SCALE_MIN,
+    WIDTH,
+    place,
+    render_picture,
+)
 from benchmarks.rows import ROWS
 from tests.benchmarks.examples import example, row_named
 
@@ -18,7 +27,8 @@ def test_it_has_a_name_and_marks_for_each_row() -> None:
     assert [row.name for row in ROWS if row.name not in texts] == []
     circles = [element.get("cx") for element in tree.iter(f"{SVG}circle")]
     at_two = f"{place(2.0):.1f}"
-    assert circles.count(at_two) == 2 * len(ROWS)  # what it is about, and its CPU
+    costs = [figure for row in ROWS for figure in row.figures[1:] if figure.name in COST_FIGURES]
+    assert circles.count(at_two) == len(ROWS) + len(costs)
 
 
 def test_a_row_without_a_ratio_has_a_name_only() -> None:

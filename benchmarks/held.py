@@ -1,0 +1,178 @@
+"""The row ``held``: what held pulls and many queues cost a sender.
+
+Two brokers of one side stand beside each other. One has 2,000 topics of 8 queues, a message in each
+queue, and 10,000 pulls that wait for the next message of as many queues. The other is empty. One
+client sends one message at a time to a topic of its own, in turns: a block to one broker, a block
+to the other. So whatever else the machine does falls on both.
+"""
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.load import TOPIC, Run, create_topic
+from benchmarks.paced import Connection, Template, number_of, send_templates
+from benchmarks.rows import BODY_BYTES, Row
+from benchmarks.sides import Side
+from wakelog.protocol.codes import RequestCode
+
+TOPICS_COUNT = 2_000
+QUEUES_COUNT = 8
+PULLS_COUNT = 10_000
+CONNECTIONS_COUNT = 100
+BLOCK_COUNT = 250
+"""Sends to one broker before it is the other's turn."""
+
+WINDOW = 64
+HOLD_MS = 600_000
+SETTLE_SECONDS = 3.0
+ANSWER_SECONDS_MAX = 20.0
+
+
+def add_topics(store: Path) -> None:
+    """Write the topics into a store that no broker has opened yet."""
+    names = [topic_name(number) for number in range(TOPICS_COUNT)]
+    table = {
+        name: {
+            "order": False,
+            "perm": 6,
+            "readQueueNums": QUEUES_COUNT,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": name,
+            "topicSysFlag": 0,
+            "writeQueueNums": QUEUES_COUNT,
+        }
+        for name in names
+    }
+    path = store / "config" / "topics.json"
+    path.parent.mkdir(parents=True)
+    version = {"counter": 1, "timestamp": int(time.time() * 1000)}
+    path.write_text(json.dumps({"dataVersion": version, "topicConfigTable": table}))
+
+
+def topic_name(number: int) -> str:
+    """Return the name of one of the topics."""
+    return f"topic-{number:04}"
+
+
+def measure_held(row: Row, side: Side, empty: Side) -> Run:
+    """Return the median of sends to both, and the memory of a held pull.
+
+    side: started over ``add_topics``.
+    ``errors`` counts pulls that were answered although nothing came for them.
+    """
+    for broker in (side, empty):
+        create_topic(broker, TOPIC)
+    with Connection(side.broker) as connection:
+        _fill(connection)
+    time.sleep(SETTLE_SECONDS)
+    before_bytes = side.cost().memory_bytes
+    with ExitStack() as stack:
+        holding = _hold(side, stack)
+        time.sleep(SETTLE_SECONDS)
+        held_bytes = (side.cost().memory_bytes - before_bytes) / PULLS_COUNT
+        senders = [stack.enter_context(Connection(each.broker)) for each in (side, empty)]
+        send_in_turns(senders, row.warmup)
+        held_ms, empty_ms = (
+            statistics.median(each) for each in send_in_turns(senders, row.messages)
+        )
+        answered = sum(len(connection.answers(0.0)) for connection in holding)
+    return {
+        "slower": held_ms / empty_ms,
+        "p50_ms": held_ms,
+        "empty_p50_ms": empty_ms,
+        "held_kib": held_bytes / 1024,
+        "messages": row.messages,
+        "errors": answered,
+        "busy_percent": {},
+    }
+
+
+def send_in_turns(senders: list[Connection], count: int) -> list[list[float]]:
+    """Send so many messages on each connection; return the milliseconds that each send took."""
+    templates = send_templates(TOPIC, bytes(BODY_BYTES))
+    took_ms: list[list[float]] = [[] for _ in senders]
+    gc.collect()
+    gc.disable()  # a collection in the client is no latency of the broker
+    try:
+        for first in range(0, count, BLOCK_COUNT):
+            for connection, found in zip(senders, took_ms, strict=True):
+                for number in range(first, min(count, first + BLOCK_COUNT)):
+                    began = time.perf_counter()
+                    connection.send(templates[number % len(templates)], number)
+                    _await_answers(connection, 1)
+                    found.append((time.perf_counter() - began) * 1000)
+    finally:
+        gc.enable()
+    return took_ms
+
+
+def _fill(connection: Connection) -> None:
+    """Put a message into each queue."""
+    requests = _sends()
+    waiting = 0
+    for number, request in enumerate(requests):
+        connection.send(request, number)
+        waiting += 1
+        if waiting == WINDOW:
+            _await_answers(connection, waiting)
+            waiting = 0
+    _await_answers(connection, waiting)
+
+
+def _sends() -> Iterator[Template]:
+    for number in range(TOPICS_COUNT):
+        fields = {"a": "held", "b": topic_name(number), "c": "TBW102", "d": str(QUEUES_COUNT)}
+        fields |= {"f": "0", "g": "1", "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
+        for queue in range(QUEUES_COUNT):
+            yield Template(
+                RequestCode.SEND_MESSAGE_V2, fields | {"e": str(queue)}, bytes(BODY_BYTES)
+            )
+
+
+def _hold(side: Side, stack: ExitStack) -> list[Connection]:
+    """Leave the pulls, evenly over some connections; return these."""
+    pulls = pull_requests()
+    connections = []
+    for _ in range(CONNECTIONS_COUNT):
+        connection = stack.enter_context(Connection(side.broker))
+        connections.append(connection)
+        for number, pull in enumerate(islice(pulls, PULLS_COUNT // CONNECTIONS_COUNT)):
+            connection.send(pull, number)
+    return connections
+
+
+def pull_requests() -> Iterator[Template]:
+    """Yield pulls behind the one message of each queue."""
+    for number in range(TOPICS_COUNT):
+        for queue in range(QUEUES_COUNT):
+            fields = {
+                "consumerGroup": "held",
+                "topic": topic_name(number),
+                "queueId": str(queue),
+                "queueOffset": "1",
+                "maxMsgNums": "32",
+                "sysFlag": "6",
+                "commitOffset": "0",
+                "suspendTimeoutMillis": str(HOLD_MS),
+                "subscription": "*",
+                "subVersion": "1",
+                "expressionType": "TAG",
+            }
+            yield Template(RequestCode.PULL_MESSAGE, fields)
+
+
+def _await_answers(connection: Connection, count: int) -> None:
+    """Wait for so many answers. Raises: RuntimeError if one is no success or none comes."""
+    while count:
+        answers = connection.answers(ANSWER_SECONDS_MAX)
+        if not answers:
+            raise RuntimeError(f"no answer within {ANSWER_SECONDS_MAX:.0f} s")
+        for answer in answers:
+            number_of(answer)
+        count -= len(answers)
