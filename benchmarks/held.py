@@ -19,7 +19,8 @@ from benchmarks.load import TOPIC, Run, create_topic
 from benchmarks.paced import Connection, Template, number_of, send_templates
 from benchmarks.rows import BODY_BYTES, Row
 from benchmarks.sides import Side
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 
 TOPICS_COUNT = 2_000
 QUEUES_COUNT = 8
@@ -32,6 +33,8 @@ WINDOW = 64
 HOLD_MS = 600_000
 SETTLE_SECONDS = 3.0
 ANSWER_SECONDS_MAX = 20.0
+DISPATCHED_SECONDS_MAX = 120.0
+POLL_SECONDS = 0.1
 
 
 def add_topics(store: Path) -> None:
@@ -70,6 +73,7 @@ def measure_held(row: Row, side: Side, empty: Side) -> Run:
         create_topic(broker, TOPIC)
     with Connection(side.broker) as connection:
         _fill(connection)
+        _await_dispatched(connection)
     time.sleep(SETTLE_SECONDS)
     before_bytes = side.cost().memory_bytes
     with ExitStack() as stack:
@@ -113,16 +117,33 @@ def send_in_turns(senders: list[Connection], count: int) -> list[list[float]]:
 
 
 def _fill(connection: Connection) -> None:
-    """Put a message into each queue."""
-    requests = _sends()
-    waiting = 0
-    for number, request in enumerate(requests):
-        connection.send(request, number)
-        waiting += 1
-        if waiting == WINDOW:
-            _await_answers(connection, waiting)
-            waiting = 0
-    _await_answers(connection, waiting)
+    """Put a message into each queue. A busy broker gets what it refused once more."""
+    waiting = dict(enumerate(_sends()))
+    while waiting:
+        numbers = list(islice(waiting, WINDOW))
+        for number in numbers:
+            connection.send(waiting[number], number)
+        count = len(numbers)
+        while count:
+            answers = _next_answers(connection)
+            for answer in answers:
+                if answer.code != ResponseCode.SYSTEM_BUSY:
+                    del waiting[number_of(answer)]
+            count -= len(answers)
+
+
+def _await_dispatched(connection: Connection) -> None:
+    """Wait until the last queue shows its message. Raises: RuntimeError if it does not in time."""
+    fields = {"topic": topic_name(TOPICS_COUNT - 1), "queueId": str(QUEUES_COUNT - 1)}
+    request = Template(RequestCode.GET_MAX_OFFSET, fields)
+    end = time.monotonic() + DISPATCHED_SECONDS_MAX
+    while time.monotonic() < end:
+        connection.send(request, 0)
+        [answer] = connection.answers(ANSWER_SECONDS_MAX)
+        if answer.ext_fields.get("offset") == "1":
+            return
+        time.sleep(POLL_SECONDS)
+    raise RuntimeError(f"the queues were not made within {DISPATCHED_SECONDS_MAX:.0f} s")
 
 
 def _sends() -> Iterator[Template]:
@@ -170,9 +191,14 @@ def pull_requests() -> Iterator[Template]:
 def _await_answers(connection: Connection, count: int) -> None:
     """Wait for so many answers. Raises: RuntimeError if one is no success or none comes."""
     while count:
-        answers = connection.answers(ANSWER_SECONDS_MAX)
-        if not answers:
-            raise RuntimeError(f"no answer within {ANSWER_SECONDS_MAX:.0f} s")
+        answers = _next_answers(connection)
         for answer in answers:
             number_of(answer)
         count -= len(answers)
+
+
+def _next_answers(connection: Connection) -> list[RemotingCommand]:
+    answers = connection.answers(ANSWER_SECONDS_MAX)
+    if not answers:
+        raise RuntimeError(f"no answer within {ANSWER_SECONDS_MAX:.0f} s")
+    return answers

@@ -188,6 +188,9 @@ class FakeStore:
         stored = self.log.get(physical_offset)
         return None if stored is None else decode_record(stored.record)
 
+    def message_at_nowait(self, physical_offset: int) -> MessageRecord | None:
+        return None if self.cold else self.message_at(physical_offset)
+
     def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
         stored = self.log.get(physical_offset)
         return None if stored is None else stored.record

@@ -178,10 +178,14 @@ def test_a_commit_waits_for_the_disk_if_the_half_message_did(
         assert outcome.timed_out().code == ResponseCode.SUCCESS  # as in 4.9.3
 
 
-def test_the_half_message_is_read_in_the_pool(harness: Harness) -> None:
+def test_a_cold_half_message_is_read_in_the_pool(harness: Harness) -> None:
     request = harness.request(RequestCode.END_TRANSACTION, end(harness))
+    harness.store.cold = True
     outcome = harness.broker.process(request, harness.channel, harness.now_ms)
     assert isinstance(outcome, RunInPool)
+    settled = harness.settle(outcome)
+    assert isinstance(settled, RemotingCommand) and settled.code == ResponseCode.SUCCESS
+    assert len(harness.store.messages("T", 2)) == 1
 
 
 # Code 323.

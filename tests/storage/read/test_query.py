@@ -34,6 +34,19 @@ def test_a_record_is_found_by_its_place(store: MessageStore) -> None:
         assert raw is not None and decode_record(raw) == record
 
 
+def test_without_waiting_a_record_is_found_that_is_short(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config(commit_log_file_bytes=1 << 20))
+    (short,) = put(store, b"x" * 15_000)
+    (long,) = put(store, b"x" * 17_000)
+    found = store.message_at_nowait(short.physical_offset)
+    assert found is not None and found == store.message_at(short.physical_offset)
+    assert store.message_at_nowait(long.physical_offset) is None
+    for place in (-1, short.physical_offset + 1, store.max_physical_offset, 1 << 62):
+        assert store.message_at_nowait(place) is None
+    fs.cold = True
+    assert store.message_at_nowait(short.physical_offset) is None
+
+
 def test_a_made_up_place_gives_nothing(store: MessageStore) -> None:
     first, second = places(store)[:2]
     for place in (-1, first + 1, second - 4, store.max_physical_offset, 1 << 62):

@@ -1,8 +1,9 @@
 """Codes 37 and 323: a producer ends a transaction; an operator has one checked again.
 
-Both read the half message from the log, in the pool. A commit puts the message for consumers and
-then the op message, in one turn. Its response waits for the disk if the half message asked for that
-and flush is synchronous. As in 4.9.3 a wait that took too long is no failure: the message is there.
+Both read the half message from the log, in the pool if the disk is needed. A commit puts the
+message for consumers and then the op message, in one turn. Its response waits for the disk if the
+half message asked for that and flush is synchronous. As in 4.9.3 a wait that took too long is no
+failure: the message is there.
 
 A request with type NOT gets no response (fact 55): the check asks again. An ended transaction that
 is ended again is not noticed, as in 4.9.3.
@@ -89,6 +90,9 @@ def end_transaction(state: BrokerState, request: Request[EndTransactionRequestHe
         _write_line(state, request)
     if end == TRANSACTION_NOT:
         return None
+    half = state.store.message_at_nowait(header.commit_log_offset)
+    if half is not None:
+        return _end(state, request, half, request.now_ms)
     return RunInPool(
         partial(state.store.message_at, header.commit_log_offset), partial(_end, state, request)
     )

@@ -13,13 +13,16 @@ from typing import Final, NamedTuple
 from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.log.record_check import CheckKind, RecordCheck
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.record_walk import check_at
 from wakelog.storage.read.readable import ReadableQueue
 from wakelog.storage.read.reader import LogView
 
 # How often a query tries again, further back in time, when the log has none of the index's places.
 QUERY_ROUNDS_MAX: Final = 3
+
+NOWAIT_BYTES_MAX: Final = 16_384
+"""A record that is longer is read in the pool, where copying it holds up no other request."""
 
 
 class QueryResult(NamedTuple):
@@ -56,6 +59,21 @@ class Query:
         """Decode the sound record at a place."""
         record = self.record_bytes(physical_offset, view, size_bytes)
         return None if record is None else decode_record(record)
+
+    def message_at_nowait(self, physical_offset: int, view: LogView) -> MessageRecord | None:
+        """Do what `message_at` does; None also if the record is long or the disk is needed."""
+        if not view.min_physical_offset <= physical_offset < view.max_physical_offset:
+            return None
+        segment_end = self._log.segment_end(physical_offset)
+        end = min(physical_offset + NOWAIT_BYTES_MAX, view.max_physical_offset, segment_end)
+        data = self._log.view(physical_offset, end - physical_offset, blocking=False)
+        if data is None:
+            return None
+        check = check_record(
+            data, 0, physical_offset, len(data), segment_end=segment_end, check_body=True
+        )
+        sound = check.kind is CheckKind.SOUND
+        return decode_record(bytes(data[: check.size_bytes])) if sound else None
 
     def query_message(
         self, topic: str, key: str, count_max: int, view: LogView, *, begin_ms: int, end_ms: int
