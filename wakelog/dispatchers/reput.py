@@ -10,13 +10,16 @@ to begin. `step` dispatches what is readable and returns what to wake. `flush` m
     the confirm offset; 4.9.3 leaves that at -1, and
     dispatches nothing
     sound records, ends of files, wrong sizes and bad bytes     see `log_cursor.py`
+    a dispatcher with a `Follower` may fall behind the others   see `follower.py`
     on a master a message with a queue entry is an arrival in   arrivals_count
     each of its queues
     a slave counts puts by topic as it dispatches               topic_puts of the decision
 
 Invariants:
-- `dispatched` covers a record only after every dispatcher has consumed it. It never goes down,
-  except in a `start` that has to repeat records; the shared watermark stays as it was then.
+- `dispatched` covers a record only after every dispatcher has consumed it, except a follower. It
+  never goes down, except in a `start` that has to repeat records; the shared watermark stays as it
+  was then.
+- A flush job covers a record only after every dispatcher has consumed it, the follower too.
 - After a dispatcher raised, the next step first lets all of them open their files again. A batch
   that was half consumed is found in the files, not in memory.
 
@@ -29,6 +32,7 @@ from typing import NamedTuple
 
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
+from wakelog.dispatchers.follower import Follower
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
@@ -45,10 +49,11 @@ __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics"
 class DispatchDecision(NamedTuple):
     """The result of a step, and what the shell has to do.
 
-    dispatched: every dispatcher has all records below; publish it if it is higher than before.
+    dispatched: every dispatcher but a follower has all records below; publish it if it is higher
+        than before.
     arrivals: the queues to wake, after `dispatched` is published; empty on a slave.
     topic_puts: by topic; only on a slave.
-    more: more is readable now; step again without waiting.
+    more: more is readable now, or the follower is behind; step again without waiting.
     """
 
     dispatched: int
@@ -101,6 +106,7 @@ class Reput:
         skip_segment: bool = False,
         worker: Worker | None = None,
         ahead: Callable[[Kernels], Ahead] | None = None,
+        follower: Follower | None = None,
     ) -> None:
         """Keep everything, read nothing.
 
@@ -109,9 +115,11 @@ class Reput:
         worker: a thread that reads ahead, see `read_ahead.py`; it has to be idle or ended before
             the log is closed.
         ahead: makes the `Ahead` for compiled scans, instead of a `ReadAhead`.
+        follower: for one of the dispatchers, which may fall behind the others.
         """
         self._fs = fs
         self._dispatchers = tuple(dispatchers)
+        self._follower = follower
         self._config = config
         self._cursor = LogCursor(
             log,
@@ -132,8 +140,13 @@ class Reput:
 
     @property
     def position(self) -> int:
-        """All records below are dispatched."""
+        """All records below are dispatched, except by a follower."""
         return self._cursor.position
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a follower has work left that needs no new record."""
+        return self._follower is not None and self._follower.is_behind
 
     @property
     def is_broken(self) -> bool:
@@ -165,6 +178,8 @@ class Reput:
             needed = [dispatcher.truncate(end) for dispatcher in self._dispatchers]
         known = [position for position in (dispatch_from, dispatched) if position is not None]
         self._cursor.move_to(min(max_physical_offset, *needed, *known), max_physical_offset)
+        if self._follower is not None:
+            self._follower.restart(self._cursor.position)
         self._log_end = max_physical_offset
         self._broken = False
         return self._cursor.position
@@ -196,6 +211,8 @@ class Reput:
                 waiting = not batch.caught_up
                 self._note(batch, arrivals, topic_puts)
             self._cursor.passed(batch)
+            if self._follower is not None:
+                self._follower.reached(self._cursor.position)
             if self._cursor.position >= budget_end:
                 break
             batch = self._cursor.read(limit, now_ms)
@@ -203,12 +220,15 @@ class Reput:
         if waiting and not more:
             end = self._cursor.position
             self._dispatch(DispatchBatch(end, end, now_ms, requests=[]))
+        more = self._end_follower_step(now_ms) or more
         self._arrivals_count += len(arrivals)
         return DispatchDecision(self._cursor.position, arrivals, topic_puts, more)
 
     def prepare_flush(self) -> FlushJob:
         """Write what is kept in memory, and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
+        if self._follower is not None:
+            position = min(position, self._follower.position)
         index_timestamp_ms: int | None = None
         index_end = IndexEnd()
         for dispatcher in self._dispatchers:
@@ -259,6 +279,13 @@ class Reput:
         """
         return sum(item.remove_queues(removal) for item in self._dispatchers)
 
+    def catch_up(self, now_ms: int) -> bool:
+        """Do one piece of a follower's work, and return whether there is more.
+
+        Raises: what the dispatcher raises; the next step starts again.
+        """
+        return not self._broken and self._end_follower_step(now_ms)
+
     def cancel_read_ahead(self) -> None:
         """Wait for what the worker reads ahead, so that the log may be closed."""
         self._cursor.cancel_read_ahead()
@@ -273,13 +300,29 @@ class Reput:
         )
 
     def _dispatch(self, batch: DispatchBatch) -> None:
-        for dispatcher in self._dispatchers:
-            try:
-                dispatcher.dispatch(batch)
-            except BaseException:
-                self._broken = True
-                self._failures_count += 1
-                raise
+        follower = self._follower
+        try:
+            for dispatcher in self._dispatchers:
+                if follower is not None and dispatcher is follower.dispatcher:
+                    follower.offer(batch)
+                else:
+                    dispatcher.dispatch(batch)
+        except BaseException:
+            self._note_failure()
+            raise
+
+    def _end_follower_step(self, now_ms: int) -> bool:
+        if self._follower is None:
+            return False
+        try:
+            return self._follower.end_step(self._cursor.position, now_ms)
+        except BaseException:
+            self._note_failure()
+            raise
+
+    def _note_failure(self) -> None:
+        self._broken = True
+        self._failures_count += 1
 
     def _note(
         self,

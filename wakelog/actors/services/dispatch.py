@@ -19,6 +19,9 @@ from wakelog.actors.transport.clocks import wall_ms
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
+from wakelog.dispatchers.follower import Follower
+from wakelog.dispatchers.index import IndexDispatcher
+from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.config import StoreConfig
@@ -46,6 +49,10 @@ LOAD_WAIT_SECONDS_MAX = 1.5
 SWITCH_SECONDS = 0.0005
 """How long the thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
 call of the loop would take as long, and a message needs some twenty."""
+
+CATCH_UP_SECONDS_MAX = 0.5
+"""How long a release waits for an index that is behind: a new Broker gives it a second. Later it
+goes on where it stopped; only a 4.9.3 broker that opens the store in between would not."""
 
 
 class KernelLoading:
@@ -102,6 +109,7 @@ class Dispatch:
     ) -> None:
         """Open the derived files and find where dispatch begins. Raises: StoreError."""
         self._log = CommitLogReader(fs, config)
+        self._follower_log = CommitLogReader(fs, config)
         self._dispatchers: list[CoreDispatcher] = core_dispatchers(
             fs,
             config,
@@ -118,6 +126,7 @@ class Dispatch:
             config,
             skip_segment=config.compat_skip_segment,
             kernels=_LOADING.kernels,
+            follower=self._make_follower(fs, config),
         )
         recovered = known.dispatch_from is not None
         dispatch_from = known.dispatch_from
@@ -196,6 +205,7 @@ class Dispatch:
         """Make everything durable and close the files. Raises: StoreError."""
         self.plugins.stop()
         try:
+            self._catch_up()
             self.run(self.core.prepare_flush())
         finally:
             for dispatcher in self._dispatchers:
@@ -203,6 +213,26 @@ class Dispatch:
             self._checkpoint.close()
             self._dispatched.close()
             self._log.close()
+            self._follower_log.close()
+
+    def _catch_up(self) -> None:
+        """Finish the index, or a part of it."""
+        end_seconds = time.monotonic() + CATCH_UP_SECONDS_MAX
+        while time.monotonic() < end_seconds and self.core.catch_up(wall_ms()):
+            pass
+
+    def _make_follower(self, fs: FileSystem, config: StoreConfig) -> Follower | None:
+        """Let the index fall behind the queues, if there is an index."""
+        for dispatcher in self._dispatchers:
+            if isinstance(dispatcher, IndexDispatcher):
+                cursor = LogCursor(
+                    self._follower_log,
+                    config.delays_ms,
+                    kernels=_LOADING.kernels,
+                    skip_segment=config.compat_skip_segment,
+                )
+                return Follower(dispatcher, cursor)
+        return None
 
     @staticmethod
     def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:

@@ -140,7 +140,9 @@ class ReputService(Service):
             return  # released, or another Broker is starting and will attach this service
         readable = shared.get(SharedWatermark.READABLE)
         # After a failed sync records below the watermark are dispatched again; it does not fall.
-        if readable <= min(shared.get(SharedWatermark.DISPATCHED), self._dispatch.core.position):
+        core = self._dispatch.core
+        dispatched = min(shared.get(SharedWatermark.DISPATCHED), core.position)
+        if readable <= dispatched and not core.is_behind:
             return
         try:
             if self._step(readable).more:
@@ -220,6 +222,7 @@ class ReputClient(FollowingClient):
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         super().__init__(name, calls, broker)
         # `reached` is dispatched, and `wanted` is readable.
+        self._has_more = False
         if self.watermarks is not None:
             self.reached = self.watermarks.get(self.watermark)
         self._pace_timer = Timer(self._notify)
@@ -283,8 +286,9 @@ class ReputClient(FollowingClient):
 
     async def work(self) -> bool:
         """Call for one step, and have its arrivals wake pulls."""
-        if not self.is_attached or self.reached >= self.wanted:
+        if not self.is_attached or (self.reached >= self.wanted and not self._has_more):
             return False
+        self._has_more = False
         step, arrivals = self.calls.call_two(
             "dispatch", "call", self.broker.epoch, "step", self.wanted
         )
@@ -292,9 +296,9 @@ class ReputClient(FollowingClient):
             progress: Progress = await self.wait_result(step)
         except ServiceLost:
             return False
-        self.reached, arrivals_count, more = progress
+        self.reached, arrivals_count, self._has_more = progress
         self.broker.events.dispatched(self.reached)
         if arrivals_count:
             # The reference goes on as it is: the arrivals never come to this process.
             cast(PullHoldClient, self.broker.clients[PULL_HOLD]).wake(arrivals)
-        return more or self.reached < self.wanted
+        return self._has_more or self.reached < self.wanted

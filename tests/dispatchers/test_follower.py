@@ -1,0 +1,200 @@
+"""The index falls behind a flood of keys, catches up in pieces, and loses no key at a kill."""
+
+import pytest
+
+from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
+from tests.fakes.logs import read_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import LogBytes, properties
+from wakelog.dispatchers import core_dispatchers, follower, log_cursor
+from wakelog.dispatchers.follower import Follower
+from wakelog.dispatchers.log_cursor import LogCursor
+from wakelog.dispatchers.reput import FlushJob, Reput
+from wakelog.storage.durability.dispatched import DispatchedFile
+from wakelog.storage.errors import StoreFull
+from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+
+EVERYTHING = 1 << 40
+FLOOD_KEYS = 80
+RECORDS = 12
+SHAPE = {"index_slot_count": 2_000, "index_entry_count": 4_000}
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "KEYS_MAX", 200)
+    monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
+    monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
+
+
+def flood() -> LogBytes:
+    log = LogBytes()
+    for number in range(RECORDS):
+        words = " ".join(f"k{number}.{word}" for word in range(FLOOD_KEYS))
+        log.add(properties(KEYS=words), body=b"x", queue_offset=number)
+    return log
+
+
+def open_reput(
+    fs: MemoryFileSystem, log: LogBytes, kernels: Kernels | None, *, follows: bool = True
+) -> Reput:
+    config = dispatch_config(**SHAPE)
+    log.write(fs, config)
+    reader = CommitLogReader(fs, config)
+    dispatchers = core_dispatchers(fs, config, reader)
+    cursor = LogCursor(CommitLogReader(fs, config), config.delays_ms, kernels=lambda: kernels)
+    return Reput(
+        fs,
+        reader,
+        dispatchers,
+        config,
+        kernels=lambda: kernels,
+        follower=Follower(dispatchers[-1], cursor) if follows else None,
+    )
+
+
+def finish(reput: Reput, log: LogBytes) -> int:
+    """Step until nothing is left, and return how many steps that took."""
+    count = 1
+    while reput.step(log.end, EVERYTHING, NOW_MS).more:
+        count += 1
+    return count
+
+
+def note(fs: MemoryFileSystem, job: FlushJob) -> None:
+    """Keep what a job made durable, as the shell does."""
+    file = DispatchedFile(fs, dispatch_config(**SHAPE).paths.dispatched)
+    file.note(job.position, job.index_end)
+    file.close()
+
+
+def queue_offsets(fs: MemoryFileSystem) -> list[int]:
+    return [entry[0] for entry in queue_entries(fs, dispatch_config(**SHAPE), "T")]
+
+
+def index_files(fs: MemoryFileSystem) -> list[bytes]:
+    directory = dispatch_config(**SHAPE).paths.index_directory
+    return [read_file(fs, f"{directory}/{name}") for name in fs.list_directory(directory)]
+
+
+def whole_index(log: LogBytes, kernels: Kernels | None) -> list[bytes]:
+    """Return the index of a Reput that makes it in step."""
+    fs = MemoryFileSystem()
+    reput = open_reput(fs, log, kernels, follows=False)
+    reput.start(log.end, clean_exit=True)
+    reput.step(log.end, EVERYTHING, NOW_MS)
+    reput.flush()
+    return index_files(fs)
+
+
+def found(fs: MemoryFileSystem, word: str) -> list[int]:
+    reader = IndexReader(fs, dispatch_config(**SHAPE))
+    offsets = reader.query("T", word, 64, 0, 1 << 62).physical_offsets
+    reader.close()
+    return offsets
+
+
+def test_queues_have_every_message_while_the_index_is_behind(
+    fs: MemoryFileSystem, kernels: Kernels | None
+) -> None:
+    log = flood()
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    decision = reput.step(log.end, EVERYTHING, NOW_MS)
+    assert decision.dispatched == log.end
+    assert decision.more
+    assert reput.is_behind
+    assert queue_offsets(fs) == log.offsets
+    assert found(fs, f"k{RECORDS - 1}.0") == []
+    assert finish(reput, log) > RECORDS // 4
+    assert not reput.is_behind
+    assert found(fs, f"k{RECORDS - 1}.0") == [log.offsets[-1]]
+    reput.flush()
+    assert index_files(fs) == whole_index(log, kernels)
+
+
+def test_few_keys_keep_the_index_in_step(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = LogBytes()
+    for number in range(400):
+        log.add(properties(KEYS=f"k{number}"), body=b"x", queue_offset=number)
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    assert not reput.step(log.end, EVERYTHING, NOW_MS).more
+    assert found(fs, "k399") == [log.offsets[-1]]
+
+
+def test_in_step_again_after_it_has_caught_up(
+    fs: MemoryFileSystem, kernels: Kernels | None
+) -> None:
+    log = flood()
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    finish(reput, log)
+    offset = log.add(properties(KEYS="after"), body=b"x", queue_offset=RECORDS)
+    log.write(fs, dispatch_config(**SHAPE))
+    assert not reput.step(log.end, EVERYTHING, NOW_MS).more
+    assert found(fs, "after") == [offset]
+
+
+def test_a_flush_covers_what_the_index_has_too(
+    fs: MemoryFileSystem, kernels: Kernels | None
+) -> None:
+    log = flood()
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    reput.step(log.end, EVERYTHING, NOW_MS)
+    assert reput.flush().position < log.end
+    finish(reput, log)
+    assert reput.flush().position == log.end
+
+
+@pytest.mark.parametrize("clean_exit", [True, False])
+@pytest.mark.parametrize("steps", range(1, RECORDS // 2))
+def test_killed_behind_the_queues_and_started_again(
+    fs: MemoryFileSystem, kernels: Kernels | None, steps: int, clean_exit: bool
+) -> None:
+    log = flood()
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    for _ in range(steps):
+        reput.step(log.end, EVERYTHING, NOW_MS)
+    note(fs, reput.flush())
+    again = open_reput(fs, log, kernels)
+    again.start(log.end, clean_exit=clean_exit, dispatched=None if clean_exit else log.end)
+    finish(again, log)
+    again.flush()
+    assert queue_offsets(fs) == log.offsets
+    assert index_files(fs) == whole_index(log, kernels)
+
+
+@pytest.mark.parametrize("nth", range(1, 30, 4))
+def test_a_full_disk_while_it_is_behind(
+    fs: MemoryFileSystem, kernels: Kernels | None, nth: int
+) -> None:
+    log = flood()
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    fs.fail("pwrite", nth=nth, number=28)
+    try:
+        finish(reput, log)
+    except StoreFull:
+        finish(reput, log)
+    reput.flush()
+    assert queue_offsets(fs) == log.offsets
+    assert index_files(fs) == whole_index(log, kernels)
+
+
+def test_a_log_trimmed_below_a_follower_moves_it_up(fs: MemoryFileSystem) -> None:
+    log = flood()
+    reput = open_reput(fs, log, None)
+    reput.start(log.end, clean_exit=True)
+    reput.step(log.end, EVERYTHING, NOW_MS)
+    config = dispatch_config(**SHAPE)
+    directory = config.paths.commit_log_directories[0]
+    first = fs.list_directory(directory)[0]
+    fs.unlink(f"{directory}/{first}")
+    finish(reput, log)
+    assert not reput.is_behind
+    assert found(fs, f"k{RECORDS - 1}.0") == [log.offsets[-1]]
