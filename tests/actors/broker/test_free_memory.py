@@ -40,12 +40,21 @@ def test_memory_that_is_used_later_than_a_check_is_returned_then() -> None:
     assert process.resident_mib == 105
 
 
-@pytest.mark.parametrize("resident_mib", [100, 120, 135])
+@pytest.mark.parametrize("resident_mib", [100, 110, 114])
 def test_a_little_more_than_at_its_least_is_left_alone(resident_mib: int) -> None:
     process = Process(100)
     for _ in range(3):
         assert not process.check_at(resident_mib, 100)
     assert process.trims_count == 0
+
+
+@pytest.mark.parametrize("start_mib", [60, 100, 1_000])
+def test_a_fifth_more_than_before_a_peak_is_never_kept(start_mib: int) -> None:
+    process = Process(start_mib)
+    process.check_at(5 * start_mib, start_mib)
+    kept_mib = start_mib * 6 // 5
+    assert process.check_at(kept_mib, start_mib)
+    assert process.resident_mib == start_mib
 
 
 def test_this_process_can_be_asked() -> None:

@@ -2,7 +2,7 @@
 
 The C library keeps what was freed between blocks that are still used. After many peers that did not
 read their responses, that was four times what the broker had before. A check comes each
-``CHECK_SECONDS``. It returns memory if the process has a fifth more than at its least, and is not
+``CHECK_SECONDS``. It returns memory if the process has a tenth more than at its least, and is not
 growing. Where the C library has no ``malloc_trim``, nothing is done.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 CHECK_SECONDS: Final = 30.0
-GROWN_BYTES_MIN: Final = 16 * 1024 * 1024
+GROWN_BYTES_MIN: Final = 4 * 1024 * 1024
 PAGE_BYTES: Final = 4_096
 
 
@@ -34,7 +34,7 @@ class FreeMemory:
         is_rising = found_bytes > self._last_bytes
         self._last_bytes = found_bytes
         self._least_bytes = min(self._least_bytes, found_bytes)
-        if is_rising or found_bytes <= self._least_bytes * 6 // 5 + GROWN_BYTES_MIN:
+        if is_rising or found_bytes <= self._least_bytes * 11 // 10 + GROWN_BYTES_MIN:
             return False
         self._trim()
         self._last_bytes = self._resident_bytes()
