@@ -85,6 +85,38 @@ def test_quoted_queue_ids_are_read_too(offsets: ConsumerOffsets) -> None:
     assert offsets.query("g", "T", 0) == 6
 
 
+def test_copies_share_offsets_and_none_sees_a_later_commit(offsets: ConsumerOffsets) -> None:
+    expected = []
+    copies = []
+    for number in range(4):
+        offsets.commit("g", "T", 0, number)
+        offsets.commit("g", "T", number, number)
+        offsets.commit(f"g{number}", "U", 0, number)
+        offsets.clone("g", "cloned", "T")
+        expected.append(offsets.snapshot()())
+        copies += [offsets.snapshot(), offsets.snapshot()]
+        offsets.commit("cloned", "T", 0, 100 + number)
+        if number == 2:
+            offsets.remove("g")
+    assert [encode() for encode in copies[::2]] == expected
+    assert [encode() for encode in copies[1::2]] == expected
+
+
+def test_a_copy_of_many_offsets_copies_none_of_them(offsets: ConsumerOffsets) -> None:
+    for queue_id in range(1_000):
+        offsets.commit("g", "T", queue_id, 1)
+    _, _, before = next(offsets.committed())
+    offsets.snapshot()
+    _, _, shared = next(offsets.committed())
+    assert shared is before
+    offsets.commit("g", "T", 0, 2)
+    _, _, own = next(offsets.committed())
+    offsets.commit("g", "T", 1, 2)
+    _, _, again = next(offsets.committed())
+    assert shared is not own is again, "the first commit after it copies those of one pair"
+    assert shared[0] == 1
+
+
 def test_a_snapshot_has_the_offsets_of_then(
     offsets: ConsumerOffsets,
 ) -> None:

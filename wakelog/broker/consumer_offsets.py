@@ -8,7 +8,9 @@ The last commit wins, a smaller one too: a reset commits one. Topic and group ar
 file. There the last ``@`` splits them, because a group name cannot have one.
 
 Invariants: ``_topics`` has exactly the pairs of ``_table``. Queue ids are not negative. An offset
-of -1 is stored like any other, because the Go client commits it; a query takes it for "none".
+of -1 is stored like any other, because the Go client commits it; a query takes it for "none". The
+offsets of a pair that a copy shares never change: ``_own`` has the pairs that no copy shares, and a
+commit to another one first gives it a dict of its own.
 
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """
@@ -35,6 +37,7 @@ class ConsumerOffsets:
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._lmq_table: dict[tuple[str, str], int] = {}
         self._topics: dict[str, dict[str, None]] = {}  # by group, in the order of their commits
+        self._own: set[tuple[str, str]] = set()
         self._queue_count = 0
         self._commit_count = 0
         self._backward_count = 0
@@ -66,7 +69,7 @@ class ConsumerOffsets:
             self._backward_count += before is not None and queue_offset < before
             if (topic, group) not in self._table:
                 self._add(topic, group, {})
-            self._table[topic, group][queue_id] = queue_offset
+            self._own_queues(topic, group)[queue_id] = queue_offset
             self.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -126,16 +129,19 @@ class ConsumerOffsets:
         """Forget every offset of a group; offsets in light queues stay, as in 4.9.3."""
         for topic in self.topics_of(group):
             self._queue_count -= len(self._table.pop((topic, group)))
+            self._own.discard((topic, group))
             self.dirty = True
         self._topics.pop(group, None)
 
     def content(self) -> Callable[[], dict[str, object]]:
         """Return a function that makes the shape of the file, which is that of code 43's body.
 
-        It may run on any thread. The offsets are those of this moment: what is committed later may
-        count messages that are not durable when a file has them.
+        It may run on any thread. Only the table of pairs is copied now. The offsets are those of
+        this moment: what is committed later may count messages that are not durable when a file
+        has them.
         """
-        table = {key: dict(queues) for key, queues in self._table.items()}
+        table = self._table.copy()
+        self._own = set()
         lmq_table = dict(self._lmq_table)
 
         def make() -> dict[str, object]:
@@ -149,7 +155,7 @@ class ConsumerOffsets:
         return make
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table; return a function that encodes the copy, on any thread."""
+        """Return a function that encodes the table as it is now, on any thread."""
         self.dirty = False
         content = self.content()
         return lambda: dumps(content(), pretty=True).decode()
@@ -157,7 +163,7 @@ class ConsumerOffsets:
     def load(self, text: str) -> None:
         """Replace the table by the contents of a file of wakelog or 4.9.3."""
         content = loads(text, entries_max=FILE_ENTRIES_MAX)
-        self._table, self._topics = {}, {}
+        self._table, self._topics, self._own = {}, {}, set()
         for name, queues in (content.get("offsetTable") or {}).items():
             offsets = {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
             self._add(*_split(name), offsets)
@@ -184,10 +190,20 @@ class ConsumerOffsets:
         assert pairs == self._table.keys()
         assert self._queue_count == sum(len(queues) for queues in self._table.values())
         assert all(queue_id >= 0 for queues in self._table.values() for queue_id in queues)
+        assert self._own <= self._table.keys()
         assert self._lmq or not self._lmq_table
+
+    def _own_queues(self, topic: str, group: str) -> dict[int, int]:
+        """Return the offsets of a pair, in a dict that no copy shares."""
+        queues = self._table[topic, group]
+        if (topic, group) not in self._own:
+            queues = self._table[topic, group] = dict(queues)
+            self._own.add((topic, group))
+        return queues
 
     def _add(self, topic: str, group: str, queues: dict[int, int]) -> None:
         self._table[topic, group] = queues
+        self._own.add((topic, group))
         self._topics.setdefault(group, {})[topic] = None
 
 
