@@ -3,10 +3,10 @@
 A kind says what a test needs; it is a marker, and a test without one is `unit`. A test with several
 belongs to the one furthest down the table, the most demanding.
 
-With `--account`, which `./dev test` gives, a run ends with the table of kinds, below it what tests
-recorded as the property `said`, and, as its very last line, `N passed, N failed`. A skip, or an
-expected kind of which nothing ran, fails the run unless `--without KIND` left it out. A test suite
-that shrinks unnoticed is the failure this prevents.
+With `--account`, which `./dev test` gives, a run ends with the table of kinds. Below it stands what
+tests recorded as the property `said`, and the names of what failed in either process. The very last
+line is `N passed, N failed`. A skip, or an expected kind of which nothing ran, fails the run unless
+`--without KIND` left it out. A test suite that shrinks unnoticed is the failure this prevents.
 
 With `--split` as well, the kinds that are marked `is_shared` run in a second pytest process at the
 same time. They use no Ray, Spark or Java that other tests share. The second process writes its
@@ -80,6 +80,8 @@ class Account:
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
     outside_tests: int = 0
     """Failures that belong to no test: a module that cannot be collected, a leftover."""
+    failures: list[str] = field(default_factory=list)
+    """What failed, by name: ids of tests, modules that cannot be collected, leftovers."""
     said: list[str] = field(default_factory=list)
     """Figures that tests recorded for the end of the run."""
 
@@ -97,6 +99,7 @@ class Account:
         """Add the tallies of the kinds that another process ran."""
         self.tallies |= {kind: other.tallies[kind] for kind in shared_kinds()}
         self.outside_tests += other.outside_tests
+        self.failures += other.failures
         self.said += other.said
 
     def complaints(self) -> list[str]:
@@ -220,6 +223,7 @@ class Accountant:
         self.account.outside_tests += len(failures)
         self._config.get_terminal_writer().line()
         for failure in failures:
+            self.account.failures.append(f"left behind: {failure}")
             self._config.get_terminal_writer().line(f"left behind: {failure}", red=True)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -240,6 +244,8 @@ class Accountant:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self.account.outside_tests += report.failed
+        if report.failed:
+            self.account.failures.append(report.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         tally = self.account.tallies[self._kind_of[report.nodeid]]
@@ -251,6 +257,8 @@ class Accountant:
             self.account.said.extend(map(str, said))
             tally.ran += worst in ("passed", "failed")
             tally.failed += worst == "failed"
+            if worst == "failed":
+                self.account.failures.append(report.nodeid)
             tally.skipped += worst == "skipped"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -290,7 +298,9 @@ class Accountant:
         counts = f"{self.account.passed} passed, {self.account.failed + len(complaints)} failed"
         refusals = [f"not accepted: {complaint}" for complaint in complaints]
         writer = self._config.get_terminal_writer()
-        for line in ["", *self.account.table(), "", *self.account.said, *refusals, counts]:
+        failures = [f"failed: {name}" for name in self.account.failures]
+        ends = [*self.account.said, *failures, *refusals, counts]
+        for line in ["", *self.account.table(), "", *ends]:
             writer.line(line)
 
 

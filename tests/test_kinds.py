@@ -109,6 +109,13 @@ def test_what_a_test_said_is_below_the_table(pytester: pytest.Pytester) -> None:
     assert result.outlines.count("97 of 100") == 1
 
 
+def test_what_failed_is_named_below_the_table(pytester: pytest.Pytester) -> None:
+    result = run(pytester, PASSING + FAILING + BROKEN_TEARDOWN)
+    result.stdout.re_match_lines(
+        ["unit .*", r"failed: \S+::test_b", r"failed: \S+::test_e", "1 passed, 2 failed"]
+    )
+
+
 def run_split(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> pytest.RunResult:
@@ -143,4 +150,4 @@ def test_a_split_run_counts_both_processes_and_shows_what_failed(
     result = run_split(pytester, monkeypatch, source)
     assert (result.ret, result.outlines[-1]) == (code, last_line)
     if code:
-        result.stdout.fnmatch_lines(["*def test_b(): assert False*"])
+        result.stdout.fnmatch_lines(["*def test_b(): assert False*", "failed: *.py::test_b"])

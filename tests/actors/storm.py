@@ -23,7 +23,8 @@ from wakelog.actors.deploy.group import BROKER
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 
-KILLS_COUNT = 10
+KILLS_COUNT = 5
+KILLS_COUNT_LONG = 10
 """Of each role, in one storm."""
 
 CALM_KILLS_COUNT = 3
@@ -47,11 +48,14 @@ HOLD_MS = 500
 class Strikers:
     """Who kills, and when whom they killed was back."""
 
-    def __init__(self, supervised: SupervisedBroker, account: Account, seed: str) -> None:
+    def __init__(
+        self, supervised: SupervisedBroker, account: Account, seed: str, kills_count: int
+    ) -> None:
         """Kill nobody yet. `account` tells when sends are acknowledged."""
         self._supervised = supervised
         self._account = account
         self._seed = seed
+        self._kills_count = kills_count
         self.back_ms: dict[str, list[int]] = {role: [] for role in supervised.kind.roles}
         self.last_at = 0.0
 
@@ -67,7 +71,7 @@ class Strikers:
             await wait_until(self._is_calm_over, "the calm", WHOLE_SECONDS_MAX)
         process_id = await self._another(role, 0)
         back = self.back_ms[role]
-        while len(back) < KILLS_COUNT:
+        while len(back) < self._kills_count:
             await (self._broker_moment(chance) if role == BROKER else self._moment(role, chance))
             if not _kill(process_id):
                 # A new Broker ends the helpers of the one before it.

@@ -40,7 +40,8 @@ pytestmark = [
 ]
 
 SEED = 4_093
-KILLS_COUNT = 10
+KILLS_COUNT = 4
+KILLS_COUNT_LONG = 10
 BODY_BYTES = 2_000
 """Some hundred messages fill a segment."""
 
@@ -70,7 +71,7 @@ class Blow(NamedTuple):
 
 
 class CreationKills:
-    """Ten kills of each role on one store."""
+    """Kills of each role on one store."""
 
     def __init__(self, supervised: SupervisedBroker, folder: Path) -> None:
         self._supervised = supervised
@@ -214,11 +215,12 @@ def test_rocketmq_opens_what_a_kill_in_mid_creation_leaves(
 ) -> None:
     kills = CreationKills(supervised, tmp_path)
     keep = pytestconfig.getoption("--long")
+    count = KILLS_COUNT_LONG if keep else KILLS_COUNT
 
     async def main() -> None:
-        for number in range(KILLS_COUNT):
-            is_last = number == KILLS_COUNT - 1
-            await kills.kill(ten * KILLS_COUNT + number, is_last=is_last, keep=keep)
+        for number in range(count):
+            is_last = number == count - 1
+            await kills.kill(ten * count + number, is_last=is_last, keep=keep)
 
     asyncio.run(main())
     assert kills.images.keys() == PREFIXES.keys()

@@ -17,7 +17,13 @@ from benchmarks.kills import note_storm
 from benchmarks.storms import Storm
 from tests.actors.deployments import WAIT_SECONDS_MAX, wait_until
 from tests.actors.load import Load, doubled_count, pull_all
-from tests.actors.storm import WHOLE_SECONDS_MAX, Strikers, followers
+from tests.actors.storm import (
+    KILLS_COUNT,
+    KILLS_COUNT_LONG,
+    WHOLE_SECONDS_MAX,
+    Strikers,
+    followers,
+)
 from tests.actors.strikes import read_back
 from tests.actors.supervised_brokers import STORM_KINDS, SupervisedBroker
 from wakelog.audit.verify import verify_store
@@ -39,7 +45,7 @@ LATE_PROPERTIES = "DELAY\x011\x02"
 """The first delay level, a second."""
 
 ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 10))]
-"""Ten kills of each role in every run, a hundred in each mode in a long one."""
+"""Five kills of each role in every run, a hundred in each mode in a long one."""
 
 EVERY_RUN_MODE = "transient pool"
 """The mode with the most processes."""
@@ -53,7 +59,9 @@ MODES = [
 class Weather:
     """One storm over a broker, and what was sent and read meanwhile."""
 
-    def __init__(self, supervised: SupervisedBroker, mode: str, number: int) -> None:
+    def __init__(
+        self, supervised: SupervisedBroker, mode: str, number: int, kills_count: int
+    ) -> None:
         self._supervised = supervised
         self._mode = mode
         self._number = number
@@ -69,7 +77,7 @@ class Weather:
             properties=LATE_PROPERTIES,
         )
         self._followers = followers(address, self._load.topic)
-        self._strikers = Strikers(supervised, self._load.account, self._seed)
+        self._strikers = Strikers(supervised, self._load.account, self._seed, kills_count)
 
     async def pass_over(self) -> Storm:
         """Let it rage, wait until everybody is there again, and count what is not as it was."""
@@ -150,8 +158,10 @@ def test_a_storm_of_kills_loses_and_doubles_nothing(
     pytestconfig: pytest.Config,
 ) -> None:
     mode = request.node.callspec.params["supervised"]
-    storm = asyncio.run(Weather(supervised, mode, number).pass_over())
-    if pytestconfig.getoption("--long"):
+    is_long = pytestconfig.getoption("--long")
+    kills_count = KILLS_COUNT_LONG if is_long else KILLS_COUNT
+    storm = asyncio.run(Weather(supervised, mode, number, kills_count).pass_over())
+    if is_long:
         note_storm(storm)
     assert storm.acknowledged
     found = (storm.lost, storm.doubled, storm.late_lost, storm.changed)

@@ -1,7 +1,8 @@
 """A running name server with a broker, real or wakelog's, behind one face for the tests.
 
 `STARTERS` is the seam: a name for the tests' ids, and a function that starts a cluster in a folder.
-Every test that takes the fixture `cluster` runs once for each of them.
+Every test that takes the fixture `cluster` runs once for each of them, and for `references` in
+`./dev long` alone.
 """
 
 import os

@@ -27,7 +27,16 @@ class EarlyFilter(NamedTuple):
 EARLY_FILTER = EarlyFilter("early", "group_early", "a > 1")
 
 
-@pytest.fixture(scope="session", params=list(STARTERS))
+EVERY_RUN = ("real", "notifications")
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        name if name in EVERY_RUN else pytest.param(name, marks=pytest.mark.long)
+        for name in STARTERS
+    ],
+)
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:

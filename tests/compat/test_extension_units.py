@@ -126,7 +126,10 @@ def wanted(begin: int, end: int) -> list[bytes]:
     return [b"%d" % i for i in range(begin, end) if i % 10 > 5]
 
 
-@pytest.mark.parametrize(("first", "second"), [("wakelog", "real"), ("real", "wakelog")])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("real", "wakelog"), pytest.param("wakelog", "real", marks=pytest.mark.long)],
+)
 def test_a_broker_goes_by_the_bits_that_another_has_written(
     tmp_path: Path, first: str, second: str
 ) -> None:

@@ -46,7 +46,13 @@ def test_both_keep_the_offsets_of_light_queues_alike(tmp_path: Path) -> None:
         assert read.query(*place) == fields["commitOffset"]
 
 
-@pytest.mark.parametrize("start", [real_cluster, local_cluster], ids=["real", "wakelog"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(real_cluster, marks=pytest.mark.long, id="real"),
+        pytest.param(local_cluster, id="wakelog"),
+    ],
+)
 def test_too_many_light_queues_are_not_pulled(start: Starter, tmp_path: Path) -> None:
     settings = {**SETTINGS, "maxLmqConsumeQueueNum": "1"}
     light = {**PULLED, "topic": "%LMQ%a", "consumerGroup": "%LMQ%group"}

@@ -158,7 +158,9 @@ def test_it_sends_without_asyncio(cluster: Cluster, driver: JavaDriver, topic: s
     assert sent.message_id in {note.message_id for note in noted if note.is_success}
 
 
-@pytest.fixture(scope="module", params=["real", "notifications"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("real", marks=pytest.mark.long), "notifications"]
+)
 def guarded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:

@@ -67,10 +67,11 @@ def test_a_store_with_two_directories_of_the_log_changes_owners_four_times(tmp_p
         assert {offset // SEGMENT_BYTES % 2 for offset in offsets} == {number}
 
 
-CONTINUED = ["crash", "filter_ext", "multi_dispatch"]
+CONTINUED = ["filter_ext"]
 CONTINUED_LONG = [
     "basic",
     "batch",
+    "crash",
     "crash_lost_cq",
     "crash_torn_body",
     "crash_torn_page",
@@ -78,6 +79,7 @@ CONTINUED_LONG = [
     "delay_tx_retry",
     "index_heavy",
     "ipv6",
+    "multi_dispatch",
     "transient",
 ]
 

@@ -7,7 +7,7 @@ take hours.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from random import Random
 from typing import NamedTuple
@@ -29,8 +29,9 @@ SHORT_STEPS_MAX = 4
 LONG_STEPS = (6, 30)
 JUMPING_STEPS = 8
 ASYNCHRONOUS_ONE_IN = 4
-INDEX_CUT_SEEDS = 2
-INDEX_CUT_SEEDS_LONG = 8
+INDEX_CUT_SEEDS = range(2)
+INDEX_CUT_SEEDS_LONG = range(8)
+SETTINGS_APART = 3
 SLOTS_OF_TORN_ENTRY = 100
 """With so many a sector ends within the index's third entry, after its physical offset."""
 
@@ -115,16 +116,27 @@ def settings_of(number: int) -> list[Setting]:
     return [setting for setting in SETTINGS if setting.seed.bit_count() % 2 == number % 2]
 
 
-def run_reput_killed(number: int, tally: Tally, *, is_long: bool = False) -> None:
-    """Run a workload of `REPUT_KILLED`, in every setting if long. Raises: Violation."""
-    for seed, model, synchronous, index in SETTINGS if is_long else settings_of(number):
+def one_model(number: int) -> list[Model]:
+    """Return one of the models, by turns."""
+    return [list(Model)[number % len(Model)]]
+
+
+def one_setting(number: int) -> Sequence[Setting]:
+    """Return one setting; over a few numbers each value of each comes up."""
+    return [SETTINGS[number * SETTINGS_APART % len(SETTINGS)]]
+
+
+def run_reput_killed(number: int, tally: Tally, settings: Sequence[Setting] | None = None) -> None:
+    """Run a workload of `REPUT_KILLED`, in half of the settings if None. Raises: Violation."""
+    for seed, model, synchronous, index in settings or settings_of(number):
         config = simulated_config(synchronous=synchronous, message_index_enable=index)
         Trial(config, model, seed, tally).run(REPUT_KILLED[number])
 
 
-def run_beside(steps: tuple[str, ...], tally: Tally) -> None:
-    """Run a workload of `MADE_AHEAD` or `SUMMED` under both models. Raises: Violation."""
-    for seed, model in enumerate(Model):
+def run_beside(steps: tuple[str, ...], tally: Tally, models: Iterable[Model] = Model) -> None:
+    """Run a workload of `MADE_AHEAD` or `SUMMED` under these models. Raises: Violation."""
+    for model in models:
+        seed = list(Model).index(model)
         Trial(simulated_config(synchronous=seed == 0), model, seed, tally).run(steps)
 
 
@@ -153,21 +165,22 @@ def run_transactions(
         Trial(config, model, seed, tally, machine_type=machine_type).run(steps)
 
 
-def run_index_cut(steps: tuple[str, ...], tally: Tally, *, is_long: bool = False) -> None:
-    """Run a workload of `INDEX_CUT` under both models. Raises: Violation."""
+def run_index_cut(
+    steps: tuple[str, ...], tally: Tally, seeds: Iterable[int] = INDEX_CUT_SEEDS
+) -> None:
+    """Run a workload of `INDEX_CUT`, the models by turns. Raises: Violation."""
     config = simulated_config(synchronous=False, index_slot_count=SLOTS_OF_TORN_ENTRY)
-    seeds = range(INDEX_CUT_SEEDS_LONG if is_long else INDEX_CUT_SEEDS)
-    for seed, model in zip(seeds, itertools.cycle(Model), strict=False):
-        Trial(config, model, seed, tally).run(steps)
+    for seed in seeds:
+        Trial(config, list(Model)[seed % 2], seed, tally).run(steps)
 
 
-def run_beside_queues(number: int, tally: Tally, *, is_long: bool = False) -> None:
-    """Run a workload of `BESIDE_QUEUES` under both models, in every setting if long.
+def run_beside_queues(number: int, tally: Tally, settings: Sequence[Setting] | None = None) -> None:
+    """Run a workload of `BESIDE_QUEUES`, in two settings with both models if None.
 
     Raises: Violation.
     """
-    few = settings_of(number)[number % 2 :: 2]
-    for seed, model, synchronous, index in SETTINGS if is_long else few:
+    two = settings_of(number)[number % 2 :: 2]
+    for seed, model, synchronous, index in settings or two:
         config = simulated_config(
             synchronous=synchronous,
             message_index_enable=index,

@@ -1,4 +1,8 @@
-"""The gate: ten thousand distinct crash images, each recovered, dispatched and checked."""
+"""The gate: distinct crash images, each recovered, dispatched and checked.
+
+Every workload runs every day, in a setting or two; `./dev long` takes all settings, and has over
+ten thousand images.
+"""
 
 import itertools
 from collections import Counter
@@ -8,9 +12,12 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.simulation.campaign import (
+    INDEX_CUT_SEEDS_LONG,
     SETTINGS,
     case_of,
+    one_model,
     one_model_each,
+    one_setting,
     run_beside,
     run_beside_queues,
     run_campaign,
@@ -22,6 +29,7 @@ from tests.simulation.campaign import (
     settings_of,
     short_seeds,
 )
+from tests.simulation.images import Model
 from tests.simulation.trial import Tally
 from tests.simulation.workloads import (
     BESIDE_QUEUES,
@@ -37,10 +45,14 @@ from tests.simulation.workloads import (
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
+LONG = pytest.mark.long
 PARTS = 8
 CLOCK_SEEDS_LONG = 500
-IMAGES_COUNT_MIN = 10_400
-SEEDS_APART = 263
+IMAGES_COUNT_MIN = 1_500
+IMAGES_COUNT_MIN_LONG = 10_400
+TWO_STEPS_APART = 5
+SEEDS_APART = 12 * 263
+SEEDS_APART_LONG = 263
 """Workloads of three and four steps are visited in strides, so that all beginnings come up."""
 
 _TALLY = Tally()
@@ -48,12 +60,12 @@ _TALLY = Tally()
 
 
 def _long(workloads: Iterable[tuple[str, ...]]) -> list[ParameterSet]:
-    return [pytest.param(steps, marks=pytest.mark.long) for steps in workloads]
+    return [pytest.param(steps, marks=LONG) for steps in workloads]
 
 
 @pytest.fixture
 def is_long(request: pytest.FixtureRequest) -> bool:
-    """Whether to take every setting, and not only as many as let each two values meet."""
+    """Whether to take every setting, and not one of each workload."""
     return bool(request.config.getoption("--long"))
 
 
@@ -61,8 +73,10 @@ def is_long(request: pytest.FixtureRequest) -> bool:
 def test_no_crash_breaks_a_promise(part: int, is_long: bool) -> None:
     shortest, short = short_seeds(1), short_seeds(2)
     of_two_steps = short[len(shortest) :]
-    seeds = [*shortest, *(of_two_steps if is_long else one_model_each(of_two_steps))][part::PARTS]
-    seeds += range(short.stop + part, short_seeds(3).stop, SEEDS_APART * PARTS)
+    few = [*one_model_each(shortest), *one_model_each(of_two_steps)[::TWO_STEPS_APART]]
+    seeds = [*(short if is_long else few)][part::PARTS]
+    apart = SEEDS_APART_LONG if is_long else SEEDS_APART
+    seeds += range(short.stop + part * apart, short_seeds(3).stop, apart * PARTS)
     assert run_campaign(seeds, 10**9, _TALLY) == seeds[-1]
 
 
@@ -70,17 +84,17 @@ def test_no_crash_breaks_a_promise(part: int, is_long: bool) -> None:
 def test_what_a_killed_reput_left_is_synced_before_it_counts_as_durable(
     number: int, is_long: bool
 ) -> None:
-    run_reput_killed(number, _TALLY, is_long=is_long)
+    run_reput_killed(number, _TALLY, SETTINGS if is_long else one_setting(number))
 
 
-@pytest.mark.parametrize("steps", MADE_AHEAD, ids="-".join)
-def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -> None:
-    run_beside(steps, _TALLY)
+@pytest.mark.parametrize("number", range(len(MADE_AHEAD)))
+def test_no_crash_of_files_made_ahead_breaks_a_promise(number: int, is_long: bool) -> None:
+    run_beside(MADE_AHEAD[number], _TALLY, Model if is_long else one_model(number))
 
 
-@pytest.mark.parametrize("steps", SUMMED, ids="-".join)
-def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
-    run_beside(steps, _TALLY)
+@pytest.mark.parametrize("number", range(len(SUMMED)))
+def test_no_crash_leaves_a_sum_that_is_wrong(number: int, is_long: bool) -> None:
+    run_beside(SUMMED[number], _TALLY, Model if is_long else one_model(number))
 
 
 @pytest.mark.parametrize("steps", [*DELETED, *_long(DELETED_LONG)], ids="-".join)
@@ -95,27 +109,34 @@ def test_no_crash_loses_or_doubles_a_transaction(steps: tuple[str, ...], is_long
 
 @pytest.mark.parametrize("number", range(len(BESIDE_QUEUES)))
 def test_no_crash_breaks_light_queues_or_extension_units(number: int, is_long: bool) -> None:
-    run_beside_queues(number, _TALLY, is_long=is_long)
+    run_beside_queues(number, _TALLY, SETTINGS if is_long else one_setting(number))
 
 
-@pytest.mark.parametrize("seed", range(len(SETTINGS)))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        setting.seed if setting in settings_of(0) else pytest.param(setting.seed, marks=LONG)
+        for setting in SETTINGS
+    ],
+)
 def test_no_crash_breaks_a_promise_whatever_the_clock_does(seed: int, is_long: bool) -> None:
     for each in range(seed, CLOCK_SEEDS_LONG if is_long else len(SETTINGS), len(SETTINGS)):
         run_clock_jumps(each, _TALLY)
 
 
-@pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)
-def test_no_crash_of_a_cut_of_the_index_breaks_a_promise(
-    steps: tuple[str, ...], is_long: bool
-) -> None:
-    run_index_cut(steps, _TALLY, is_long=is_long)
+@pytest.mark.parametrize("number", range(len(INDEX_CUT)))
+def test_no_crash_of_a_cut_of_the_index_breaks_a_promise(number: int, is_long: bool) -> None:
+    run_index_cut(INDEX_CUT[number], _TALLY, INDEX_CUT_SEEDS_LONG if is_long else [number])
 
 
-def test_ten_thousand_images_differ() -> None:
+@pytest.mark.parametrize(
+    "count", [IMAGES_COUNT_MIN, pytest.param(IMAGES_COUNT_MIN_LONG, marks=LONG)]
+)
+def test_so_many_images_differ(count: int) -> None:
     """Take in more of the longer workloads where the tests before this one were left out."""
-    seeds = itertools.count(short_seeds(2).stop, SEEDS_APART)
-    run_campaign(seeds, IMAGES_COUNT_MIN - _TALLY.images_count, _TALLY)
-    assert _TALLY.images_count >= IMAGES_COUNT_MIN
+    seeds = itertools.count(short_seeds(2).stop, SEEDS_APART_LONG)
+    run_campaign(seeds, count - _TALLY.images_count, _TALLY)
+    assert _TALLY.images_count >= count
 
 
 def test_half_of_the_settings_has_each_two_values_together() -> None:

@@ -22,6 +22,8 @@ from tests.simulation.trial import Tally
 
 pytestmark = pytest.mark.simulation
 
+BITS_COUNTS = [300, pytest.param(2_000, marks=pytest.mark.long)]
+
 
 def test_a_second_broker_is_refused_with_nothing_written() -> None:
     second_broker(simulated_config())
@@ -32,9 +34,10 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 
 
 @pytest.mark.slow
-def test_a_changed_bit_loses_no_other_message() -> None:
+@pytest.mark.parametrize("count", BITS_COUNTS)
+def test_a_changed_bit_loses_no_other_message(count: int) -> None:
     left = left_behind(simulated_config())
-    for seed in range(2_000):
+    for seed in range(count):
         flipped_bit(left, seed, is_expected=seed % 2 == 1)
 
 
@@ -44,9 +47,10 @@ def test_a_changed_bit_is_found_by_its_sum() -> None:
 
 
 @pytest.mark.slow
-def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
-    lefts = [left_behind(simulated_config(), *["put"] * count) for count in (1, 2, 3)]
-    for seed in range(2_000):
+@pytest.mark.parametrize("count", BITS_COUNTS)
+def test_a_bit_changed_above_the_watermark_is_a_torn_tail(count: int) -> None:
+    lefts = [left_behind(simulated_config(), *["put"] * puts) for puts in (1, 2, 3)]
+    for seed in range(count):
         torn_bit(lefts[seed % 3], seed)
 
 
@@ -75,7 +79,9 @@ def test_queues_and_index_that_were_lost_whole_are_made_again(folders: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 6))]
+)
 def test_a_crash_while_lost_entries_are_made_again_leaves_none_out(seed: int) -> None:
     settings: tuple[dict[str, bool], ...] = (
         {},

@@ -36,9 +36,9 @@ from wakelog.storage.message_store import MessageStore
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def local_broker(directory: Path) -> LocalBroker:
+def local_broker(directory: Path, **settings: Any) -> LocalBroker:
     port = small_plan(directory).brokers[0].settings.broker.listen_port
-    return LocalBroker(service_plan(directory, listenPort=port))
+    return LocalBroker(service_plan(directory, listenPort=port, **settings))
 
 
 def test_a_taken_port_leaves_the_store_untouched(short_path: Path) -> None:
@@ -94,7 +94,8 @@ def test_a_damaged_table_is_reported_and_everything_released(short_path: Path) -
 
 def test_before_it_is_stopped_everything_is_dispatched(short_path: Path) -> None:
     async def main() -> None:
-        broker = local_broker(short_path)
+        # On a busy machine the last of so many waits longer than a send may by default.
+        broker = local_broker(short_path, waitTimeMillsInSendQueue=20_000)
         await broker.service.start()
         client = Client(broker.plan.settings.broker.broker_addr)
         answers = await asyncio.gather(*(client.send("t", b"%d" % i) for i in range(300)))
