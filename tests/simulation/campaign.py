@@ -174,13 +174,14 @@ def run_index_cut(
         Trial(config, list(Model)[seed % 2], seed, tally).run(steps)
 
 
-def run_beside_queues(number: int, tally: Tally, settings: Sequence[Setting] | None = None) -> None:
-    """Run a workload of `BESIDE_QUEUES`, in two settings with both models if None.
+def two_settings(number: int) -> list[Setting]:
+    """Return two settings, with one model each."""
+    return settings_of(number)[number % 2 :: 2]
 
-    Raises: Violation.
-    """
-    two = settings_of(number)[number % 2 :: 2]
-    for seed, model, synchronous, index in settings or two:
+
+def run_beside_queues(number: int, tally: Tally, settings: Sequence[Setting] | None = None) -> None:
+    """Run a workload of `BESIDE_QUEUES`, in two settings if None. Raises: Violation."""
+    for seed, model, synchronous, index in settings or two_settings(number):
         config = simulated_config(
             synchronous=synchronous,
             message_index_enable=index,

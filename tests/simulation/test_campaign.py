@@ -35,7 +35,7 @@ def test_a_run_keeps_what_it_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--images", "100", "--seed", "8", "--no-result", *HERE]
+    asked = ["--images", "400", "--seed", "8", "--no-result", *HERE]
     assert command.main(asked) == 0
     asked[asked.index("1")] = "2"
     run = (sys.executable, "-m", "tests.simulation", *asked)

@@ -28,6 +28,7 @@ from tests.simulation.campaign import (
     run_transactions,
     settings_of,
     short_seeds,
+    two_settings,
 )
 from tests.simulation.images import Model
 from tests.simulation.trial import Tally
@@ -109,7 +110,7 @@ def test_no_crash_loses_or_doubles_a_transaction(steps: tuple[str, ...], is_long
 
 @pytest.mark.parametrize("number", range(len(BESIDE_QUEUES)))
 def test_no_crash_breaks_light_queues_or_extension_units(number: int, is_long: bool) -> None:
-    run_beside_queues(number, _TALLY, SETTINGS if is_long else one_setting(number))
+    run_beside_queues(number, _TALLY, SETTINGS if is_long else two_settings(number)[:1])
 
 
 @pytest.mark.parametrize(
