@@ -12,8 +12,12 @@ import pytest
 from tests.actors.client import Client
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.deploy.plan import Plan
-from wakelog.broker.processors.clients import CheckClientRequestBody
-from wakelog.protocol.bodies import LockBatchRequestBody, SubscriptionData, encode_body
+from wakelog.protocol.bodies import (
+    CheckClientRequestBody,
+    LockBatchRequestBody,
+    SubscriptionData,
+    encode_body,
+)
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC

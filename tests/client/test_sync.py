@@ -2,7 +2,6 @@
 
 import inspect
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,7 +12,7 @@ from wakelog.client import producer as aio
 from wakelog.client import sync
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError
-from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context, blocking_iterator
+from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context
 
 
 class Twin:
@@ -35,10 +34,6 @@ class Twin:
             raise ClientError("below 0", "Give more")
         return 2 * number + plus
 
-    async def count(self, end: int) -> AsyncIterator[int]:
-        for number in range(end):
-            yield number
-
     def block(self) -> "Block":
         return Block(self)
 
@@ -57,7 +52,6 @@ class Block:
 
 class Blocked(Blocking[Twin]):
     double = blocking(Twin.double)
-    count = blocking_iterator(Twin.count)
     block = blocking_context(Twin.block)
 
 
@@ -65,10 +59,9 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "wakelog-client"]
 
 
-def test_calls_iterators_and_blocks_are_those_of_the_twin() -> None:
+def test_calls_and_blocks_are_those_of_the_twin() -> None:
     with Blocked(Twin()) as opened:
         assert opened.double(4, plus=1) == 9
-        assert list(opened.count(3)) == [0, 1, 2]
         with pytest.raises(ClientError, match="below 0"):
             opened.double(-1)
         with opened.block() as inside:
@@ -116,13 +109,19 @@ def test_both_consumers_and_their_messages_have_the_same_names() -> None:
 
     missing = {"start", "close", "reply", "time_out"}
     assert names(aio_consumer.Consumer) - names(sync.Consumer) == missing
+    settings = inspect.signature(sync.Consumer).parameters
+    theirs = inspect.signature(aio_consumer.Consumer).parameters
+    assert theirs.keys() - settings.keys() == {"connect", "now_ms"}
     assert names(ConsumerMessage) - names(sync.ConsumerMessage) == {"size_bytes"}
 
 
 def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:
     cluster = two_queues()
-    settings = {"topics": "T", "start": "first", "retries_max": 0, "connect": cluster.join}
-    with sync.Consumer(NAME_SERVER, group="g", **settings) as consumer:
+    consumer = sync.Consumer(NAME_SERVER, group="g")
+    consumer.twin = aio_consumer.Consumer(
+        NAME_SERVER, group="g", topics="T", start="first", retries_max=0, connect=cluster.join
+    )
+    with consumer:
         found = []
         for message in consumer:
             message.ack()

@@ -27,6 +27,7 @@ from wakelog.client.allocation import STRATEGIES, Strategy
 from wakelog.client.arrow import to_table
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
+from wakelog.client.consumer_trace import ConsumerTracer, Outcome
 from wakelog.client.delays import MILLISECOND, Delays
 from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.group_calls import GroupCalls, is_filter
@@ -38,6 +39,7 @@ from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffset
 from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
 from wakelog.client.requests import make_reply
 from wakelog.client.sender import Sender
+from wakelog.client.trace import CONSUME, Tracer
 from wakelog.client.unique_ids import UniqueIds
 from wakelog.protocol.bodies import (
     FROM_FIRST_OFFSET,
@@ -110,6 +112,7 @@ class Consumer(Opened):
         consume_timeout: timedelta = CONSUME_TIMEOUT,
         offset_folder: Path = LOCAL_FOLDER,
         instance_name: str = "DEFAULT",
+        trace: bool = False,
         connect: Callable[..., ClientInstance] = ClientInstance,
         now_ms: Callable[[], int] = wall_ms,
         **settings: Unpack[Settings],
@@ -125,6 +128,7 @@ class Consumer(Opened):
             the client `ADDRESS@instance_name`.
         allocation: the name of a strategy, the same in the whole group, or a function.
         max_retries: before a message is a dead letter; 16, and without end if ordered.
+        trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).
         Raises: InvalidArgument; TlsRefused for certificates that cannot be used.
         """
         self._options = make_options(name_servers, group, settings)
@@ -147,6 +151,7 @@ class Consumer(Opened):
             self._instance.connections, self._options, routes=self._instance.routes
         )
         self._ids = UniqueIds(self._instance.address)
+        self._tracer = self._make_tracer() if trace else None
         self._delays = Delays(Admin(self._instance.connections, self._options))
         self._calls = GroupCalls(self._instance, self._options.group)
         self._inbox = Inbox()
@@ -165,6 +170,10 @@ class Consumer(Opened):
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
         self._timing_out: asyncio.Task[None] | None = None
         self.is_open = False
+
+    def _make_tracer(self) -> ConsumerTracer:
+        tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
+        return ConsumerTracer(tracer, self._options, self._ids, self._now_ms)
 
     def _read_topics(self, topics: Topics) -> dict[str, SubscriptionData]:
         if isinstance(topics, str):
@@ -232,6 +241,8 @@ class Consumer(Opened):
             self._timing_out.cancel()
         try:
             await self._member.close()
+            if self._tracer is not None:
+                await self._tracer.close()
         except ClientError as error:
             logger.warning("not committed: acknowledged messages come again: %s", error)
         finally:
@@ -247,6 +258,8 @@ class Consumer(Opened):
         deadline = asyncio.get_running_loop().time() + wait
         while self.is_open:
             if messages := self._inbox.take(self._now_ms(), max):
+                if self._tracer is not None:
+                    self._tracer.given(messages)
                 return messages
             if failure := self._member.failure:
                 self._member.failure = None
@@ -272,11 +285,18 @@ class Consumer(Opened):
             elif (queue := self._inbox.holder(message)) is not None:
                 self._settle(queue, message)
 
-    def _settle(self, queue: Queue, message: ConsumerMessage) -> None:
+    def _settle(
+        self, queue: Queue, message: ConsumerMessage, outcome: Outcome = Outcome.SUCCESS
+    ) -> None:
         queue.ack(message)
+        self._trace_end(message, outcome)
         self._member.check_room(queue.queue)
         if queue.is_ordered:
             self._inbox.wake(queue.queue)
+
+    def _trace_end(self, message: ConsumerMessage, outcome: Outcome) -> None:
+        if self._tracer is not None:
+            self._tracer.ended(message, outcome)
 
     async def fetch_arrow(self, max: int = ARROW_MAX, wait: float = 1.0) -> "pyarrow.Table":
         """Return up to `max` messages as a table, after `wait` seconds at the latest; maybe none.
@@ -314,7 +334,7 @@ class Consumer(Opened):
                 self._put_back(queue, message, SUSPENDED if delay is None else delay)
             elif self._is_broadcast:
                 logger.warning("%r is dropped after %s retries", message, retries_max)
-                self._settle(queue, message)
+                self._settle(queue, message, Outcome.FAILED)
             else:
                 await self._send_back(queue, message, DEAD_LETTER)
             return
@@ -323,7 +343,13 @@ class Consumer(Opened):
             level = await self._delays.level(delay, self._calls.address(message.broker)) or 1
         await self._send_back(queue, message, level)
 
-    async def _send_back(self, queue: Queue, message: ConsumerMessage, delay_level: int) -> None:
+    async def _send_back(
+        self,
+        queue: Queue,
+        message: ConsumerMessage,
+        delay_level: int,
+        outcome: Outcome = Outcome.FAILED,
+    ) -> None:
         """Give a message to its broker, or keep it if the broker does not take it."""
         retries_max = RETRIES_MAX if self._retries_max is None else self._retries_max
         try:
@@ -334,9 +360,10 @@ class Consumer(Opened):
                 self._put_back(queue, message, SENT_BACK_AGAIN)
         else:
             if queue.holds(message):
-                self._settle(queue, message)
+                self._settle(queue, message, outcome)
 
     def _put_back(self, queue: Queue, message: ConsumerMessage, delay: timedelta) -> None:
+        self._trace_end(message, Outcome.FAILED)
         message.local_returns_count += 1
         queue.put_back(message, self._now_ms() + round(delay / MILLISECOND))
         self._member.check_room(queue.queue)
@@ -358,7 +385,7 @@ class Consumer(Opened):
         before_ms = self._now_ms() - self._consume_timeout_ms
         for queue in list(self._inbox.queues.values()):
             for message in queue.overdue(before_ms):
-                await self._send_back(queue, message, RETRY_LEVEL)
+                await self._send_back(queue, message, RETRY_LEVEL, Outcome.TIME_OUT)
 
     # Queues and offsets
 

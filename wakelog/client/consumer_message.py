@@ -5,7 +5,7 @@ DefaultMQPushConsumerImpl#resetRetryAndNamespace (4.9.3).
 """
 
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol.body_codec import MessageQueue
@@ -35,6 +35,13 @@ class Settler(Protocol):
         ...
 
 
+class GivenAt(NamedTuple):
+    """When a message was given to the user; `request_id` is of this time alone."""
+
+    request_id: str
+    time_ms: int
+
+
 class ConsumerMessage(ReceivedMessage):
     """One message of one queue.
 
@@ -42,6 +49,7 @@ class ConsumerMessage(ReceivedMessage):
         queue: where it was pulled from; a message that is consumed again is in the retry topic.
         settler: the consumer that gave it.
         local_returns_count: how often it waited here to be consumed again.
+        given_at: for the trace, until the message has ended; None without one.
     """
 
     def __init__(self, record: MessageRecord, queue: MessageQueue, settler: Settler) -> None:
@@ -50,6 +58,7 @@ class ConsumerMessage(ReceivedMessage):
         self.queue = queue
         self.settler = settler
         self.local_returns_count = 0
+        self.given_at: GivenAt | None = None
 
     @property
     def full_topic(self) -> str:

@@ -29,6 +29,7 @@ from wakelog.client.instance import ClientInstance
 from wakelog.client.route import MASTER_ID, QueueAt
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import (
+    CheckClientRequestBody,
     GetConsumerListByGroupResponseBody,
     LockBatchRequestBody,
     LockBatchResponseBody,
@@ -61,14 +62,6 @@ _REMEDIES: Final = {
         "If it filters by SQL92, the broker needs enablePropertyFilter=true; else check its log"
     ),
 }
-
-
-class CheckClientRequestBody(msgspec.Struct, rename="camel"):
-    """46: whether a broker accepts a subscription."""
-
-    client_id: str
-    group: str
-    subscription_data: SubscriptionData
 
 
 class GroupCalls:

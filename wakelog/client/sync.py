@@ -12,15 +12,18 @@ Invariants: nothing here decides about messages; a call that is interrupted ends
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
 from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
+from wakelog.client.allocation import Strategy
 from wakelog.client.consumer_message import ConsumerMessage as AioMessage
 from wakelog.client.errors import ClientError
+from wakelog.client.offset_stores import LOCAL_FOLDER
 from wakelog.client.options import Settings, Target
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
@@ -150,27 +153,6 @@ def blocking_context(
     return call
 
 
-def blocking_iterator(
-    method: Callable[Concatenate[Any, Parameters], AsyncIterator[Result]],
-) -> Callable[Concatenate[Any, Parameters], Iterator[Result]]:
-    """Return the blocking form of an asynchronous iterator of the twin."""
-
-    @functools.wraps(method)
-    def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Iterator[Result]:
-        items = method(self.twin, *args, **given)
-
-        async def following() -> list[Result]:
-            try:
-                return [await anext(items)]
-            except StopAsyncIteration:
-                return []
-
-        while found := LOOP.run(following()):
-            yield found[0]
-
-    return call
-
-
 class Producer(Blocking[aio.Producer]):
     """See `wakelog.client.producer`."""
 
@@ -241,12 +223,41 @@ class ConsumerMessage(ReceivedMessage):
 class Consumer(Blocking[aio_consumer.Consumer]):
     """See `wakelog.client.consumer`."""
 
-    def __init__(self, name_servers: Target, *, group: str, **settings: Any) -> None:
-        """Make no connection yet; the settings are those of the twin.
-
-        Raises: InvalidArgument, TlsRefused.
-        """
-        super().__init__(aio_consumer.Consumer(name_servers, group=group, **settings))
+    def __init__(
+        self,
+        name_servers: Target,
+        *,
+        group: str,
+        topics: aio_consumer.Topics = (),
+        start: str | datetime = "last",
+        ordered: bool = False,
+        broadcast: bool = False,
+        allocation: str | Strategy = "AVG",
+        max_retries: int | None = None,
+        consume_timeout: timedelta = aio_consumer.CONSUME_TIMEOUT,
+        offset_folder: Path = LOCAL_FOLDER,
+        instance_name: str = "DEFAULT",
+        trace: bool = False,
+        **settings: Unpack[Settings],
+    ) -> None:
+        """Make no connection yet. Raises: InvalidArgument, TlsRefused."""
+        super().__init__(
+            aio_consumer.Consumer(
+                name_servers,
+                group=group,
+                topics=topics,
+                start=start,
+                ordered=ordered,
+                broadcast=broadcast,
+                allocation=allocation,
+                max_retries=max_retries,
+                consume_timeout=consume_timeout,
+                offset_folder=offset_folder,
+                instance_name=instance_name,
+                trace=trace,
+                **settings,
+            )
+        )
 
     def fetch(self, max: int = aio_consumer.FETCH_MAX, wait: float = 1.0) -> list[ConsumerMessage]:
         """Return up to `max` messages, after `wait` seconds at the latest; maybe none.

@@ -1,8 +1,8 @@
 """Message trace: what became of each message, as messages of a topic of its own.
 
-A producer with `trace=True` notes each message that a broker stored. The notes of `FLUSH_SECONDS`
-go together in one message, whose keys are the ids and keys of the messages it is about. The tools
-and the dashboard find it by them.
+A producer with `trace=True` notes each message that a broker stored, and a consumer each that it
+gave to its user (consumer_trace.py). The notes of `FLUSH_SECONDS` go together in one message, whose
+keys are the ids and keys of the messages it is about. The tools and the dashboard find it by them.
 
     fields of a note, separated by 0x01; a note ends with 0x02
     Pub             time, region, group, topic, message id, tags, keys, address of the broker,
@@ -20,7 +20,7 @@ SendMessageTraceHookImpl, hook.EndTransactionTraceHookImpl} (4.9.3).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
 from itertools import islice
 from typing import Final, NamedTuple
@@ -37,6 +37,8 @@ from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 
 DEFAULT_REGION: Final = "DefaultRegion"
 GROUP_PREFIX: Final = "_INNER_TRACE_PRODUCER"
+PRODUCE: Final = "PRODUCE"
+CONSUME: Final = "CONSUME"
 NOTES_MAX: Final = 2_048
 """Of 4.9.3's queue of contexts."""
 NOTES_OF_A_MESSAGE_MAX: Final = 100
@@ -98,8 +100,12 @@ def _note(
     group = without_namespace(options.namespace, options.group)
     topic = without_namespace(options.namespace, message.topic)
     begin = kind, time_ms, region, group, topic, message.unique_key, tags, keys, receipt.address
-    text = _FIELD.join(map(str, (*begin, *end))) + _END
-    return TraceNote(text, (message.unique_key, *split_keys(keys)))
+    return make_note((*begin, *end), message.unique_key, keys)
+
+
+def make_note(fields: Iterable[object], message_id: str, keys: str) -> TraceNote:
+    """Return a note of these fields about a message."""
+    return TraceNote(_FIELD.join(map(str, fields)) + _END, (message_id, *split_keys(keys)))
 
 
 class Tracer:
@@ -111,10 +117,11 @@ class Tracer:
         options: ClientOptions,
         ids: UniqueIds,
         *,
+        kind: str = PRODUCE,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """sender: of the same connections; notes have a group of their own."""
-        group = f"{GROUP_PREFIX}-{options.group}-PRODUCE"
+        """sender: of the same connections; notes have a group of their own, which names `kind`."""
+        group = f"{GROUP_PREFIX}-{options.group}-{kind}"
         self._sender = sender.with_group(group)
         self._ids = ids
         self._pause = pause

@@ -169,6 +169,14 @@ class HeartbeatData(msgspec.Struct, rename="camel"):
     consumer_data_set: list[ConsumerData] = []
 
 
+class CheckClientRequestBody(msgspec.Struct, rename="camel"):
+    """46: whether a broker accepts a subscription."""
+
+    client_id: str = ""
+    group: str = ""
+    subscription_data: SubscriptionData | None = None
+
+
 class GetConsumerListByGroupResponseBody(msgspec.Struct, rename="camel"):
     """Answer to 38: the client ids of a group."""
 

@@ -8,9 +8,9 @@ from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription,
 from wakelog.broker import filter_servers
 from wakelog.broker.consumer_notices import PERIOD_MS
 from wakelog.broker.decision import Appender, CloseChannel, Persist, RegisterBroker, WriteLine
-from wakelog.broker.processors.clients import CheckClientRequestBody
 from wakelog.broker.registration import registration
 from wakelog.protocol.bodies import (
+    CheckClientRequestBody,
     HeartbeatData,
     SubscriptionData,
     SubscriptionGroupConfig,
@@ -170,7 +170,7 @@ def test_an_expression_is_compiled_to_see_whether_it_can_be(
 ) -> None:
     harness = make_harness(enablePropertyFilter="true")
     checked = SubscriptionData(topic="T", sub_string=expression, expression_type=kind)
-    body = encode_body(CheckClientRequestBody(checked))
+    body = encode_body(CheckClientRequestBody(subscription_data=checked))
     response = harness.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
     assert response.code == code
     assert (response.remark or "").startswith(remark or "")

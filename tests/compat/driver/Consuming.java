@@ -29,6 +29,7 @@ final class Consuming {
     static void register(Map<String, Driver.Command> commands) {
         commands.put("consume", Consuming::consume);
         commands.put("consumed", Consuming::consumed);
+        commands.put("takeConsumed", in -> GATHERERS.get(in.getString("name")).takeAll());
         commands.put("assigned", in -> GATHERERS.get(in.getString("name")).assigned());
         commands.put("commit", Consuming::commit);
         commands.put("stopConsuming", Consuming::stop);
@@ -137,6 +138,14 @@ final class Consuming {
                 left = end - System.currentTimeMillis();
             }
             return new ArrayList<>(received);
+        }
+
+        /** Returns what was received since the last time, and forgets it. */
+        synchronized Object takeAll() {
+            List<Object> taken = new ArrayList<>(received);
+            received.clear();
+            attempts.clear();
+            return taken;
         }
 
         /** The queues this consumer has right now, by topic. */

@@ -7,8 +7,6 @@ Source: org.apache.rocketmq.broker.processor.ClientManageProcessor,
 AdminBrokerProcessor.registerFilterServer (4.9.3).
 """
 
-import msgspec
-
 from wakelog.broker.decision import Appender, Outcome, WriteLine
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import CONSTANT_LENGTH_MAX, Client
@@ -21,6 +19,7 @@ from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.sql92 import compile_in_steps
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
+    CheckClientRequestBody,
     ConsumerData,
     HeartbeatData,
     SubscriptionData,
@@ -39,12 +38,6 @@ from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB
 
 GROUPS_PER_STEP = 16
 """Some 0.2 ms for groups that are new."""
-
-
-class CheckClientRequestBody(msgspec.Struct, rename="camel"):
-    """The part of code 46's body that the broker uses."""
-
-    subscription_data: SubscriptionData | None = None
 
 
 def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:

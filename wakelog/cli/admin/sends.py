@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,12 +11,9 @@ from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text
 from wakelog.cli.admin.java_text import bean_text, queue_text
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.client.errors import ClientError
-from wakelog.client.messages import EncodedMessage, SendRequest
+from wakelog.client.messages import BODY_BYTES_MAX, EncodedMessage, Message, SendRequest, encode
 from wakelog.client.sender import Stored
-from wakelog.protocol.properties import KEYS, TAGS, UNIQ_KEY, WAIT, encode_properties
-
-BODY_BYTES_MAX: Final = 16 << 20
-"""No broker takes a larger frame."""
+from wakelog.client.unique_ids import UniqueIds, own_address
 
 COUNT_MAX: Final = 1_000_000_000
 SIZE_DEFAULT: Final = 128
@@ -26,14 +22,8 @@ LOG_ZONE: Final = timedelta(hours=8)
 """The time in the log lines of clusterRT is China's, wherever it runs."""
 
 
-def make_message(
-    topic: str, body: bytes, *, tags: str = "", keys: str = "", queue: tuple[str, int] | None = None
-) -> tuple[EncodedMessage, str]:
-    """Return a message as Java's producer makes it, and the id that it has from here."""
-    unique = uuid.uuid4().hex.upper()
-    found = {KEYS: keys, TAGS: tags, WAIT: "true", UNIQ_KEY: unique}
-    properties = encode_properties({name: text for name, text in found.items() if text})
-    return EncodedMessage(topic, body, properties, queue=queue), unique
+def _encode(message: Message) -> EncodedMessage:
+    return encode(message, UniqueIds(own_address()).make())
 
 
 async def send_message(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
@@ -41,10 +31,10 @@ async def send_message(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     if "i" in flags and "b" not in flags:
         raise PlanRefused("-i names a queue of no broker", "Give -b as well.")
     queue = (flags["b"], flags.number("i")) if "b" in flags and "i" in flags else None
-    texts = {"tags": flags.get("c", ""), "keys": flags.get("k", "")}
-    message, unique = make_message(flags["t"], flags["p"].encode(), queue=queue, **texts)
+    tags, keys = flags.get("c", ""), flags.get("k", "")
+    message = _encode(Message(flags["t"], flags["p"], tags=tags, keys=keys, queue=queue))
     stored = await admin.sender.send(SendRequest((message,)))
-    row = stored.queue.broker, stored.queue.queue_id, "SEND_OK", unique
+    row = stored.queue.broker, stored.queue.queue_id, "SEND_OK", message.unique_key
     heads = ["Broker Name", "QID", "Send Result", "MsgId"]
     yield Table("%-32s  %-4s  %-20s    %s", heads, [row])
 
@@ -69,15 +59,15 @@ async def send_status(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Send messages to the topic of a broker's name, and show each one's place and time."""
     topic, size = flags["b"], flags.number("s", SIZE_DEFAULT, minimum=0, maximum=BODY_BYTES_MAX)
     count = flags.number("c", 50, minimum=0, maximum=COUNT_MAX)
-    await admin.sender.send(SendRequest((make_message(topic, WORDS * 2)[0],)))
+    await admin.sender.send(SendRequest((_encode(Message(topic, WORDS * 2)),)))
     for _ in range(count):
-        message, unique = make_message(topic, WORDS * -(-size // len(WORDS)))
+        message = _encode(Message(topic, WORDS * -(-size // len(WORDS))))
         outcome, time_ms = await _time_send(admin, message)
         if isinstance(outcome, ClientError):
             raise outcome
         values = {
             "sendStatus": "SEND_OK",
-            "msgId": unique,
+            "msgId": message.unique_key,
             "offsetMsgId": outcome.message_id,
             "messageQueue": queue_text(topic, outcome.queue.broker, outcome.queue.queue_id),
             "queueOffset": outcome.queue_offset,
@@ -94,7 +84,7 @@ async def check_send_time(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     times_ms = []
     for number in range(amount):
         queue = queues[number % len(queues)]
-        message, _ = make_message(flags["t"], body, queue=(queue.broker, queue.queue_id))
+        message = _encode(Message(flags["t"], body, queue=(queue.broker, queue.queue_id)))
         outcome, time_ms = await _time_send(admin, message)
         times_ms.append(time_ms)
         is_sent = "false" if isinstance(outcome, ClientError) else "true"
@@ -116,7 +106,7 @@ async def cluster_send_time(admin: Admin, flags: Flags) -> AsyncIterator[Output]
         for cluster in [flags["c"]] if "c" in flags else sorted(info.cluster_addr_table):
             for broker in dict.fromkeys(member[0] for member in cluster_members(info, cluster)):
                 sends = [
-                    await _time_send(admin, make_message(broker, body)[0]) for _ in range(amount)
+                    await _time_send(admin, _encode(Message(broker, body))) for _ in range(amount)
                 ]
                 average = _average_text([time_ms for _, time_ms in sends])
                 failed = sum(isinstance(outcome, ClientError) for outcome, _ in sends)
