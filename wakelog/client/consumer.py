@@ -91,6 +91,14 @@ class Sql(NamedTuple):
 Topics = Mapping[str, str | Sql] | Iterable[str] | str
 
 
+def _strategy(given: str | Strategy) -> Strategy:
+    strategy = STRATEGIES.get(given) if isinstance(given, str) else given
+    if strategy is None:
+        known = f"Give {', '.join(STRATEGIES)} or a function"
+        raise InvalidArgument(f"{given!r} is no allocation strategy", known)
+    return strategy
+
+
 class Consumer(Opened):
     """See the module. One loop, one thread.
 
@@ -140,10 +148,7 @@ class Consumer(Opened):
         self._now_ms = now_ms
         self.namespace = self._options.namespace
         self._subscriptions = self._read_topics(topics)
-        strategy = STRATEGIES.get(allocation) if isinstance(allocation, str) else allocation
-        if strategy is None:
-            known = f"Give {', '.join(STRATEGIES)} or a function"
-            raise InvalidArgument(f"{allocation!r} is no allocation strategy", known)
+        strategy = _strategy(allocation)
         if not isinstance(start, datetime) and start not in _PLACES:
             raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
         self._instance = connect(self._options)
