@@ -43,7 +43,7 @@ def given(offset: int, number: int, *, member: int = 0, is_retry: bool = False) 
     return Delivery(0, 0, offset, number, member, is_retry)
 
 
-def test_what_comes_again_is_told_apart() -> None:
+def test_repetitions_are_counted_by_their_reason() -> None:
     found = Deliveries(10, 1)
     found.add(given(0, 7))
     found.add(given(0, 7))
