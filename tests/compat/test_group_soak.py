@@ -208,6 +208,7 @@ def _memory_mib() -> float:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(SECONDS + SETTLE_SECONDS_MAX + 180)
 def test_nothing_is_lost_while_members_connections_and_broker_come_and_go() -> None:
     with (
         EmbeddedBroker() as broker,
