@@ -1,0 +1,104 @@
+"""What users get wrong, against a real broker: one clear error each, by every client."""
+
+import asyncio
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from wakelog.client import ClientError, Consumer, Producer, sync
+from wakelog.testing import EmbeddedBroker
+
+pytestmark = pytest.mark.process
+
+SHORT = timedelta(milliseconds=300)
+HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as started:
+        started.create_topic("known")
+        yield started
+
+
+class Http(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.recv(65_536)
+        self.request.sendall(HTTP)
+
+
+@pytest.fixture(scope="module")
+def web_server() -> Iterator[str]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Http) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+async def send(server: str, topic: str, body: bytes, settings: dict[str, Any]) -> None:
+    async with Producer(server, group="g", **settings) as producer:
+        await producer.send(topic, body)
+
+
+async def receive(server: str, topic: str, settings: dict[str, Any]) -> None:
+    async with Consumer(server, group="g", topics=topic, **settings) as consumer:
+        await consumer.fetch(1, 0.1)
+
+
+def sends(server: str, topic: str = "known", body: bytes = b"x", **settings: Any) -> None:
+    asyncio.run(send(server, topic, body, settings))
+
+
+def receives(server: str, topic: str = "known", **settings: Any) -> None:
+    asyncio.run(receive(server, topic, settings))
+
+
+def sends_blocking(server: str, topic: str = "known", body: bytes = b"x", **settings: Any) -> None:
+    with sync.Producer(server, group="g", **settings) as producer:
+        producer.send(topic, body)
+
+
+def receives_blocking(server: str, topic: str = "known", **settings: Any) -> None:
+    with sync.Consumer(server, group="g", topics=topic, **settings) as consumer:
+        consumer.fetch(1, 0.1)
+
+
+SENDERS = [sends, sends_blocking]
+RECEIVERS = [receives, receives_blocking]
+ALL = [*SENDERS, *RECEIVERS]
+
+
+@pytest.mark.parametrize("use", ALL)
+def test_an_address_where_nothing_listens(use: Callable[..., None]) -> None:
+    with pytest.raises(ClientError, match="Connection refused"):
+        use("127.0.0.1:1", timeout=SHORT, retries_max=0)
+
+
+@pytest.mark.parametrize("use", ALL)
+def test_a_server_that_speaks_http(use: Callable[..., None], web_server: str) -> None:
+    with pytest.raises(ClientError, match="Check that RocketMQ listens there"):
+        use(web_server, timeout=SHORT, retries_max=0)
+
+
+@pytest.mark.parametrize("use", RECEIVERS)
+def test_an_unknown_topic(use: Callable[..., None], broker: EmbeddedBroker) -> None:
+    with pytest.raises(ClientError, match="no name server knows topic absent"):
+        use(broker.name_server, "absent")
+
+
+@pytest.mark.parametrize("use", SENDERS)
+def test_a_message_too_large(use: Callable[..., None], broker: EmbeddedBroker) -> None:
+    with pytest.raises(ClientError, match="its body is 4194305 bytes, over 4194304"):
+        use(broker.name_server, body=bytes((4 << 20) + 1))
+
+
+@pytest.mark.parametrize("use", SENDERS)
+def test_a_full_disk(use: Callable[..., None], broker: EmbeddedBroker) -> None:
+    with broker.full_disk(), pytest.raises(ClientError) as caught:
+        use(broker.name_server, retries_max=0)
+    assert "SERVICE_NOT_AVAILABLE" in str(caught.value)
+    assert "disk" in str(caught.value)
