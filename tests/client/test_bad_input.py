@@ -25,6 +25,24 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield started
 
 
+ACCOUNTS = """
+accounts:
+  - {accessKey: someone, secretKey: their-secret, defaultTopicPerm: PUB|SUB, defaultGroupPerm: SUB}
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    home = tmp_path_factory.mktemp("guarded")
+    (home / "conf").mkdir()
+    (home / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
+    with EmbeddedBroker(settings={"aclEnable": "true", "rocketmqHome": str(home)}) as started:
+        right: dict[str, Any] = {"access_key": "someone", "secret_key": "their-secret"}
+        sends(started.name_server, **right)
+        receives(started.name_server, **right)
+        yield started
+
+
 class Http(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         self.request.recv(65_536)
@@ -102,3 +120,10 @@ def test_a_full_disk(use: Callable[..., None], broker: EmbeddedBroker) -> None:
         use(broker.name_server, retries_max=0)
     assert "SERVICE_NOT_AVAILABLE" in str(caught.value)
     assert "disk" in str(caught.value)
+
+
+@pytest.mark.parametrize("use", ALL)
+def test_a_wrong_password(use: Callable[..., None], guarded: EmbeddedBroker) -> None:
+    account = {"access_key": "someone", "secret_key": "another"}
+    with pytest.raises(ClientError, match="Check the access key and the secret key"):
+        use(guarded.name_server, **account, retries_max=0)
