@@ -44,6 +44,21 @@ class CommandLine:
 
         asyncio.run(take())
 
+    def give_up(self, group: str, topic: str) -> None:
+        """Let a consumer of a group give up one message of a topic."""
+
+        async def take() -> None:
+            async with Consumer(
+                self.broker.name_server,
+                group=group,
+                topics={topic: "*"},
+                start="first",
+                max_retries=0,
+            ) as consumer:
+                await (await anext(aiter(consumer))).nack()
+
+        asyncio.run(take())
+
 
 @pytest.fixture(scope="package")
 def broker() -> Iterator[EmbeddedBroker]:

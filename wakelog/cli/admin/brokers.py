@@ -37,7 +37,7 @@ async def cluster_list(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         await asyncio.sleep(flags.number("i"))
 
 
-async def _every_broker(admin: Admin) -> list[tuple[str, str, int, str, dict[str, str]]]:
+async def every_broker(admin: Admin) -> list[tuple[str, str, int, str, dict[str, str]]]:
     """Return cluster, name, id, address and runtime values; these are empty without an answer."""
     info = await admin.cluster()
     found = []
@@ -53,7 +53,7 @@ async def _every_broker(admin: Admin) -> list[tuple[str, str, int, str, dict[str
 
 async def _brokers(admin: Admin) -> Output:
     rows = []
-    for cluster, name, broker_id, address, values in await _every_broker(admin):
+    for cluster, name, broker_id, address, values in await every_broker(admin):
         loads = [
             f"{first_rate(values, rate):9.2f}"
             f"({values.get(f'{pool}ThreadPoolQueueSize', '')},"
@@ -73,7 +73,7 @@ async def _brokers(admin: Admin) -> Output:
 
 async def _totals(admin: Admin) -> Output:
     rows = []
-    for cluster, name, _, _, values in await _every_broker(admin):
+    for cluster, name, _, _, values in await every_broker(admin):
         counts = {
             when: [int(values.get(f"msg{verb}Total{when}", 0)) for verb in ("Put", "Get")]
             for when in ("YesterdayMorning", "TodayMorning", "TodayNow")

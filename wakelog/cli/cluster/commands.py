@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 import typer
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.options import Number, Pair, Text, option, pairs
+from wakelog.cli.options import Number, Pair, Text, help_without_command, option, pairs
 
 if TYPE_CHECKING:
     from wakelog.cli.admin.command import Output
@@ -112,6 +112,10 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
 MaybeTopic = Annotated[Text, typer.Argument(metavar="[TOPIC]")]
 OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
 CodeName = Annotated[str, typer.Argument(metavar="CODE")]
+Interval = Annotated[float, option("SECONDS", "Between two looks.", min=0.5, max=3600.0)]
+Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
+SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
+ConfigFile = Annotated[str, option("FILE", "RocketMQ's broker.conf.", "--config")]
 OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 MaybeGroup = Annotated[Text, typer.Argument(metavar="[GROUP]")]
@@ -283,7 +287,81 @@ def explain(code: CodeName, output: OutputForm = "table") -> None:
         show(each, print, as_json=output == "json")
 
 
-OVER_WIRE: Final = (send, tail, topics, groups, lag, reset, doctor)
+def status(wire: Wire) -> None:
+    """List the brokers with their rates, disks and ages."""
+    from wakelog.cli.cluster import status as asked
+
+    wire.run(asked.status)
+
+
+def top(wire: Wire, interval: Interval = 2.0) -> None:
+    """Show brokers and groups again and again, until Ctrl-C."""
+    from wakelog.cli.cluster import status as asked
+
+    clears = sys.stdout.isatty() and not wire.as_json
+    wire.run(lambda admin: asked.top(admin, interval, clears=clears), flushes=True)
+
+
+def dlq_ls(wire: Wire) -> None:
+    """List the groups that have dead letters."""
+    from wakelog.cli.cluster import dead_letters
+
+    wire.run(dead_letters.list_groups)
+
+
+def dlq_show(wire: Wire, group: Group, since: Since = None, lines: Lines = 10) -> None:
+    """Show dead letters of a group, the oldest first."""
+    from wakelog.cli.cluster import dead_letters
+    from wakelog.cli.cluster.times import read_moment_ms
+
+    since_ms = None if since is None else read_moment_ms(since, now_ms())
+    wire.run(lambda admin: dead_letters.show(admin, group, since_ms, lines))
+
+
+def dlq_export(wire: Wire, group: Group) -> None:
+    """Write all dead letters of a group as JSON, an object a line.
+
+    \b
+    wakelog dlq export billing > billing.jsonl
+    """
+    from wakelog.cli.cluster import dead_letters
+
+    wire._replace(output="json").run(lambda admin: dead_letters.show(admin, group, 0, 0))
+
+
+def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = False) -> None:
+    """Let a group, and no other, consume dead letters again; they also stay where they are.
+
+    \b
+    wakelog dlq resend billing --id 7F000001000062F40000000000000000
+    wakelog dlq resend billing --all
+    """
+    from wakelog.cli.cluster import dead_letters
+
+    wanted = frozenset(ids or ())
+    wire.run(lambda admin: dead_letters.resend(admin, group, wanted, sends_all=sends_all))
+
+
+def check(config: ConfigFile, output: OutputForm = "table") -> None:
+    """Say of each key of a 4.9.3 broker.conf whether it is honoured, ignored or refused."""
+    from wakelog.cli.admin.command import show
+    from wakelog.cli.cluster.config_check import check_file
+
+    check_file(config, lambda found: show(found, print, as_json=output == "json"))
+
+
+OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
+    send,
+    tail,
+    topics,
+    groups,
+    lag,
+    reset,
+    status,
+    top,
+    doctor,
+)
+DLQ: Final[tuple[Callable[..., None], ...]] = (dlq_ls, dlq_show, dlq_resend, dlq_export)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -291,3 +369,9 @@ def add_commands(app: typer.Typer) -> None:
     for function in OVER_WIRE:
         app.command()(_over_wire(function))
     app.command()(explain)
+    app.command()(check)
+    dlq = typer.Typer(name="dlq", help="The messages that a group has given up.")
+    dlq.callback(invoke_without_command=True)(help_without_command)
+    for function in DLQ:
+        dlq.command(function.__name__.removeprefix("dlq_"))(_over_wire(function))
+    app.add_typer(dlq)

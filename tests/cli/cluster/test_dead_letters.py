@@ -1,0 +1,35 @@
+"""`wakelog dlq`, with a message that a consumer gives up at a broker in this process."""
+
+import pytest
+
+from tests.cli.cluster.conftest import CommandLine
+
+
+@pytest.mark.slow
+def test_a_dead_letter_is_shown_and_consumed_again(cli: CommandLine) -> None:
+    cli.broker.create_topic("parcels", queues=1)
+    cli("send", "parcels", "fragile", "--tags", "glass", "--keys", "k1")
+    cli.broker.wait_for_messages("parcels", count=1)
+    cli.give_up("couriers", "parcels")
+    cli.broker.wait_for_messages("%DLQ%couriers", count=1)
+
+    [row] = [x for x in cli.json("dlq", "ls") if x["group"] == "couriers"]
+    assert row["deadLetters"] == 1
+    [letter] = cli.json("dlq", "show", "couriers")
+    assert (letter["body"], letter["tags"], letter["keys"]) == ("fragile", "glass", ["k1"])
+    assert cli("dlq", "export", "couriers")[0].startswith("{")
+
+    cli("dlq", "resend", "couriers", code=2)
+    assert "Give --id ID, or --all" in cli.err
+    cli("dlq", "resend", "couriers", "--id", "absent", code=2)
+    assert "has no such dead letters" in cli.err
+    [sent, count] = cli.json("dlq", "resend", "couriers", "--id", letter["messageId"])
+    assert (sent["topic"], count["sent"]) == ("parcels", 1)
+    [again] = cli.broker.wait_for_messages("%RETRY%couriers", count=1)
+    assert (again.body, again.tags, again.reconsume_times) == (b"fragile", "glass", 0)
+    assert again.properties["RETRY_TOPIC"] == "parcels"  # by which consumers know its topic
+
+
+def test_a_group_without_dead_letters_is_refused(cli: CommandLine) -> None:
+    cli("dlq", "show", "nobody", code=1)
+    assert "knows topic %DLQ%nobody" in cli.err

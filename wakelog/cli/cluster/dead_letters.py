@@ -1,0 +1,79 @@
+"""`wakelog dlq`: the messages that a group has given up, and how they are consumed again.
+
+A dead letter is sent to the group's retry topic, as a broker does for a retry, and with the name of
+its own topic. So only this group gets it again; its count of retries begins at 0.
+
+Source: org.apache.rocketmq.broker.processor.SendMessageProcessor#consumerSendMsgBack, org.apache.
+rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl#resetRetryAndNamespace (4.9.3).
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.cluster.output import Columns, Moment
+from wakelog.cli.cluster.tail import Shown, Wanted, tail
+from wakelog.client.admin import Admin
+from wakelog.client.messages import EncodedMessage, SendRequest
+from wakelog.client.received import ReceivedMessage
+from wakelog.protocol import properties as names
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+
+LEFT_OUT: Final = frozenset(
+    {
+        names.DELAY, names.REAL_TOPIC, names.REAL_QUEUE_ID, names.MIN_OFFSET, names.MAX_OFFSET,
+        names.RECONSUME_TIME, names.CONSUME_START_TIME, names.MAX_RECONSUME_TIMES,
+    }
+)  # fmt: skip
+"""Of the earlier deliveries; with them the message would be delayed, or dead again at once."""
+
+
+async def list_groups(admin: Admin) -> AsyncIterator[Output]:
+    """Yield one row for each group with a dead-letter topic."""
+    rows = []
+    for topic in sorted(await admin.routes.topics()):
+        if topic.startswith(DLQ_PREFIX):
+            table = (await admin.topic_stats(topic)).offset_table
+            count = sum(ends.max_offset - ends.min_offset for ends in table.values())
+            last_ms = max((ends.last_update_timestamp for ends in table.values()), default=0)
+            rows.append((topic.removeprefix(DLQ_PREFIX), count, Moment(last_ms)))
+    yield Columns(("group", "dead letters", "last"), rows, "no group has dead letters")
+
+
+async def show(admin: Admin, group: str, since_ms: int | None, lines: int) -> AsyncIterator[Output]:
+    """Yield the last dead letters of a group, or those from a time on. Raises: ClientError."""
+    async for output in tail(admin, DLQ_PREFIX + group, Wanted(since_ms=since_ms, lines=lines)):
+        yield output
+
+
+async def resend(
+    admin: Admin, group: str, ids: frozenset[str], *, sends_all: bool
+) -> AsyncIterator[Output]:
+    """Have dead letters consumed again, and yield a row for each. They stay where they are.
+
+    ids: of the messages, the producer's or the broker's. Raises: PlanRefused, ClientError.
+    """
+    if sends_all == bool(ids):
+        raise PlanRefused("it is not said which dead letters", "Give --id ID, or --all.")
+    rows = []
+    async for output in tail(admin, DLQ_PREFIX + group, Wanted(since_ms=0)):
+        assert isinstance(output, Shown)
+        message = output.message
+        if sends_all or ids & {message.message_id, message.offset_message_id}:
+            stored = await admin.sender.send(SendRequest((retry_of(message, group),)))
+            origin = message.properties.get(names.RETRY_TOPIC, "")
+            rows.append((message.message_id, origin, stored.message_id))
+    if not rows:
+        remedy = f"See wakelog dlq show {group}."
+        raise PlanRefused(f"group {group} has no such dead letters", remedy)
+    yield Columns(("message id", "topic", "sent as"), rows)
+    value = {"group": group, "sent": len(rows)}
+    yield Text(f"\nsent {len(rows):,} to group {group} again", value)
+
+
+def retry_of(message: ReceivedMessage, group: str) -> EncodedMessage:
+    """Return what makes a group consume a dead letter again."""
+    kept = {name: text for name, text in message.properties.items() if name not in LEFT_OUT}
+    text = names.encode_properties(kept)
+    return EncodedMessage(RETRY_PREFIX + group, message.body, text, message.record.flag)
