@@ -41,8 +41,9 @@ def test_a_changed_bit_loses_no_other_message(count: int) -> None:
         flipped_bit(left, seed, is_expected=seed % 2 == 1)
 
 
-def test_a_changed_bit_is_found_by_its_sum() -> None:
-    for seed in range(200):
+@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.long)])
+def test_a_changed_bit_is_found_by_its_sum(count: int) -> None:
+    for seed in range(count):
         summed_bit(simulated_config(), seed)
 
 
