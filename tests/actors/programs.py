@@ -108,7 +108,8 @@ class Up:
     def stop(self, number: signal.Signals = signal.SIGTERM, *, group: bool = False) -> None:
         """Stop in order and assert that it was."""
         self.command.signal(number, group=group)
-        assert self.command.wait_end(STOP_SECONDS_MAX) == (0, "")
+        end = self.command.wait_end(STOP_SECONDS_MAX)
+        assert end == (0, ""), f"code {end[0]}, {self.command.lines[-3:]}: {end[1]}"
         assert self.command.lines[-1] == "wakelog: stopped"
 
 

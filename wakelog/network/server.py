@@ -13,6 +13,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer (4.9.3).
 import asyncio
 import resource
 import socket
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -93,6 +94,8 @@ class Server:
         self.send = self._turn.push
         self.run_steps = self._turn.run_steps
         descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptors_max == resource.RLIM_INFINITY:
+            descriptors_max = sys.maxsize
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(
             connections_max=allowed,

@@ -20,6 +20,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,12 @@ _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _SHARES_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 Buffer = bytes | bytearray | memoryview
+
+
+def process_descriptors_max() -> int:
+    """Return how many descriptors this process may have open."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if allowed == resource.RLIM_INFINITY else allowed
 
 
 class DiskUsage(NamedTuple):

@@ -1,6 +1,7 @@
 """One file of fixed length: positions, descriptors, refusals of the system."""
 
 import errno
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed, StoreFull
-from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.log.mapped_file import MappedFile, OpenFiles, open_files_allowed
 
 
 @pytest.fixture
@@ -132,3 +133,30 @@ def test_the_least_recently_used_descriptor_is_closed(fs: MemoryFileSystem) -> N
     for file in files:
         file.release()
     assert fs.descriptor_count == 0
+
+
+@pytest.mark.parametrize(
+    ("count_max", "descriptors_max", "allowed"),
+    [
+        (256, sys.maxsize, 256),
+        (256, 2048, 256),
+        (256, 1024, 128),
+        (256, 256, 32),
+        (64, 256, 8),
+        (256, 10, 8),  # less than this does not help
+        (2, 256, 2),
+    ],
+)
+def test_few_descriptors_leave_few_to_files(
+    count_max: int, descriptors_max: int, allowed: int
+) -> None:
+    assert open_files_allowed(count_max, descriptors_max) == allowed
+
+
+def test_a_process_with_few_descriptors_keeps_fewer_files_open(fs: MemoryFileSystem) -> None:
+    open_files = OpenFiles(descriptors_max=256)
+    for i in range(40):
+        write_file(fs, f"/q{i}/file", bytes(10))
+        path = f"/q{i}/file"
+        MappedFile(fs, path, start_offset=0, size_bytes=10, open_files=open_files).read(0, 1)
+    assert fs.descriptor_count == 32

@@ -16,19 +16,32 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from wakelog.storage.errors import store_errors, store_failure
-from wakelog.storage.file_system import Buffer, FileSystem
+from wakelog.storage.file_system import Buffer, FileSystem, process_descriptors_max
 
-# Descriptors of queue files kept open at once. Small enough for the usual limit of 1,024 with
-# sockets beside it; a miss costs one open, about 5 us.
+# Descriptors of queue files kept open at once; a miss costs one open, about 5 us. A process that
+# may open few descriptors gives these files an eighth of them: it has sockets and a log as well.
 OPEN_FILE_COUNT_MAX = 256
+OPEN_FILE_COUNT_MIN = 8
+_DESCRIPTORS_PER_OPEN_FILE = 8
+
+
+def open_files_allowed(count_max: int, descriptors_max: int) -> int:
+    """Return how many files of `count_max` a process with so many descriptors may keep open."""
+    wanted = _DESCRIPTORS_PER_OPEN_FILE * OPEN_FILE_COUNT_MAX
+    return min(count_max, max(OPEN_FILE_COUNT_MIN, count_max * descriptors_max // wanted))
 
 
 class OpenFiles:
     """Which of many mapped files have a descriptor; the least recently used one is closed."""
 
-    def __init__(self, count_max: int = OPEN_FILE_COUNT_MAX) -> None:
+    def __init__(
+        self, count_max: int = OPEN_FILE_COUNT_MAX, *, descriptors_max: int | None = None
+    ) -> None:
+        """Keep at most `count_max`, and fewer where this process may open few descriptors."""
         assert count_max > 0
-        self._count_max = count_max
+        if descriptors_max is None:
+            descriptors_max = process_descriptors_max()
+        self._count_max = open_files_allowed(count_max, descriptors_max)
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
 
     def use(self, file: "MappedFile") -> None:
