@@ -19,14 +19,14 @@ TABLE_NAME = "consumers.md"
 TEXT = (
     "A Python producer sends numbered messages to 8 queues. Two groups consume them, each with"
     " Python and Java members: one group in the order of the queues, one concurrently. Every 20 s a"
-    " Python member joins or leaves each group, every 30 s all connections to the broker break, and"
-    " every minute the name server and the broker stop and start again. Lost are acknowledged"
+    " Python member joins or leaves each group. Every 30 s all connections to the broker break."
+    " Every minute the name server and the broker stop and start again. Lost are acknowledged"
     " messages that a group never got. Out of order are messages of the first group that came"
-    " before the message ahead of them in their queue. A message comes again from the offset that"
-    " was stored last, to another member (moved) or to the same one (read again), or because a"
-    " member gave it back (sent back). Stored twice are those whose acknowledgement was cut off, so"
-    " that the producer sent them again. Memory is that of the process with the broker, the"
-    " producer and the Python members. Made by `./dev long`."
+    " before the message ahead of them in their queue. A message may come again: from the offset"
+    " that was stored last, to another member (moved) or to the same one (read again). Or a member"
+    " gave it back (sent back). Stored twice are those whose acknowledgement was cut off, so that"
+    " the producer sent them again. Memory is that of the process with the broker, the producer and"
+    " the Python members. Made by `./dev long`."
 )
 
 
@@ -112,11 +112,12 @@ class Soak(msgspec.Struct, frozen=True, kw_only=True):
     memory_last_mib: float
     seconds: int
     load_average: float
+    run: int = 1
 
     @property
-    def key(self) -> tuple[str]:
-        """There is one of them."""
-        return ("soak",)
+    def key(self) -> tuple[int]:
+        """Each run is kept by its number."""
+        return (self.run,)
 
 
 def read(folder: Path = RESULTS) -> list[Soak]:
@@ -125,7 +126,7 @@ def read(folder: Path = RESULTS) -> list[Soak]:
 
 
 def note(soak: Soak, folder: Path = RESULTS) -> None:
-    """Keep a run instead of the one before, and draw the page anew."""
+    """Keep a run in place of the one with its number, and draw the page again."""
     keep(folder / JSON_NAME, soak)
     draw(folder)
 
@@ -139,6 +140,7 @@ def table(soaks: list[Soak]) -> str:
     """Return the page."""
     lines = ["# Python and Java consumers while much fails", "", TEXT]
     for soak in soaks:
+        lines += ["", f"## Run {soak.run}"]
         lines += ["", "| | in order | concurrently |", "| --- | ---: | ---: |"]
         for name in Group.__struct_fields__:
             cells = (getattr(group, name) for group in (soak.ordered, soak.concurrent))
@@ -147,7 +149,7 @@ def table(soaks: list[Soak]) -> str:
         lines += ["", "| | |", "| --- | ---: |"]
         for name in Soak.__struct_fields__:
             value = getattr(soak, name)
-            if not isinstance(value, Group):
+            if not isinstance(value, Group) and name != "run":
                 lines.append(f"| {_title(name)} | {value} |")
     return "\n".join(lines) + "\n"
 

@@ -71,9 +71,11 @@ def test_what_may_not_be_stored_is_not_missing() -> None:
     assert found.missing(range(3), frozenset({1})) == 1
 
 
-def test_a_run_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_run_takes_the_place_of_the_one_with_its_number(tmp_path: Path) -> None:
     note(msgspec.structs.replace(SOAK, unclear=2), tmp_path)
     note(SOAK, tmp_path)
     assert read(tmp_path) == [SOAK]
+    note(msgspec.structs.replace(SOAK, run=2), tmp_path)
+    assert [soak.run for soak in read(tmp_path)] == [1, 2]
     page = (tmp_path / TABLE_NAME).read_text().splitlines()
     assert "| out of order | 0 | - |" in page and "| memory last, MiB | 11.0 |" in page

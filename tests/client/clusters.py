@@ -45,6 +45,8 @@ class FakeCluster:
     routes: topic to broker name to the number of queues, for tests that send.
     first: the offset of the first record that is left, where it is not 0.
     committed: by group and queue, the offsets that were committed.
+    addresses: of brokers by id, where they are not alone with the address `NAME:10911`.
+    suggested: the broker id that pulls are answered with.
     stored: the messages that brokers acknowledged, as (broker, queue id, body), in order.
     sent: the sends that brokers acknowledged. clients: heartbeats and farewells, by broker.
     ended: the headers of the ends of transactions.
@@ -69,6 +71,8 @@ class FakeCluster:
         self.clients: list[tuple[str, RemotingCommand]] = []
         self.ended: list[dict[str, str]] = []
         self.delay_levels = "1s 5s 10s"
+        self.addresses: dict[str, dict[int, str]] = {}
+        self.suggested = 0
         self.asked: list[tuple[str, RequestCode]] = []
         self.fail: Callable[[str, RemotingCommand], RemotingCommand | None] = lambda *_: None
 
@@ -158,7 +162,10 @@ class FakeCluster:
             return answer(command, ResponseCode.TOPIC_NOT_EXIST, "no route")
         data = TopicRouteData(
             queue_datas=[QueueData(name, n, n, self.perm) for name, n in counts.items()],
-            broker_datas=[BrokerData("c", name, {0: f"{name}:10911"}) for name in counts],
+            broker_datas=[
+                BrokerData("c", name, self.addresses.get(name, {0: f"{name}:10911"}))
+                for name in counts
+            ],
         )
         return answer(command, ResponseCode.SUCCESS, body=encode_body(data))
 
@@ -197,7 +204,10 @@ class FakeCluster:
                 code, remark = ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"
             body = b"".join(found)
         places = {"nextBeginOffset": follows, "minOffset": begin, "maxOffset": end}
-        fields = {"suggestWhichBrokerId": "0", **{k: str(v) for k, v in places.items()}}
+        fields = {
+            "suggestWhichBrokerId": str(self.suggested),
+            **{k: str(v) for k, v in places.items()},
+        }
         return answer(command, code, remark, ext_fields=fields, body=body)
 
     @asynccontextmanager

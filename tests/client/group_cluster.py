@@ -33,6 +33,7 @@ class GroupCluster(FakeCluster):
     members: the client ids of the group, which the broker gives.
     locks: the client that has a queue. subscriptions: of the last heartbeat.
     sent_back: the requests for a retry. forgotten: the broker has lost its members.
+    pulls, pulled_at: the header of each pull, and its address and topic.
     """
 
     def __init__(self, queues: dict[Queue, list[bytes]]) -> None:
@@ -42,6 +43,7 @@ class GroupCluster(FakeCluster):
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.sent_back: list[RemotingCommand] = []
         self.pulls: list[dict[str, str]] = []
+        self.pulled_at: list[tuple[str, str]] = []
         self.instances: list[ClientInstance] = []
         self.changed = asyncio.Event()
 
@@ -82,6 +84,7 @@ class GroupCluster(FakeCluster):
         self, address: str, command: RemotingCommand, timeout_ms: int
     ) -> RemotingCommand:
         self.pulls.append(command.ext_fields)
+        self.pulled_at.append((address, command.ext_fields["topic"]))
         known = self.subscriptions.get(command.ext_fields["topic"])
         if "subscription" not in command.ext_fields:
             if known is None:

@@ -15,7 +15,9 @@ from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumeStats,
     OffsetWrapper,
+    TopicOffset,
     TopicRouteData,
+    TopicStatsTable,
 )
 from wakelog.protocol.body_codec import MessageQueue, encode_body
 from wakelog.protocol.codes import RequestCode as Code
@@ -133,3 +135,10 @@ def test_records_and_addresses_are_read_in_order() -> None:
         b"2",
     ]
     assert addresses_by_broker(TopicRouteData(broker_datas=BROKERS)) == {"a": "a0:1", "b": "b2:1"}
+
+
+def test_a_topic_may_have_more_queues_than_a_peer_may_send() -> None:
+    queues = {MessageQueue("T", "a", n): TopicOffset(0, n, n) for n in range(2_000)}
+    table = encode_body(TopicStatsTable(offset_table=queues))
+    asking, _ = admin({Code.GET_TOPIC_STATS_INFO: (0, table)})
+    assert asyncio.run(asking.topic_stats("T")).offset_table == queues

@@ -19,7 +19,7 @@ def test_the_text_is_cause_and_remedy() -> None:
     ("error", "words"),
     [
         (TlsFailed("a:1", "no TLS"), "tls.client.trustCertPath"),
-        (SendFailed("a:1", "the connection was lost"), "set tls.enable to true"),
+        (SendFailed("a:1", "the connection was lost"), "give tls=True"),
         (CallTimeout("a:1", "no answer"), "that RocketMQ listens there"),
         (ConnectFailed("a:1", "Connection refused"), ""),
     ],

@@ -40,7 +40,8 @@ def test_a_message_has_its_tags_keys_and_properties_and_an_id() -> None:
     assert properties_of(command) == {
         "TAGS": "paid", "KEYS": "1 2", "a": "b", "WAIT": "true", "UNIQ_KEY": receipt.message_id,
     }  # fmt: skip
-    assert (receipt.broker, receipt.queue_id, receipt.offset_message_id) == ("a", 0, MESSAGE_ID)
+    assert (receipt.broker, receipt.offset_message_id) == ("a", MESSAGE_ID)
+    assert receipt.queue_id in range(4)
 
 
 def test_brokers_hear_of_the_group_before_the_first_message() -> None:
@@ -183,7 +184,7 @@ def test_a_producer_sends_only_while_it_is_open() -> None:
 def test_one_way_messages_are_not_acknowledged() -> None:
     cluster = one_topic()
     run_producer(cluster, lambda producer: producer.send_oneway(Message("T", b"x")))
-    assert cluster.stored == [("a", 0, b"x")]
+    assert [body for _, _, body in cluster.stored] == [b"x"]
 
 
 def test_the_queues_of_a_topic_are_known() -> None:

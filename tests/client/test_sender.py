@@ -27,7 +27,7 @@ def send(
         assert 0 < seconds <= 5
 
     async def run() -> None:
-        producer = Sender(cluster, ClientOptions(**given), pause=no_pause)
+        producer = Sender(cluster, ClientOptions(**given), first_queue=0, pause=no_pause)
         await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
 
     asyncio.run(run())
@@ -43,6 +43,17 @@ def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> N
     places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
     assert places == [("a", 0), ("a", 1), ("b", 0)] * 2
     assert [code for _, code in cluster.asked].count(ROUTE) < 6
+
+
+def test_senders_begin_with_different_queues() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 16}})
+
+    async def run() -> None:
+        for request in pack(numbered(64), bytes_max=1 << 20, rows_max=1):
+            await Sender(cluster, ClientOptions((NAME_SERVER,))).send_all([request])
+
+    asyncio.run(run())
+    assert len({queue_id for _, queue_id, _ in cluster.stored}) > 1
 
 
 def test_messages_of_one_queue_keep_their_order() -> None:

@@ -1,6 +1,6 @@
 """Python and Java consumers in two groups for ten minutes, while connections and broker fail.
 
-SOAK_SECONDS in the environment makes it another time.
+SOAK_SECONDS in the environment makes it another time, and SOAK_RUN gives its result a number.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from wakelog.testing import EmbeddedBroker
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SECONDS: Final = int(os.environ.get("SOAK_SECONDS", "600"))
+RUN: Final = int(os.environ.get("SOAK_RUN", "1"))
 TOPIC: Final = "soak"
 QUEUES: Final = 8
 NUMBERS_MAX: Final = 1_000_000
@@ -195,6 +196,7 @@ class Load:
             memory_last_mib=round(median(self._memory_mib[-60:]), 1),
             seconds=seconds,
             load_average=round(os.getloadavg()[0], 1),
+            run=RUN,
         )
 
 

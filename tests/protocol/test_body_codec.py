@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.protocol.bodies import KVTable
-from wakelog.protocol.body_codec import MessageQueue, decode_body, decode_file, encode_body
+from wakelog.protocol.body_codec import (
+    MessageQueue,
+    decode_body,
+    decode_file,
+    decode_response,
+    encode_body,
+)
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
 from wakelog.protocol.fastjson import ENTRIES_MAX
@@ -108,6 +114,14 @@ def test_a_file_in_the_dialect_may_be_longer_than_a_body() -> None:
     assert len(decode_file(KVTable, text).table) == ENTRIES_MAX
     with pytest.raises(RemoteProtocolError, match=f"more than {ENTRIES_MAX} entries"):
         decode_body(KVTable, text.encode())
+
+
+def test_a_response_may_list_the_queues_of_many_topics() -> None:
+    queues = {MessageQueue("T", f"b-{n}", n): Inner(n) for n in range(4 * ENTRIES_MAX)}
+    data = encode_body(Body(by_queue=queues))
+    assert decode_response(Body, data).by_queue == queues
+    with pytest.raises(RemoteProtocolError, match="malformed JSON of more than"):
+        decode_body(Body, data)
 
 
 def test_a_broken_file_is_reported_in_plain_words() -> None:

@@ -48,7 +48,7 @@ from wakelog.protocol.bodies import (
     TopicRouteData,
     TopicStatsTable,
 )
-from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.body_codec import MessageQueue, decode_response, encode_body
 from wakelog.protocol.codes import LanguageCode, ResponseCode
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.command import RemotingCommand
@@ -415,7 +415,7 @@ def _read(
     if not response.body:
         return body_type()
     try:
-        return decode_body(body_type, response.body)
+        return decode_response(body_type, response.body)
     except ProtocolError as error:
         cause = f"the answer of {address} to {code.name} cannot be read: {error}"
         raise ClientError(cause, CHECK_LOG) from error

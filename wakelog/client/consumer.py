@@ -211,8 +211,7 @@ class Consumer(Opened):
                 given = without_namespace(self.namespace, topic)
                 raise ClientError(f"no name server knows topic {given}", "Create it, or send to it")
             if is_filter(subscription):
-                for broker_name in {queue.broker_name for queue in queues}:
-                    await self._calls.check(broker_name, subscription)
+                await self._check_filter(subscription, {queue.broker_name for queue in queues})
         if self._subscriptions:
             subscriptions = dict(self._subscriptions)
             if not self._is_broadcast:
@@ -226,6 +225,18 @@ class Consumer(Opened):
         await self._member.start()
         if not self._is_broadcast and not self._is_ordered:
             self._timing_out = asyncio.create_task(self._time_out_forever())
+
+    async def _check_filter(
+        self, subscription: SubscriptionData, broker_names: Iterable[str]
+    ) -> None:
+        """Ask brokers whether they accept a filter. Raises: ClientError if one of them refuses."""
+        for broker_name in sorted(broker_names):
+            try:
+                await self._calls.check(broker_name, subscription)
+            except ClientError as error:
+                if error.code is not None:
+                    raise
+                logger.warning("the filter is not checked: %s", error)
 
     def _consumer_data(self) -> list[ConsumerData]:
         where = FROM_FIRST_OFFSET if self._start == "first" else FROM_LAST_OFFSET

@@ -24,7 +24,7 @@ from wakelog.protocol.bodies import (
     GetConsumerStatusBody,
     ResetOffsetBody,
 )
-from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.body_codec import MessageQueue, decode_response, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.ext_fields import read_header
@@ -67,7 +67,7 @@ class ConsumerQuestions:
 
     async def _reset(self, address: str, request: RemotingCommand) -> None:
         """Go on at the offsets that an operator gave the group."""
-        body = decode_body(ResetOffsetBody, request.body)
+        body = decode_response(ResetOffsetBody, request.body)
         await self._member.reset(body.offset_table)
 
     async def _report_offsets(self, address: str, request: RemotingCommand) -> RemotingCommand:

@@ -99,13 +99,13 @@ def remedy_of(error: RemotingError) -> str:
     """Return what to do about a peer without an answer, "" if only its address is known."""
     if isinstance(error, TlsFailed):
         return (
-            "Check that it serves TLS, and the options tls.client.trustCertPath, certPath and "
-            "checkHost"
+            "Check that it serves TLS, and give its signer by tls=Tls(trust_path=...) (Spark: "
+            "tls.client.trustCertPath, checkHost)"
         )
     if isinstance(error, SendFailed):
         return (
-            "Check that RocketMQ listens there, and its log; if it requires TLS, set tls.enable to "
-            "true"
+            "Check that RocketMQ listens there, and its log; if it requires TLS, give tls=True "
+            "(Spark: tls.enable)"
         )
     if isinstance(error, CallTimeout):
         return "Check that RocketMQ listens there, no other server, and that it is not overloaded"

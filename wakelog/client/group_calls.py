@@ -35,7 +35,7 @@ from wakelog.protocol.bodies import (
     LockBatchResponseBody,
     SubscriptionData,
 )
-from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
+from wakelog.protocol.body_codec import MessageQueue, decode_response, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import to_ext_fields
@@ -105,7 +105,7 @@ class GroupCalls:
         """Return the client ids of the group at a broker. Raises: ClientError."""
         header = ConsumerGroupRequestHeader(consumer_group=self.group)
         response = await self._ask(broker_name, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
-        return decode_body(GetConsumerListByGroupResponseBody, response.body).consumer_id_list
+        return decode_response(GetConsumerListByGroupResponseBody, response.body).consumer_id_list
 
     async def check(self, broker_name: str, subscription: SubscriptionData) -> None:
         """Ask a broker whether it accepts a filter. Raises: ClientError."""
@@ -119,7 +119,7 @@ class GroupCalls:
         """
         wanted = set(queues)
         response = await self._ask_locks(wanted, RequestCode.LOCK_BATCH_MQ)
-        return decode_body(LockBatchResponseBody, response.body).lock_ok_mq_set & wanted
+        return decode_response(LockBatchResponseBody, response.body).lock_ok_mq_set & wanted
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Give up the locks of queues of one broker. Raises: ClientError."""

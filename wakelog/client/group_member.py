@@ -212,15 +212,27 @@ class GroupMember:
         raise failed
 
     async def add(self, queues: Iterable[MessageQueue]) -> bool:
-        """Begin to read queues; return whether all could be had. Raises: ClientError."""
+        """Begin to read queues; return whether all could be had.
+
+        Raises: ClientError of the last broker that failed; the queues of the others are read.
+        """
         wanted = list(queues)
-        free = [queue for queue in wanted if queue not in self._releasing]
-        if self._options.is_ordered:
-            free = await self._lock(free)
-        for queue in free:
-            offset = await self._first_offset(queue)
-            self._read(ProcessQueue(queue, offset, is_ordered=self._options.is_ordered))
-        return len(free) == len(wanted)
+        failed: ClientError | None = None
+        done = True
+        for part in _by_broker(wanted):
+            free = [queue for queue in part if queue not in self._releasing]
+            try:
+                if self._options.is_ordered:
+                    free = await self._lock(free)
+                for queue in free:
+                    offset = await self._first_offset(queue)
+                    self._read(ProcessQueue(queue, offset, is_ordered=self._options.is_ordered))
+            except ClientError as error:
+                failed = error
+            done &= len(free) == len(part)
+        if failed is not None:
+            raise failed
+        return done
 
     async def _first_offset(self, queue: MessageQueue) -> int:
         offset = await self._offsets.read(queue)
@@ -308,20 +320,26 @@ class GroupMember:
     # Locks
 
     async def _lock(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Return the queues that the brokers locked for this client. Raises: ClientError."""
-        found: list[MessageQueue] = []
-        for part in _by_broker(queues):
-            now_ms = self._now_ms()
-            for queue in sorted(await self._calls.lock(part)):
-                self._inbox.locked(queue, now_ms)
-                found.append(queue)
+        """Return the queues that their broker locked for this client. Raises: ClientError."""
+        now_ms = self._now_ms()
+        found = sorted(await self._calls.lock(queues))
+        for queue in found:
+            self._inbox.locked(queue, now_ms)
         return found
 
     async def renew_locks(self) -> None:
-        """Lock all queues again. One that another client got is left to it. Raises: ClientError."""
+        """Lock all queues again. One that another client got is left to it.
+
+        A broker that does not answer is asked at the next renewal.
+        """
         held = [queue for queue in self._inbox.queues if queue not in self._releasing]
         for part in _by_broker(held):
-            for queue in set(part).difference(await self._lock(part)):
+            try:
+                locked = await self._lock(part)
+            except ClientError as error:
+                logger.warning("queues are not locked again: %s", error)
+                continue
+            for queue in set(part).difference(locked):
                 logger.warning("%s is locked by another client", queue)
                 if (reader := self._readers.pop(queue, None)) is not None:
                     reader.stop()

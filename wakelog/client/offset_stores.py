@@ -18,8 +18,7 @@ from typing import Final, Protocol
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.protocol.bodies import ResetOffsetBody
-from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
-from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body
 
 LOCAL_FOLDER: Final = Path("~/.rocketmq_offsets")
 """rocketmq.client.localOffsetStoreDir."""
@@ -71,11 +70,11 @@ class FileOffsets:
         """Read the file, if there is one. Raises: ClientError for one that cannot be read."""
         self.path = folder.expanduser() / client / group / "offsets.json"
         try:
-            found = decode_body(ResetOffsetBody, self.path.read_bytes())
+            found = decode_file(ResetOffsetBody, self.path.read_text("utf-8"))
             self._offsets = dict(found.offset_table)
         except FileNotFoundError:
             self._offsets = {}
-        except (OSError, ProtocolError) as error:
+        except (OSError, ValueError) as error:
             remedy = "Repair the file, or remove it to begin where start= says"
             raise ClientError(f"{self.path} cannot be read: {error}", remedy) from error
 

@@ -16,7 +16,7 @@ from wakelog.client.errors import ClientError, describe, reason_of, remedy_of
 from wakelog.client.options import ClientOptions
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import QueueData, TopicList, TopicRouteData
-from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
@@ -93,7 +93,9 @@ class Routes:
         """Return the names of all topics. Raises: ClientError."""
         command = RemotingCommand(int(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
         response = await self._ask(command, "the list of topics")
-        return frozenset(decode_body(TopicList, response.body).topic_list if response.body else ())
+        return frozenset(
+            decode_response(TopicList, response.body).topic_list if response.body else ()
+        )
 
     async def find(self, topic: str) -> TopicRouteData | None:
         """Return the route of a topic, None for an unknown topic. Raises: ClientError."""
@@ -103,7 +105,7 @@ class Routes:
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         try:
-            self._known[topic] = found = decode_body(TopicRouteData, response.body)
+            self._known[topic] = found = decode_response(TopicRouteData, response.body)
         except ProtocolError as error:
             raise ClientError(
                 f"the route of topic {topic} cannot be read: {error}",

@@ -13,6 +13,7 @@ org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
@@ -43,6 +44,8 @@ from wakelog.protocol.properties import MSG_REGION, TRACE_ON
 
 IN_FLIGHT_MAX: Final = 8
 """Requests of one sender under way: enough to hide the round trip."""
+INDEX_MAX: Final = 1 << 20
+"""Above the number of queues of a topic: a random index below it may be any of them."""
 PAUSE_SECONDS: Final = 0.1
 """Before the second attempt; doubled for each further one. A broker takes seconds to restart."""
 PAUSE_SECONDS_MAX: Final = 5.0
@@ -86,14 +89,18 @@ class Sender:
         options: ClientOptions,
         *,
         routes: Routes | None = None,
-        first_queue: int = 0,
+        first_queue: int | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Send nothing yet. first_queue: the index of the queue that is used first."""
+        """Send nothing yet.
+
+        first_queue: the index of the queue that is used first; None for a random one, so that many
+        short-lived producers do not all begin with the same queue.
+        """
         self._connections = connections
         self._options = options
         self._pause = pause
-        self._next_queue = first_queue
+        self._next_queue = random.randrange(INDEX_MAX) if first_queue is None else first_queue
         self.routes = routes or Routes(connections, options)
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
 

@@ -19,7 +19,7 @@ from wakelog.protocol import fastjson
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
-from wakelog.protocol.fastjson import ENTRIES_MAX, FILE_ENTRIES_MAX
+from wakelog.protocol.fastjson import ENTRIES_MAX, FILE_ENTRIES_MAX, RESPONSE_ENTRIES_MAX
 
 BodyType = TypeVar("BodyType", bound=msgspec.Struct)
 
@@ -43,6 +43,14 @@ def decode_body(body_type: type[BodyType], data: bytes) -> BodyType:
         RemoteProtocolError: SYSTEM_ERROR, if it is not JSON or a field has a wrong type.
     """
     return _decode(body_type, data, ENTRIES_MAX)
+
+
+def decode_response(body_type: type[BodyType], data: bytes) -> BodyType:
+    """Read what a client asked a server for: `decode_body` with RESPONSE_ENTRIES_MAX entries.
+
+    Raises: RemoteProtocolError as `decode_body` does.
+    """
+    return _decode(body_type, data, RESPONSE_ENTRIES_MAX)
 
 
 def decode_file(body_type: type[BodyType], text: str) -> BodyType:

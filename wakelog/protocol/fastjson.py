@@ -43,6 +43,9 @@ itself has. The slow reader takes some 3 us for each."""
 CHARACTERS_MAX: Final = 262_144
 """Of a body in the dialect, with names of 255 characters. An escape takes 0.1 us."""
 
+RESPONSE_ENTRIES_MAX: Final = 1_000_000
+"""Of a response, whose caller chose its peer: the offsets of over 100,000 queues, read in 3 s."""
+
 FILE_ENTRIES_MAX: Final = 8_000_000
 """Of a file: the offsets of 1,000,000 queues and more. Who writes the files runs the broker."""
 

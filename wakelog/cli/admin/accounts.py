@@ -17,7 +17,8 @@ from wakelog.cli.admin.command import (
 from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import targets
 from wakelog.client.admin import Admin
-from wakelog.protocol.bodies import AclConfig, DataVersion, decode_body
+from wakelog.protocol.bodies import AclConfig, DataVersion
+from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.fastjson import loads
@@ -90,7 +91,7 @@ async def show_accounts(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the accounts; secret keys only if the broker gives them, which needs an admin."""
     for address in await targets(admin, flags):
         response = await admin.ask(address, Code.GET_BROKER_CLUSTER_ACL_CONFIG)
-        found = decode_body(AclConfig, response.body)
+        found = decode_response(AclConfig, response.body)
         white = f"[{', '.join(found.global_white_addrs)}]"
         lines = ["", f"{'globalWhiteRemoteAddresses':<20}: {white}", "", "accounts:"]
         accounts = [bean_values(account) for account in found.plain_access_configs]

@@ -9,7 +9,7 @@ from wakelog.client.admin import Admin, addresses_by_broker
 from wakelog.client.errors import ClientError
 from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import OffsetWrapper, ResetOffsetBody, TopicStatsTable
-from wakelog.protocol.body_codec import MessageQueue, decode_body
+from wakelog.protocol.body_codec import MessageQueue, decode_response
 from wakelog.protocol.codes import LanguageCode, ResponseCode
 from wakelog.protocol.codes import RequestCode as Code
 
@@ -76,7 +76,7 @@ async def reset_online(
         code = Code.INVOKE_BROKER_TO_RESET_OFFSET
         response = await admin.ask(address, code, fields, language=language)
         if response.body:
-            found.update(decode_body(ResetOffsetBody, response.body).offset_table)
+            found.update(decode_response(ResetOffsetBody, response.body).offset_table)
     return found
 
 

@@ -25,7 +25,7 @@ from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
 from wakelog.protocol.bodies import ClusterInfo, ConsumerRunningInfo, TopicRouteData
-from wakelog.protocol.body_codec import MessageQueue, decode_body
+from wakelog.protocol.body_codec import MessageQueue, decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
@@ -116,7 +116,9 @@ async def _name_server(admin: Admin, address: str, tables: dict[str, ClusterInfo
         response = await admin.ask(address, Code.GET_BROKER_CLUSTER_INFO)
     except ClientError as error:
         return _failed(about, error)
-    tables[address] = decode_body(ClusterInfo, response.body) if response.body else ClusterInfo()
+    tables[address] = (
+        decode_response(ClusterInfo, response.body) if response.body else ClusterInfo()
+    )
     names = ", ".join(sorted(tables[address].broker_addr_table)) or "no broker"
     took_ms = (time.monotonic() - began) * 1000
     return Finding(OK, about, f"answers in {took_ms:.0f} ms, knows {names}")

@@ -9,7 +9,7 @@ from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import TopicList
-from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
 
@@ -55,7 +55,7 @@ async def queues(admin: Admin, topic: str) -> AsyncIterator[Output]:
 async def _own_topics(admin: Admin) -> frozenset[str]:
     """Return RocketMQ's own topics, and those of retries and dead letters."""
     response = await admin.ask_name_server(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS)
-    found = set(decode_body(TopicList, response.body).topic_list if response.body else ())
+    found = set(decode_response(TopicList, response.body).topic_list if response.body else ())
     info = await admin.cluster()
     found |= info.broker_addr_table.keys() | info.cluster_addr_table.keys()
     for data in info.broker_addr_table.values():
