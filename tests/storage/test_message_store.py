@@ -78,6 +78,19 @@ def test_a_batch_is_placed_as_one(fs: MemoryFileSystem) -> None:
     assert bodies == [b"one", b"two", b"three"]
 
 
+def test_a_slave_takes_its_masters_bytes_unless_the_disk_is_full(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config(broker_role=BrokerRole.SLAVE))
+    store.append_bytes(0, b"abc", stored_ms=7, now_ms=NOW_MS)
+    store.append_bytes(3, b"de", stored_ms=0, now_ms=NOW_MS)
+    assert (store.write_pending(), store.last_store_timestamp_ms) == (5, 7)
+    assert store.log.files.files[0].read(0, 6) == b"abcde\0"
+    store.set_disk_full(True)
+    with pytest.raises(NotWriteable, match="the disk is full"):
+        store.append_bytes(5, b"f", stored_ms=0, now_ms=NOW_MS)
+    assert store.log.end_offset == 5
+    store.close(dispatch_behind_bytes=1)
+
+
 def test_readers_see_no_further_than_the_log_goes(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     put(store, b"one")

@@ -43,19 +43,33 @@ class Lane(StrEnum):
 
 
 class AwaitFlush(msgspec.Struct):
-    """A ready response that may leave once ``flushed >= physical_offset_end``."""
+    """A ready response that may leave once its message is durable, here, on a slave, or on both.
+
+    deadline_ms: when it no longer waits for the disk.
+    failure: the code of the response if the disk takes too long.
+    replica_deadline_ms: when it no longer waits for a slave; None if it does not.
+    waits_for_disk: whether it waits for ``flushed >= physical_offset_end``.
+    """
 
     response: RemotingCommand
     physical_offset_end: int
     deadline_ms: int
     failure: int = ResponseCode.FLUSH_DISK_TIMEOUT
+    replica_deadline_ms: int | None = None
+    waits_for_disk: bool = True
 
     def timed_out(self) -> RemotingCommand:
-        """Return the response at the deadline: the failure code with the full header.
+        """Return the response at the disk's deadline: the failure code with the full header.
 
         The message is in the log and may still become durable, so the client gets id and offset.
         """
-        self.response.code = self.failure
+        if self.response.code != ResponseCode.FLUSH_SLAVE_TIMEOUT:
+            self.response.code = self.failure
+        return self.response
+
+    def replica_timed_out(self) -> RemotingCommand:
+        """Return the response at the slave's deadline; its code goes before the disk's."""
+        self.response.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
         return self.response
 
     def flush_failed(self, remark: str) -> RemotingCommand:

@@ -21,6 +21,7 @@ from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, GroupClients
 from wakelog.broker.names import FAQ_HINT
+from wakelog.broker.replication.replicas import Replicas
 from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.table_limits import DEFAULT_LIMITS
@@ -81,6 +82,7 @@ class BrokerState:
         self.measure: Callable[[], RuntimeMeasures] = RuntimeMeasures
         self.transactions = TransactionCounts()
         self.open_check = OpenCheck()
+        self.replicas = Replicas(self.store_config.ha_slave_fallbehind_bytes_max)
         self.config_version = DataVersion(now_ms, 0)
         self.store_host = (self.config.broker_ip1, self.config.listen_port)
         role, flush = self.store_config.broker_role, self.store_config.flush_disk_type
@@ -122,16 +124,30 @@ class BrokerState:
             self.push(channel_id, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
 
     def await_flush(
-        self, response: RemotingCommand, put: PutResult, now_ms: int, failure: int
+        self,
+        response: RemotingCommand,
+        put: PutResult,
+        now_ms: int,
+        failure: int,
+        *,
+        needs_replica: bool = False,
     ) -> RemotingCommand | AwaitFlush:
         """Let the response to a put wait for the disk, if flush is synchronous.
 
         failure: the code of the response if the disk takes too long.
+        needs_replica: let it wait for a slave, too.
         """
-        if not self.is_sync_flush:
+        if not (self.is_sync_flush or needs_replica):
             return response
-        deadline_ms = now_ms + self.store_config.sync_flush_timeout_ms
-        return AwaitFlush(response, put.physical_offset_end, deadline_ms, failure)
+        config = self.store_config
+        return AwaitFlush(
+            response,
+            put.physical_offset_end,
+            now_ms + config.sync_flush_timeout_ms,
+            failure,
+            now_ms + config.slave_timeout_ms if needs_replica else None,
+            self.is_sync_flush,
+        )
 
     def push(
         self, channel_id: int, code: RequestCode, ext_fields: dict[str, str], body: bytes = b""

@@ -96,6 +96,11 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     index_entry_count: int = _key("maxIndexNum", 20_000_000)
     query_count_max: int = _key("maxMsgsNumBatch", 64)
     ha_listen_port: int = _key("haListenPort", 10912)
+    ha_send_heartbeat_interval_ms: int = _key("haSendHeartbeatInterval", 5_000)
+    ha_housekeeping_interval_ms: int = _key("haHousekeepingInterval", 20_000)
+    ha_transfer_batch_bytes: int = _key("haTransferBatchSize", 32 * 1024)
+    ha_slave_fallbehind_bytes_max: int = _key("haSlaveFallbehindMax", 256 * 1024 * 1024)
+    slave_timeout_ms: int = _key("slaveTimeout", 3_000)
     broker_role: BrokerRole = _key("brokerRole", BrokerRole.ASYNC_MASTER)
     flush_disk_type: FlushDiskType = _key("flushDiskType", FlushDiskType.ASYNC_FLUSH)
     sync_flush_timeout_ms: int = _key("syncFlushTimeout", 5_000)
@@ -213,6 +218,11 @@ RANGES: tuple[tuple[str, int, int], ...] = (
     ("index_entry_count", 2, INT32_MAX),
     ("query_count_max", 1, INT32_MAX),
     ("ha_listen_port", 0, 65535),
+    ("ha_send_heartbeat_interval_ms", 1, INT32_MAX),
+    ("ha_housekeeping_interval_ms", 1, INT32_MAX),
+    ("ha_transfer_batch_bytes", 1, INT32_MAX),
+    ("ha_slave_fallbehind_bytes_max", 1, INT32_MAX),
+    ("slave_timeout_ms", 1, INT32_MAX),
     ("sync_flush_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
     ("scrub_bytes_per_second", 0, INT32_MAX),
@@ -230,10 +240,7 @@ _WITHOUT_EFFECT = {
         dLegerGroup dLegerPeers dLegerSelfId enableBatchPush isEnableBatchPush=false
         preferredLeaderId
     """,
-    "replication is not there yet": """
-        haHousekeepingInterval=20000 haMasterAddress haSendHeartbeatInterval=5000
-        haSlaveFallbehindMax=268435456 haTransferBatchSize=32768 slaveTimeout=3000
-    """,
+    "a slave does not start yet": "haMasterAddress",
     "no file is mapped": """
         destroyMapedFileIntervalForcibly=120000 flushLeastPagesWhenWarmMapedFile=4096
         redeleteHangedFileInterval=120000 warmMapedFileEnable=false

@@ -28,6 +28,7 @@ from types import MappingProxyType
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
+from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
@@ -152,6 +153,21 @@ class MessageStore:
             self._put_failed_count += 1
             return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
+
+    def append_bytes(
+        self, physical_offset: int, data: bytes, *, stored_ms: int, now_ms: int
+    ) -> None:
+        """Place bytes of a master's log at the end of this slave's; `write_pending` writes them.
+
+        stored_ms: the store time of the last record among them, 0 if there is none.
+
+        Raises: NotWriteable, with nothing placed.
+        """
+        assert not self.config.appends
+        if self.disk_full or self._closed:
+            raise NotWriteable("the disk is full" if self.disk_full else "the store is closed")
+        self.log.append_bytes(physical_offset, data, now_ms)
+        self.last_store_timestamp_ms = stored_ms or self.last_store_timestamp_ms
 
     def make_durable(self) -> None:
         """Write and sync all that was put. Raises: StoreError; the log then takes no more."""

@@ -77,7 +77,9 @@ class Harness:
         self.reported.clear()
         return taken
 
-    def wait(self, end: int) -> bool:
+    def wait(
+        self, end: int, replica_deadline_ms: int | None = None, *, waits_for_disk: bool = True
+    ) -> bool:
         """Let the response of a message that ends at `end` wait; return whether it is the first."""
         response = answer(RemotingCommand(code=10, opaque=end), ResponseCode.SUCCESS)
 
@@ -85,7 +87,14 @@ class Harness:
             assert command is not None
             self.given.append((end, command.code))
 
-        return self.progress.await_flush(AwaitFlush(response, end, deadline_ms=1000 + end), reply)
+        deferred = AwaitFlush(
+            response,
+            end,
+            deadline_ms=1000 + end,
+            replica_deadline_ms=replica_deadline_ms,
+            waits_for_disk=waits_for_disk,
+        )
+        return self.progress.await_flush(deferred, reply)
 
 
 def waiting(*ends: int, written: int = 1_000) -> Harness:
@@ -194,6 +203,44 @@ def test_a_clock_that_is_set_back_lets_no_response_wait_longer() -> None:
     assert harness.given == []
     harness.progress.expire(1085)
     assert harness.given == [(110, TIMED_OUT), (120, TIMED_OUT)]
+
+
+@pytest.mark.parametrize("disk_first", [True, False])
+def test_a_response_may_wait_for_the_disk_and_for_a_slave(*, disk_first: bool) -> None:
+    harness = Harness(synchronous_flush=True)
+    harness.append(200)
+    assert harness.wait(200, replica_deadline_ms=1_190)
+    assert harness.progress.next_deadline_ms == 1_190
+    reports = [harness.progress.note_flushed, harness.progress.note_replicated]
+    for report in reports if disk_first else reversed(reports):
+        assert harness.given == []
+        report(200)
+    assert harness.given == [(200, OK)]
+
+
+def test_a_slave_that_is_late_decides_the_code() -> None:
+    harness = Harness(synchronous_flush=True)
+    harness.append(200)
+    harness.wait(200, replica_deadline_ms=1_210)
+    harness.progress.expire(1_205)  # the disk is late
+    assert harness.given == []
+    harness.progress.expire(1_210)
+    assert harness.given == [(200, ResponseCode.FLUSH_SLAVE_TIMEOUT)]
+    assert harness.progress.statistics()["replica_waiters"] == {
+        "waiting_count": 0,
+        "timed_out_count": 1,
+    }
+
+
+def test_a_response_that_waits_for_a_slave_alone_fails_with_the_disk_and_leaves_once() -> None:
+    harness = Harness(synchronous_flush=False)
+    harness.append(200)
+    harness.wait(200, replica_deadline_ms=1_210, waits_for_disk=False)
+    harness.wait(190, replica_deadline_ms=1_220)
+    harness.progress.note_flushed(195)
+    harness.progress.fail_all("EIO")
+    harness.progress.note_replicated(200)
+    assert harness.given == [(200, FAILED), (190, FAILED)]
 
 
 @on_loop

@@ -281,6 +281,28 @@ def test_a_sync_master_without_slaves_says_so(
     assert {"msgId", "queueId", "queueOffset", *TRACE} == set(response.ext_fields)
 
 
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_sync_master_waits_for_a_slave_that_is_near(
+    make_harness: MakeHarness, flush: str
+) -> None:
+    harness = make_harness(
+        brokerRole="SYNC_MASTER",
+        flushDiskType=flush,
+        slaveTimeout="700",
+        haSlaveFallbehindMax="300",
+    )
+    harness.broker.state.replicas.note(harness.store.end, near_count=1)
+    outcome = harness.process(RequestCode.SEND_MESSAGE_V2, send_fields(), b"b")
+    assert isinstance(outcome, AwaitFlush)
+    assert outcome.replica_deadline_ms == NOW_MS + 700
+    assert outcome.waits_for_disk is (flush == "SYNC_FLUSH")
+    assert outcome.response.code == ResponseCode.SUCCESS
+    far = harness.ask(RequestCode.SEND_MESSAGE_V2, send_fields(), bytes(300))
+    assert far.code == ResponseCode.SLAVE_NOT_AVAILABLE  # at once: too far behind
+    unasked = harness.ask(RequestCode.SEND_MESSAGE_V2, send_fields(i="WAIT\x01false"), b"b")
+    assert unasked.code == ResponseCode.SUCCESS
+
+
 # Batches (section 2.6).
 
 

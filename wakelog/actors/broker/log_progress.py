@@ -3,6 +3,7 @@
     appended   what turns have written                       -> Commit, Flush
     committed  what the segments hold; Commit copies there   -> Flush
     flushed    what survives a power cut                     -> responses that wait for the disk
+    replicated what is durable on a slave                    -> responses that wait for one
     readable   what consumers may see                        -> Reput
 
 Under asynchronous flush no response depends on these reports, so they are made after the turn's
@@ -10,24 +11,21 @@ responses were written.
 
 Invariants:
     - readable is flushed under synchronous flush, else what the segments hold.
-    - appended, flushed and readable only grow; flushed and readable never pass appended.
+    - all of them only grow, and none passes appended.
     - positions in a table that is saved never count messages that a power cut can still take.
-    - responses wait in the order in which their messages were put. So their offsets and deadlines
-      only grow, and checking the first response is enough.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush (4.9.3).
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.broker.decision import AwaitFlush
+from wakelog.broker.offset_waiters import OffsetWaiters, Waiter
 from wakelog.network.handler import Reply
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.message_store import MessageStore
@@ -36,13 +34,12 @@ ASK_SECONDS = 0.2
 """How often a sync is asked for while one is waited for: Commit may have copied more since."""
 
 
-class _Waiter(NamedTuple):
-    deferred: AwaitFlush
-    reply: Reply
-
-
 class LogProgress:
-    """See the module. One loop's thread."""
+    """See the module. One loop's thread.
+
+    syncs_every_turn: whether a sync is asked for after every write: responses, consumers or slaves
+        wait for it.
+    """
 
     def __init__(
         self,
@@ -60,14 +57,17 @@ class LogProgress:
         """
         self.appended = self.flushed = self.readable = store.max_physical_offset
         self.flushed_grown = asyncio.Event()
-        self._waiters: deque[_Waiter] = deque()
-        self._timed_out_count = 0
+        self.replicated = 0
+        self.syncs_every_turn = store.config.synchronous_flush
         self._store = store
         self._commit = commit
         self._flush = flush
         self._dispatch = dispatch
         self._synchronous_flush = store.config.synchronous_flush
-        self._timeout_ms = store.config.sync_flush_timeout_ms
+        self._for_disk = OffsetWaiters(store.config.sync_flush_timeout_ms, AwaitFlush.timed_out)
+        self._for_replica = OffsetWaiters(
+            store.config.slave_timeout_ms, AwaitFlush.replica_timed_out
+        )
         self._call_soon = call_soon
         self._will_report = False
         self.failure: str | None = None
@@ -80,7 +80,7 @@ class LogProgress:
         """Report to Commit and Flush what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
-        if self._synchronous_flush:
+        if self.syncs_every_turn:
             self._report()
             # Consumers wait for it even if no producer does, for example for a delayed message.
             self._flush.request_sync()
@@ -102,25 +102,36 @@ class LogProgress:
         if physical_offset > self.flushed:
             self.flushed = physical_offset
             self.flushed_grown.set()
-            waiters = self._waiters
-            while waiters and waiters[0].deferred.physical_offset_end <= physical_offset:
-                waiter = waiters.popleft()
-                waiter.reply(waiter.deferred.response)
+            self._for_disk.reached(physical_offset)
             self._update_readable()
 
+    def note_replicated(self, physical_offset: int) -> None:
+        """Send the responses that waited for a slave."""
+        if physical_offset > self.replicated:
+            self.replicated = physical_offset
+            self._for_replica.reached(physical_offset)
+
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
-        """Let a response wait for the disk, or send it now; return whether the first one waits.
+        """Let a response wait, or send it now; return whether one of its deadlines comes first.
 
         Deadlines only grow, so only the first of those that wait can bring the next one forward.
         """
-        if deferred.physical_offset_end <= self.flushed:
+        end = deferred.physical_offset_end
+        replica_deadline_ms = deferred.replica_deadline_ms
+        for_disk = deferred.waits_for_disk and end > self.flushed
+        for_replica = replica_deadline_ms is not None and end > self.replicated
+        if not (for_disk or for_replica):
             reply(deferred.response)
             return False
-        self._waiters.append(_Waiter(deferred, reply))
-        if deferred.physical_offset_end <= self.appended:
+        waiter, is_first = Waiter(deferred, reply, for_disk + for_replica), False
+        if for_disk:
+            is_first = self._for_disk.add(end, deferred.deadline_ms, waiter)
+        if for_replica and replica_deadline_ms is not None:
+            is_first = self._for_replica.add(end, replica_deadline_ms, waiter) or is_first
+        if end <= self.appended:
             # Its turn is over: a pool thread's result or a resumed request has put the message.
             self._flush.request_sync()
-        return len(self._waiters) == 1
+        return is_first
 
     async def wait_durable(self) -> None:
         """Have everything made durable that was put until now, and return then.
@@ -140,34 +151,28 @@ class LogProgress:
     def fail_unwritten(self, cause: str) -> None:
         """Fail the responses whose message did not reach the file: no flush makes it durable."""
         self.failure = cause
-        waiters = self._waiters
-        while waiters and waiters[-1].deferred.physical_offset_end > self.appended:
-            waiter = waiters.pop()
-            waiter.reply(waiter.deferred.flush_failed(cause))
+        for waiters in (self._for_disk, self._for_replica):
+            waiters.fail_above(self.appended, cause)
 
     def fail_all(self, cause: str) -> None:
         """Fail every response that waits: a sync failed."""
         self.failure = cause
         self.flushed_grown.set()
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            waiter.reply(waiter.deferred.flush_failed(cause))
+        for waiters in (self._for_disk, self._for_replica):
+            waiters.fail_all(cause)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The deadline of the first response that waits, None if there is none."""
-        return self._waiters[0].deferred.deadline_ms if self._waiters else None
+        """The earliest deadline of a response that waits, None if there is none."""
+        for_disk, for_replica = self._for_disk.next_deadline_ms, self._for_replica.next_deadline_ms
+        if for_disk is None or for_replica is None:
+            return for_replica if for_disk is None else for_disk
+        return min(for_disk, for_replica)
 
     def expire(self, now_ms: int) -> None:
-        """Time out the responses whose deadline has come.
-
-        A deadline later than the timeout allows shows that the clock was set back.
-        """
-        waiters, end_ms = self._waiters, now_ms + self._timeout_ms
-        while waiters and not now_ms < waiters[0].deferred.deadline_ms <= end_ms:
-            waiter = waiters.popleft()
-            self._timed_out_count += 1
-            waiter.reply(waiter.deferred.timed_out())
+        """Time out the responses whose deadline has come."""
+        self._for_disk.expire(now_ms)
+        self._for_replica.expire(now_ms)
 
     def statistics(self) -> dict[str, dict[str, int]]:
         """Return the watermarks, and counters of the responses that wait for the disk."""
@@ -176,11 +181,16 @@ class LogProgress:
                 "appended": self.appended,
                 "flushed": self.flushed,
                 "readable": self.readable,
+                "replicated": self.replicated,
                 "dispatched": self._store.dispatched,
             },
             "flush_waiters": {
-                "waiting_count": len(self._waiters),
-                "timed_out_count": self._timed_out_count,
+                "waiting_count": len(self._for_disk),
+                "timed_out_count": self._for_disk.late_count,
+            },
+            "replica_waiters": {
+                "waiting_count": len(self._for_replica),
+                "timed_out_count": self._for_replica.late_count,
             },
         }
 

@@ -208,7 +208,7 @@ def _stored(
     *,
     wait: str | None,
 ) -> RemotingCommand | AwaitFlush:
-    """Make the response to a put that succeeded; it waits for the disk if the message asks."""
+    """Make the response to a put that succeeded; it waits if the message asks for that."""
     config = state.config
     fields = {
         MSG_REGION: config.region_id,
@@ -223,11 +223,14 @@ def _stored(
     if wait is not None and not parse_boolean(wait):
         return response
     failure = ResponseCode.FLUSH_DISK_TIMEOUT
+    needs_replica = False
     if state.is_sync_master:
-        # There are no slaves. 4.9.3 reports that after the message is stored (fact 23).
-        failure = ResponseCode.SLAVE_NOT_AVAILABLE
-        response.code = failure
-    return state.await_flush(response, result, request.now_ms, failure)
+        needs_replica = state.replicas.can_take(result.physical_offset_end)
+        if not needs_replica:
+            # 4.9.3 reports that after the message is stored (fact 23).
+            failure = ResponseCode.SLAVE_NOT_AVAILABLE
+            response.code = failure
+    return state.await_flush(response, result, request.now_ms, failure, needs_replica=needs_replica)
 
 
 def _put_refusal(

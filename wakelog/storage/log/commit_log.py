@@ -163,6 +163,22 @@ class CommitLog:
             tuple(physical_offsets),
         )
 
+    def append_bytes(self, physical_offset: int, data: bytes, now_ms: int) -> None:
+        """Place bytes of another log, which has them at this offset, within one of its segments.
+
+        They are not looked at: a slave's log has what its master's has, damage and blanks included.
+
+        Raises: NotWriteable, with nothing placed.
+        """
+        if self.failure is not None:
+            raise NotWriteable(self.failure)
+        assert physical_offset == self.end_offset, (physical_offset, self.end_offset)
+        if self.end_offset == self._file_end and not self._roll(now_ms):
+            raise NotWriteable(str(self._no_segment().cause))
+        assert physical_offset + len(data) <= self._file_end, (physical_offset, len(data))
+        self._pending.append(data)
+        self.end_offset += len(data)
+
     def write_pending(self) -> int:
         """Write what was placed since the last call; return `appended_offset`.
 

@@ -1,0 +1,54 @@
+"""Responses that wait for one watermark or for two, in order."""
+
+from wakelog.broker.decision import AwaitFlush
+from wakelog.broker.offset_waiters import OffsetWaiters, Waiter
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+
+
+class Given(list[int]):
+    """The codes of the responses that left, in order."""
+
+    def waiter(self, outstanding_count: int = 1) -> Waiter:
+        response = answer(RemotingCommand(code=10), ResponseCode.SUCCESS)
+        return Waiter(AwaitFlush(response, 0, 0), self._add, outstanding_count)
+
+    def _add(self, response: RemotingCommand | None) -> None:
+        assert response is not None
+        self.append(response.code)
+
+
+def test_what_is_reached_leaves_in_order_and_once() -> None:
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    assert waiters.add(10, 1_010, given.waiter()) and not waiters.add(20, 1_020, given.waiter())
+    waiters.reached(19)
+    assert (given, len(waiters), waiters.next_deadline_ms) == ([0], 1, 1_020)
+    waiters.reached(20)
+    waiters.expire(5_000)
+    assert (given, waiters.late_count, waiters.next_deadline_ms) == ([0, 0], 0, None)
+
+
+def test_two_watermarks_are_waited_for() -> None:
+    given = Given()
+    first, second = (
+        OffsetWaiters(50, late) for late in (AwaitFlush.timed_out, AwaitFlush.timed_out)
+    )
+    waiter = given.waiter(2)
+    first.add(10, 1_010, waiter)
+    second.add(10, 1_030, waiter)
+    first.reached(10)
+    assert given == []
+    second.expire(1_030)
+    assert given == [ResponseCode.FLUSH_DISK_TIMEOUT]
+
+
+def test_a_failure_is_said_once() -> None:
+    given = Given()
+    first, second = (OffsetWaiters(50, AwaitFlush.timed_out) for _ in range(2))
+    waiter = given.waiter(2)
+    first.add(10, 1_010, waiter)
+    second.add(10, 1_010, waiter)
+    first.fail_above(9, "EIO")
+    second.fail_all("EIO")
+    assert given == [ResponseCode.SYSTEM_ERROR]
+    assert not first and not second

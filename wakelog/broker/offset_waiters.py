@@ -1,0 +1,102 @@
+"""OffsetWaiters: responses that wait until a watermark has reached their message.
+
+A response may wait for two watermarks, for example the disk's and a replica's. It is then in the
+queue of each, and leaves when both are done with it: reached, or too late.
+
+Invariants:
+- responses wait in the order in which their messages were put. So their offsets and deadlines only
+  grow, and checking the first response is enough.
+- a response leaves once.
+
+Source: org.apache.rocketmq.store.CommitLog.GroupCommitRequest (4.9.3).
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from wakelog.broker.decision import AwaitFlush
+from wakelog.network.handler import Reply
+
+
+class Waiter:
+    """One response, and for how many watermarks it still waits."""
+
+    __slots__ = ("_outstanding_count", "_reply", "deferred")
+
+    def __init__(self, deferred: AwaitFlush, reply: Reply, outstanding_count: int) -> None:
+        self.deferred = deferred
+        self._reply = reply
+        self._outstanding_count = outstanding_count
+
+    def end_one(self) -> None:
+        """Wait for one watermark less; with the last one the response leaves."""
+        self._outstanding_count -= 1
+        if not self._outstanding_count:
+            self._reply(self.deferred.response)
+
+    def fail(self, cause: str) -> None:
+        """Send a failure instead, unless the response has left."""
+        if self._outstanding_count > 0:
+            self._outstanding_count = 0
+            self._reply(self.deferred.flush_failed(cause))
+
+
+class OffsetWaiters:
+    """What waits for one watermark.
+
+    late_count: how many responses left because of their deadline.
+    """
+
+    def __init__(self, timeout_ms: int, on_late: Callable[[AwaitFlush], object]) -> None:
+        """Wait for nothing yet.
+
+        timeout_ms: how long a response waits at most.
+        on_late: changes a response whose deadline has come.
+        """
+        self._timeout_ms = timeout_ms
+        self._on_late = on_late
+        self._waiters: deque[tuple[int, int, Waiter]] = deque()
+        self.late_count = 0
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._waiters)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """The deadline of the first response, None if there is none."""
+        return self._waiters[0][1] if self._waiters else None
+
+    def add(self, offset: int, deadline_ms: int, waiter: Waiter) -> bool:
+        """Let a response wait; return whether it is the first one."""
+        self._waiters.append((offset, deadline_ms, waiter))
+        return len(self._waiters) == 1
+
+    def reached(self, offset: int) -> None:
+        """Let go what waited for an offset up to this one."""
+        waiters = self._waiters
+        while waiters and waiters[0][0] <= offset:
+            waiters.popleft()[2].end_one()
+
+    def expire(self, now_ms: int) -> None:
+        """Let go what has waited too long.
+
+        A deadline later than the timeout allows shows that the clock was set back.
+        """
+        waiters, end_ms = self._waiters, now_ms + self._timeout_ms
+        while waiters and not now_ms < waiters[0][1] <= end_ms:
+            waiter = waiters.popleft()[2]
+            self.late_count += 1
+            self._on_late(waiter.deferred)
+            waiter.end_one()
+
+    def fail_above(self, offset: int, cause: str) -> None:
+        """Fail what waits for more than an offset."""
+        waiters = self._waiters
+        while waiters and waiters[-1][0] > offset:
+            waiters.pop()[2].fail(cause)
+
+    def fail_all(self, cause: str) -> None:
+        """Fail everything that waits."""
+        while self._waiters:
+            self._waiters.popleft()[2].fail(cause)

@@ -1,0 +1,90 @@
+"""The bytes between a master and its slaves: two streams without names, big endian.
+
+    slave to master   i64 offset                       a report: how far the slave's log reaches
+    master to slave   i64 offset, i32 0                a heartbeat: the offset of the next byte
+    master to slave   i64 offset, i32 n, n bytes       bytes of the log, of one segment
+
+There is no version, no identity and no checksum; what follows from that is in docs/replication.md.
+
+Source: org.apache.rocketmq.store.ha.HAConnection, HAService.HAClient (4.9.3).
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from wakelog.protocol.errors import RemoteProtocolError
+
+REPORT: Final = struct.Struct(">q")
+HEADER: Final = struct.Struct(">qi")
+
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What a peer may send at once; a 4.9.3 slave has a buffer of this size for header and body."""
+
+TRANSFER_BYTES_MAX: Final = 32 * 1024
+"""What goes into one frame at most: longer ones than its buffer hang a 4.9.3 slave for ever."""
+
+
+class BrokenStream(RemoteProtocolError):
+    """A peer sent what is no frame."""
+
+    def __init__(self, cause: str) -> None:
+        """Keep the cause as the remark."""
+        super().__init__(1, cause)
+
+
+class LogFrame(NamedTuple):
+    """Bytes of the log at an offset, none for a heartbeat."""
+
+    offset: int
+    data: memoryview
+
+
+class ReportReader:
+    """Cuts the stream of a slave into reports."""
+
+    def __init__(self) -> None:
+        """Begin with an empty stream."""
+        self._rest = b""
+
+    def read(self, data: bytes) -> list[int]:
+        """Return the reports that `data` completes."""
+        data = self._rest + data
+        whole = len(data) - len(data) % REPORT.size
+        self._rest = data[whole:]
+        return [offset for (offset,) in REPORT.iter_unpack(data[:whole])]
+
+
+class FrameReader:
+    """Cuts the stream of a master into frames."""
+
+    def __init__(self) -> None:
+        """Begin with an empty stream."""
+        self._rest = bytearray()
+
+    def read(self, data: bytes) -> list[LogFrame]:
+        """Return the frames that `data` completes. Raises: BrokenStream."""
+        self._rest += data
+        whole = memoryview(bytes(self._rest))
+        position = 0
+        found = []
+        while position + HEADER.size <= len(whole):
+            offset, size = HEADER.unpack_from(whole, position)
+            if not 0 <= size <= FRAME_BYTES_MAX or offset < 0:
+                raise BrokenStream(f"no frame of a master: offset {offset}, {size} bytes")
+            begin = position + HEADER.size
+            if begin + size > len(whole):
+                break
+            found.append(LogFrame(offset, whole[begin : begin + size]))
+            position = begin + size
+        del self._rest[:position]
+        return found
+
+
+def encode_report(offset: int) -> bytes:
+    """Return a report."""
+    return REPORT.pack(offset)
+
+
+def encode_header(offset: int, size_bytes: int) -> bytes:
+    """Return what goes before `size_bytes` of the log; with 0 it is a heartbeat."""
+    return HEADER.pack(offset, size_bytes)
