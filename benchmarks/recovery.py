@@ -37,11 +37,12 @@ from benchmarks.kept import row_lines
 from wakelog.actors.services.dispatch import Dispatch
 from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
+from wakelog.protocol.batch import BatchedMessage
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import BatchDraft, MessageDraft
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.message_store import MessageStore
 
@@ -131,17 +132,17 @@ class Owner:
         """Put one batch and dispatch it."""
         now_ms, first = _now_ms(), next(self._batches) * BATCH_COUNT
         queue_id = first // BATCH_COUNT % QUEUES_COUNT
-        drafts = [
-            MessageDraft(
-                TOPIC,
-                queue_id,
+        outer = MessageDraft(TOPIC, queue_id, b"", born_timestamp_ms=now_ms)
+        messages = [
+            BatchedMessage(
+                0,
                 b"%016d" % n * (BODY_BYTES // 16),
-                f"KEYS\x01key-{n}\x02UNIQ_KEY\x01{n:032X}\x02WAIT\x01true\x02",
-                born_timestamp_ms=now_ms,
+                b"KEYS\x01key-%d\x02UNIQ_KEY\x01%032X\x02WAIT\x01true\x02" % (n, n),
             )
             for n in range(first, first + BATCH_COUNT)
         ]
-        self._stored_ms = self._store.put_batch(drafts, now_ms).store_timestamp_ms
+        batch = BatchDraft(outer, messages)
+        self._stored_ms = self._store.put_batch(batch, now_ms).store_timestamp_ms
         self._store.write_pending()
         self._catch_up()
 

@@ -4,15 +4,17 @@ Messages are readable as soon as they are put, unless `lagging` is set: then the
 `dispatch`. Any put can be refused, any read can be made to need the disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.message_store import NO_QUEUES
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -117,8 +119,17 @@ class FakeStore:
             (stored.physical_offset,),
         )
 
-    def put_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
-        results = [self.put_message(draft, now_ms) for draft in drafts]
+    def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
+        results = []
+        for message in batch.messages:
+            texts = message.properties.decode().removesuffix("\x02"), batch.outer.properties_text
+            draft = msgspec.structs.replace(
+                batch.outer,
+                flag=message.flag,
+                body=message.body,
+                properties_text="\x02".join(filter(None, texts)),
+            )
+            results.append(self.put_message(draft, now_ms))
         if results[0].status is not PutStatus.PUT_OK:
             return results[0]
         return results[0]._replace(

@@ -1,11 +1,15 @@
 """Small stores for tests: a configuration with tiny files, a log over it, drafts to append."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from wakelog.protocol.batch import BatchedMessage
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import InlineSegments
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import BatchDraft, MessageDraft, encode_properties_text
 from wakelog.storage.log.commit_log import CommitLog, SegmentSource
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.transient_pool import TransientPool
@@ -77,3 +81,13 @@ def write_file(fs: FileSystem, path: str, data: bytes) -> None:
         fs.pwrite(fd, data, 0)
     finally:
         fs.close(fd)
+
+
+def batch_of(drafts: Sequence[MessageDraft]) -> BatchDraft:
+    """Return the batch of these messages, which differ by flag, body and properties only."""
+    messages = [
+        BatchedMessage(one.flag, one.body, encode_properties_text(one.properties_text))
+        for one in drafts
+    ]
+    outer = msgspec.structs.replace(drafts[0], body=b"", properties_text="")
+    return BatchDraft(outer, messages)

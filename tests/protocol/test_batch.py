@@ -9,13 +9,13 @@ from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import int32
 from wakelog.protocol.batch import (
     BatchedMessage,
-    append_properties,
     batch_properties,
     decode_batch_body,
     encode_batch_body,
+    encode_records,
 )
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.protocol.record import decode_record
+from wakelog.protocol.record import decode_record, encode_record
 
 BATCH = bytes.fromhex(
     "0000001b 00000000 00000000 00000007 00000002 6869 0003 6b0176"
@@ -80,10 +80,12 @@ def test_properties_too_long_are_our_mistake() -> None:
         (b"a\x01b\x02", b"c\x01d", b"a\x01b\x02c\x01d"),
         (b"", b"c\x01d", b"c\x01d"),
         (b"a\x01b", b"", b"a\x01b"),
+        (b"WAIT\x01true", b"WAIT\x01true", b"WAIT\x01true\x02WAIT\x01true"),
+        (b"a\x01\x02\xff\xfe\x01x", b"", b"a\x01\x02\xff\xfe\x01x"),
     ],
 )
 def test_blocks_are_separated_once(inner: bytes, outer: bytes, joined: bytes) -> None:
-    assert append_properties(inner, outer) == joined
+    assert stored_properties(inner, outer) == joined
 
 
 @pytest.mark.golden
@@ -102,4 +104,52 @@ def test_the_real_broker_appended_the_same_properties() -> None:
             stored = record.properties_text.encode()
             inner = stored.removesuffix(outer).removesuffix(b"\x02")
             assert batched[record.physical_offset]["uniqKey"].encode() in inner
-            assert append_properties(inner, outer) == stored
+            assert stored_properties(inner, outer) == stored
+
+
+def stored_properties(inner: bytes, outer: bytes) -> bytes:
+    """Return the properties that a batch stores of a message."""
+    empty = record(b"", b"")
+    message = BatchedMessage(0, b"x", inner)
+    data, [size] = encode_records([message], empty, outer, queue_offset=0, physical_offset=0)
+    assert size == len(data)
+    return data[len(empty) + 1 :]
+
+
+def record(body: bytes, properties: bytes, host: str = "127.0.0.1", **values: int) -> bytes:
+    fields = {"flag": 0, "queue_offset": 0, "physical_offset": 0, **values}
+    return encode_record(
+        queue_id=3,
+        sys_flag=8,
+        born_timestamp_ms=1_000,
+        born_host=(host, 40_000),
+        store_timestamp_ms=2_000,
+        store_host=("127.0.0.1", 10_911),
+        reconsume_times=2,
+        prepared_transaction_offset=0,
+        body=body,
+        topic="Orders",
+        properties=properties,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_records_of_a_batch_are_those_of_its_messages(host: str) -> None:
+    messages = [BatchedMessage(n, b"b" * n, b"p" * (n % 3)) for n in range(1, 40)]
+    data, sizes = encode_records(
+        messages, record(b"", b"", host), b"", queue_offset=7, physical_offset=500
+    )
+    begin = 0
+    for n, (message, size) in enumerate(zip(messages, sizes, strict=True)):
+        places = {"flag": message.flag, "queue_offset": 7 + n, "physical_offset": 500 + begin}
+        assert data[begin : begin + size] == record(
+            message.body, message.properties, host, **places
+        )
+        begin += size
+    assert begin == len(data)
+
+
+def test_properties_that_no_record_can_hold_are_refused() -> None:
+    with pytest.raises(LocalProtocolError):
+        stored_properties(b"p" * 32_767, b"o")

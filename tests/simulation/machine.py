@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tests.fakes.logs import batch_of
 from tests.fakes.stores import place_of
 from tests.simulation.client import (
     Acknowledged,
@@ -191,7 +192,7 @@ class Machine:
         drafts = [
             self._draft(topic, queue_id, body, f"key{i}", "") for i, body in enumerate(bodies)
         ]
-        result = self.store.put_batch(drafts, self.now_ms)
+        result = self.store.put_batch(batch_of(drafts), self.now_ms)
         if result.status is not PutStatus.PUT_OK:
             return False
         for i, draft in enumerate(drafts):

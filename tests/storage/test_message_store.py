@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakes.logs import draft
+from tests.fakes.logs import batch_of, draft
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import (
     NOW_MS,
@@ -63,7 +63,7 @@ def test_nothing_is_appended_before_it_is_written(fs: MemoryFileSystem) -> None:
 
 def test_a_batch_is_placed_as_one(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
-    result = store.put_batch([draft(b"one"), draft(b"two"), draft(b"three")], NOW_MS)
+    result = store.put_batch(batch_of([draft(b"one"), draft(b"two"), draft(b"three")]), NOW_MS)
     store.write_pending()
     assert (result.status, result.queue_offset, len(result.physical_offsets)) == (
         PutStatus.PUT_OK,
@@ -104,7 +104,7 @@ def test_a_slave_takes_no_messages(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config(broker_role=BrokerRole.SLAVE))
     for result in (
         store.put_message(draft(b"one"), NOW_MS),
-        store.put_batch([draft(b"one")], NOW_MS),
+        store.put_batch(batch_of([draft(b"one")]), NOW_MS),
     ):
         assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
     assert (store.writable, store.statistics()["put_failed_count"]) == (False, 2)
@@ -188,7 +188,10 @@ def test_a_deleted_topic_begins_again_at_0(fs: MemoryFileSystem) -> None:
     assert store.begin_removal([TOPIC, "Never"]) is None  # under way
     refused = store.put_message(draft(b"early"), NOW_MS)
     assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE and refused.cause
-    assert store.put_batch([draft(b"early")], NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert (
+        store.put_batch(batch_of([draft(b"early")]), NOW_MS).status
+        is PutStatus.SERVICE_NOT_AVAILABLE
+    )
     store.end_removal(removal, removed=True)
     assert (store.max_queue_offset(TOPIC, 0), store.max_queue_offset("Other", 0)) == (0, 1)
     assert put(store, b"new")[0].queue_offset == 0

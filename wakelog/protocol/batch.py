@@ -20,6 +20,7 @@ org.apache.rocketmq.store.CommitLog.MessageExtBatchEncoder (4.9.3)
 """
 
 import struct
+import zlib
 from collections.abc import Iterable
 from typing import Final
 
@@ -33,6 +34,17 @@ from wakelog.protocol.properties import (
     PROPERTY_SEPARATOR,
     decode_properties,
     encode_properties,
+)
+from wakelog.protocol.record import (
+    CRC_MASK,
+    FLAG_OFFSET,
+    HEAD_BYTES_V4,
+    HOST_FLAGS,
+    INT,
+    MAGIC_BYTES,
+    QUEUE_ID_OFFSET,
+    SYS_FLAG_OFFSET,
+    V6_EXTRA_BYTES,
 )
 
 _HEAD = struct.Struct(">5i")
@@ -99,18 +111,59 @@ def encode_batch_body(messages: Iterable[BatchedMessage]) -> bytes:
     return b"".join(parts)
 
 
+def encode_records(
+    messages: Iterable[BatchedMessage],
+    empty: bytes,
+    outer: bytes,
+    *,
+    queue_offset: int,
+    physical_offset: int,
+) -> tuple[bytes, list[int]]:
+    """Return the records that store a batch, one after the other, and the size of each.
+
+    empty: the record of a message of this batch without body and properties; the others differ from
+    it by these, the flag, the CRC and the offsets. outer: the block that every message gets.
+
+    Raises:
+        LocalProtocolError: if a field does not fit the record.
+    """
+    (sys_flag,) = INT.unpack_from(empty, SYS_FLAG_OFFSET)
+    head_bytes = HEAD_BYTES_V4 + V6_EXTRA_BYTES * (sys_flag & HOST_FLAGS).bit_count()
+    shared, topic_block = empty[SYS_FLAG_OFFSET : head_bytes - INT.size], empty[head_bytes:-2]
+    queue_id = empty[QUEUE_ID_OFFSET:FLAG_OFFSET]
+    pack = struct.Struct(f">i4sI4si2q{len(shared)}si").pack
+    separated, crc32 = _SEPARATOR + outer, zlib.crc32
+    parts: list[bytes] = []
+    sizes: list[int] = []
+    tails: dict[int, bytes] = {}  # the topic and the length of properties, by that length
+    try:
+        for message in messages:
+            body, inner = message.body, message.properties
+            end = separated if outer and inner and inner[-1] != _SEPARATOR[0] else outer
+            properties_bytes = len(inner) + len(end)
+            tail = tails.get(properties_bytes)
+            if tail is None:
+                tail = topic_block + _PROPERTIES_SIZE.pack(properties_bytes)
+                tails[properties_bytes] = tail
+            size_bytes = len(empty) + len(body) + properties_bytes
+            crc = crc32(body) & CRC_MASK
+            offsets = queue_offset + len(sizes), physical_offset
+            head = pack(
+                size_bytes, MAGIC_BYTES, crc, queue_id, message.flag, *offsets, shared, len(body)
+            )
+            parts += (head, body, tail, inner, end)
+            sizes.append(size_bytes)
+            physical_offset += size_bytes
+    except struct.error as error:
+        raise LocalProtocolError(f"a field does not fit the record: {error}") from error
+    return b"".join(parts), sizes
+
+
 def batch_properties(text: str | None, cluster_name: str) -> bytes:
     """Encode the request's properties as the block that every message gets."""
     properties = decode_properties(text)
     properties[CLUSTER] = cluster_name
     return encode_properties(properties).encode("utf-8")
-
-
-def append_properties(inner: bytes, outer: bytes) -> bytes:
-    """Append the batch's block to a message's own, separated once."""
-    if inner and outer and not inner.endswith(_SEPARATOR):
-        return inner + _SEPARATOR + outer
-    return inner + outer
 
 
 def _malformed(reason: str) -> RemoteProtocolError:

@@ -12,6 +12,7 @@ Source: org.apache.rocketmq.common.message.MessageDecoder.createMessageId (4.9.3
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 
 from wakelog.protocol.codes import ResponseCode
@@ -35,6 +36,14 @@ def create_message_id(host: str, port: int, physical_offset: int) -> str:
     if not LONG_MIN <= physical_offset <= LONG_MAX:
         raise LocalProtocolError(f"no message id for {host}:{port} {physical_offset}")
     return f"{_host_text(host, port)}{physical_offset & _LONG_MASK:016X}"
+
+
+def create_message_ids(host: str, port: int, physical_offsets: Sequence[int]) -> list[str]:
+    """Write the ids of records of one batch, whose offsets ascend: see `create_message_id`."""
+    for offset in (physical_offsets[0], physical_offsets[-1]):
+        create_message_id(host, port, offset)  # it checks the range of all
+    text = _host_text(host, port)
+    return [f"{text}{offset & _LONG_MASK:016X}" for offset in physical_offsets]
 
 
 @lru_cache(maxsize=16)  # a broker has one store host

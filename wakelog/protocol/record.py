@@ -87,6 +87,9 @@ RECORD_PROPERTIES_BYTES_MAX: Final = (1 << 15) - 1
 TAIL_BYTES_MAX: Final = TAIL_BYTES_MIN + TOPIC_BYTES_MAX + RECORD_PROPERTIES_BYTES_MAX
 RECORD_BYTES_MIN: Final = HEAD_BYTES_V4 + TAIL_BYTES_MIN
 
+CRC_MASK: Final = 0x7FFFFFFF
+"""A record states the CRC of its body without the top bit."""
+
 HOST_FLAGS: Final = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
 HOST_FLAGS_OFFSET: Final = SYS_FLAG_OFFSET + 3
 """The byte of sys_flag that holds both V6 bits."""
@@ -181,7 +184,7 @@ class MessageRecord(msgspec.Struct, frozen=True, gc=False):
 
 def body_crc(body: bytes | memoryview) -> int:
     """Return the checksum that a record states for `body`."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    return zlib.crc32(body) & CRC_MASK
 
 
 def record_bytes(
@@ -235,7 +238,7 @@ def encode_record(
                 head.pack(
                     head.size + len(body) + len(topic_block) + 2 + len(properties),
                     MESSAGE_MAGIC,
-                    zlib.crc32(body) & 0x7FFFFFFF if crc is None else crc,
+                    zlib.crc32(body) & CRC_MASK if crc is None else crc,
                     queue_id,
                     flag,
                     queue_offset,

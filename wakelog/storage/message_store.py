@@ -21,7 +21,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), without its threa
 replication. 4.9.3 takes the lock after recovery has changed the store.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -30,7 +30,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import DiskUsage, FileSystem
-from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.transient_pool import TransientPool
@@ -147,12 +147,12 @@ class MessageStore:
             return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append(draft, now_ms), 1)
 
-    def put_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
+    def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""
         if not self._accepts:
             self._put_failed_count += 1
             return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
-        return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
+        return self._counted(self.log.append_batch(batch, now_ms), len(batch.messages))
 
     def append_bytes(
         self, physical_offset: int, data: bytes, *, stored_ms: int, now_ms: int

@@ -1,14 +1,12 @@
-"""Where a record fits, how a batch is split, and which bytes a draft becomes."""
+"""Where a record fits, and which bytes a draft becomes."""
 
 import pytest
 
 from tests.fakes.logs import draft
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import decode_record
 from wakelog.storage.log.append import (
     PutResult,
     PutStatus,
-    batch_drafts,
     encode_draft,
     encode_properties_text,
     fits,
@@ -42,33 +40,6 @@ def test_a_draft_becomes_the_record_with_what_the_log_gave() -> None:
     assert (record.flag, record.sys_flag) == (7, 8 | 0x20)
     assert (record.reconsume_times, record.prepared_transaction_offset) == (2, 99)
     assert record.properties_text == "TAGS\x01a"
-
-
-@pytest.mark.parametrize(
-    ("inner", "outer", "stored"),
-    [
-        (b"TAGS\x01a", "CLUSTER\x01c", b"TAGS\x01a\x02CLUSTER\x01c"),
-        (b"TAGS\x01a\x02", "CLUSTER\x01c", b"TAGS\x01a\x02CLUSTER\x01c"),
-        (b"", "CLUSTER\x01c", b"CLUSTER\x01c"),
-        (b"WAIT\x01true", "WAIT\x01true", b"WAIT\x01true\x02WAIT\x01true"),
-        (b"TAGS\x01\x02\xff\xfe\x01x", "", b"TAGS\x01\x02\xff\xfe\x01x"),
-    ],
-)
-def test_batch_properties_stay_as_the_client_wrote_them(
-    inner: bytes, outer: str, stored: bytes
-) -> None:
-    """Fact 13 of the specification: a separator only where the inner block lacks it."""
-    [one] = batch_drafts(draft(properties_text=outer), [BatchedMessage(0, b"x", inner)])
-    assert encode_properties_text(one.properties_text) == stored
-
-
-def test_a_batch_shares_everything_but_flag_body_and_properties() -> None:
-    outer = draft(b"whole", queue_id=4, flag=1, reconsume_times=2, prepared_transaction_offset=9)
-    parts = [BatchedMessage(5, b"one", b""), BatchedMessage(6, b"two", b"")]
-    drafts = batch_drafts(outer, parts)
-    assert [(d.flag, d.body) for d in drafts] == [(5, b"one"), (6, b"two")]
-    assert {(d.topic, d.queue_id, d.reconsume_times) for d in drafts} == {("TopicTest", 4, 2)}
-    assert {d.prepared_transaction_offset for d in drafts} == {0}
 
 
 @pytest.mark.parametrize(

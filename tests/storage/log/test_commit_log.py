@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, read_file, small_config, write_file
+from tests.fakes.logs import (
+    SEGMENT_BYTES,
+    batch_of,
+    draft,
+    open_log,
+    read_file,
+    small_config,
+    write_file,
+)
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.protocol.batch import BatchedMessage
@@ -22,7 +30,7 @@ from wakelog.protocol.record import (
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import make_segment
-from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
+from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
@@ -271,9 +279,10 @@ class TestRoll:
 
 
 class TestBatch:
-    def batch(self, *bodies: bytes) -> list[MessageDraft]:
+    def batch(self, *bodies: bytes) -> BatchDraft:
         outer = draft(b"", queue_id=2, properties_text="CLUSTER\x01c")
-        return batch_drafts(outer, [BatchedMessage(i, b, b"k\x01v") for i, b in enumerate(bodies)])
+        messages = [BatchedMessage(i, b, b"k\x01v") for i, b in enumerate(bodies)]
+        return BatchDraft(outer, messages)
 
     def test_its_records_follow_each_other(self, fs: MemoryFileSystem, log: CommitLog) -> None:
         log.append(draft(queue_id=2), NOW_MS)
@@ -323,13 +332,13 @@ class TestBatch:
             ([draft(b"x", sys_flag=PREPARED)], PutStatus.MESSAGE_ILLEGAL),
             ([draft(topic="a b")], PutStatus.MESSAGE_ILLEGAL),
             ([draft(b"x" * 2000)] * 2, PutStatus.MESSAGE_ILLEGAL),  # more than a segment
-            ([draft(properties_text="x" * 40_000)], PutStatus.PROPERTIES_SIZE_EXCEEDED),
+            ([draft(properties_text="x" * 40_000)], PutStatus.MESSAGE_ILLEGAL),
         ],
     )
     def test_what_cannot_be_stored_is_refused(
         self, log: CommitLog, drafts: list[MessageDraft], status: PutStatus
     ) -> None:
-        assert log.append_batch(drafts, NOW_MS).status is status
+        assert log.append_batch(batch_of(drafts), NOW_MS).status is status
 
 
 class TestFailedWrite:
@@ -344,7 +353,9 @@ class TestFailedWrite:
             log.write_pending()
         assert log.appended_offset == kept.physical_offset_end
         assert log.append(draft(), NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
-        assert log.append_batch([draft()], NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert (
+            log.append_batch(batch_of([draft()]), NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+        )
         with pytest.raises(NotWriteable):
             log.write_pending()
         assert log.failure is not None and "write" in log.failure
@@ -431,7 +442,7 @@ class TestGolden:
             drafts = [draft_of(record, without_offsets(record)) for record in together]
             now_ms = together[0].store_timestamp_ms
             if len(drafts) > 1:
-                result = log.append_batch(drafts, now_ms)
+                result = log.append_batch(batch_of(drafts), now_ms)
             else:
                 result = log.append(drafts[0], now_ms)
             assert result.physical_offsets == tuple(r.physical_offset for r in together)

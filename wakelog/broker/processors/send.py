@@ -31,7 +31,7 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import SendHeader
 from wakelog.protocol.java import boolean_text, parse_boolean
-from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.message_id import create_message_id, create_message_ids
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC
 from wakelog.protocol.properties import (
     CLUSTER,
@@ -52,7 +52,7 @@ from wakelog.protocol.sys_flag import (
     TRANSACTION_MASK,
     transaction_type,
 )
-from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
+from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 
 DLQ_QUEUE_COUNT = 1
 
@@ -189,13 +189,11 @@ def _send_batch(
         store_host=state.store_host,
         reconsume_times=header.reconsume_times or 0,
     )
-    result = state.store.put_batch(batch_drafts(outer, parts), request.now_ms)
+    result = state.store.put_batch(BatchDraft(outer, parts), request.now_ms)
     if result.status is not PutStatus.PUT_OK:
         return _put_refusal(state, command, result.status, result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)
-    message_ids = ",".join(
-        [create_message_id(*state.store_host, offset) for offset in result.physical_offsets]
-    )
+    message_ids = ",".join(create_message_ids(*state.store_host, result.physical_offsets))
     return _stored(state, request, result, message_ids, queue_id, wait=properties.get(WAIT))
 
 

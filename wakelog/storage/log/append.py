@@ -13,13 +13,13 @@ Source: org.apache.rocketmq.store.CommitLog.DefaultAppendMessageCallback, Messag
 DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
-from wakelog.protocol.batch import BatchedMessage, append_properties
+from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
 
 
@@ -79,6 +79,17 @@ class MessageDraft(msgspec.Struct):
     tags_code: int = 0
 
 
+class BatchDraft(NamedTuple):
+    """Messages of one topic and queue, to be stored one after the other.
+
+    outer: all that they share. Its properties are appended to each one's own, which stay byte for
+    byte as the client wrote them, so a name can occur twice.
+    """
+
+    outer: MessageDraft
+    messages: Sequence[BatchedMessage]
+
+
 def fits(position: int, size_bytes: int, file_bytes: int) -> bool:
     """Tell whether `size_bytes` at `position` leave room for a blank after them."""
     return position + size_bytes + BLANK_BYTES <= file_bytes
@@ -100,27 +111,6 @@ def moved_draft(
         store_host=record.store_host,
         reconsume_times=record.reconsume_times,
     )
-
-
-def batch_drafts(outer: MessageDraft, messages: Iterable[BatchedMessage]) -> list[MessageDraft]:
-    """Return a draft for each message of a batch; what all share comes from `outer`.
-
-    Each message's own properties stay byte for byte as the client wrote them. Those of `outer` are
-    appended, so a name can occur twice. A batch is never part of a transaction.
-    """
-    outer_properties = encode_properties_text(outer.properties_text)
-    return [
-        msgspec.structs.replace(
-            outer,
-            flag=message.flag,
-            body=message.body,
-            properties_text=append_properties(message.properties, outer_properties).decode(
-                "utf-8", "surrogateescape"
-            ),
-            prepared_transaction_offset=0,
-        )
-        for message in messages
-    ]
 
 
 def encode_draft(

@@ -17,10 +17,13 @@ the blank is written only after the next segment was obtained. So a full disk le
 was, and appends succeed again as soon as space is freed.
 """
 
-from collections.abc import Sequence
+from itertools import accumulate
 from posixpath import basename, dirname
 from typing import Protocol
 
+from msgspec import structs
+
+from wakelog.protocol.batch import encode_records
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
@@ -29,6 +32,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import (
+    BatchDraft,
     MessageDraft,
     PutResult,
     PutStatus,
@@ -121,22 +125,19 @@ class CommitLog:
         except (IllegalName, ProtocolError, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
 
-    def append_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
+    def append_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""
         if self.failure is not None:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
-        if not drafts or any(draft.sys_flag & TRANSACTION_MASK for draft in drafts):
+        outer = batch.outer
+        if not batch.messages or outer.sys_flag & TRANSACTION_MASK:
             return _ILLEGAL
-        key = (drafts[0].topic, drafts[0].queue_id)
-        assert all((draft.topic, draft.queue_id) == key for draft in drafts)
-        properties = [encode_properties_text(draft.properties_text) for draft in drafts]
-        if max(map(len, properties)) > PROPERTIES_BYTES_MAX:
-            return _PROPERTIES_TOO_LONG
+        key = (outer.topic, outer.queue_id)
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
         try:
             queue_offset = self.queue_offsets.get_or_add(key)
-            records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
-            size = sum(map(len, records))
+            records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
+            size = len(records)
             if size > self._message_bytes_max:
                 return _BATCH_TOO_LONG
             if not fits(0, size, self.files.file_size_bytes):
@@ -145,22 +146,20 @@ class CommitLog:
                 if not self._roll(now_ms):
                     return self._no_segment()
                 timestamp_ms = now_ms
-                records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
+                records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
         except (IllegalName, ProtocolError, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
-        physical_offsets = []
-        for record in records:
-            physical_offsets.append(self.end_offset)
-            self.end_offset += len(record)
-        self._pending += records
-        self.queue_offsets.advance(key, len(records))
+        physical_offset = self.end_offset
+        self.end_offset = physical_offset + size
+        self._pending.append(records)
+        self.queue_offsets.advance(key, len(sizes))
         return PutResult(
             PutStatus.PUT_OK,
-            physical_offsets[0],
+            physical_offset,
             size,
             queue_offset,
             timestamp_ms,
-            tuple(physical_offsets),
+            tuple(accumulate(sizes[:-1], initial=physical_offset)),
         )
 
     def append_bytes(self, physical_offset: int, data: bytes, now_ms: int) -> None:
@@ -322,19 +321,17 @@ class CommitLog:
         return None
 
     def _encode_batch(
-        self,
-        drafts: Sequence[MessageDraft],
-        properties: Sequence[bytes],
-        queue_offset: int,
-        timestamp_ms: int,
-    ) -> list[bytes]:
-        records = []
-        end = self.end_offset
-        for i, draft in enumerate(drafts):
-            record = encode_draft(draft, properties[i], queue_offset + i, end, timestamp_ms)
-            end += len(record)
-            records.append(record)
-        return records
+        self, batch: BatchDraft, queue_offset: int, timestamp_ms: int
+    ) -> tuple[bytes, list[int]]:
+        """Return the records of a batch at the log's end, and their sizes."""
+        empty = structs.replace(batch.outer, body=b"", prepared_transaction_offset=0)
+        return encode_records(
+            batch.messages,
+            encode_draft(empty, b"", 0, 0, timestamp_ms),
+            encode_properties_text(batch.outer.properties_text),
+            queue_offset=queue_offset,
+            physical_offset=self.end_offset,
+        )
 
     def _remove_unused(self) -> None:
         path = self.files.path_for(self._file_end)
