@@ -104,6 +104,21 @@ def read_text(fs: MemoryFileSystem, path: str = PATH) -> str:
         fs.close(fd)
 
 
+def test_a_body_beyond_its_bound_is_refused_without_being_read() -> None:
+    async def main() -> None:
+        service = make_service(PATH, MemoryFileSystem())
+        await service.start()
+        async with Peer(service) as peer:
+            request = make_request(RequestCode.QUERY_DATA_VERSION, body=bytes(3 << 20), opaque=9)
+            refused = await peer.ask(request)
+            assert (refused.opaque, refused.code) == (9, ResponseCode.SYSTEM_ERROR)
+            assert refused.remark == "the body has 3145728 bytes, at most 1048576 are allowed"
+            assert (await peer.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
+        await service.stop()
+
+    run(main)
+
+
 def test_a_route_comes_with_a_registration_and_goes_with_its_connection() -> None:
     async def main() -> None:
         service = make_service(PATH, MemoryFileSystem())

@@ -6,6 +6,7 @@ from tests.nameserver.harness import NOW_MS, Announced, Harness, topic
 from wakelog.nameserver.decision import Persist
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import make_request
+from wakelog.protocol.frame import FRAME_BYTES_MAX
 
 PUT = {"namespace": "n", "key": "k", "value": "v"}
 
@@ -71,6 +72,17 @@ def test_a_body_beyond_its_price_is_refused(harness: Harness) -> None:
         RequestCode.QUERY_DATA_VERSION, b" " * 2_000_000, **Announced().identity()
     )
     assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert refused.remark == "the body has 2000000 bytes, at most 1048576 are allowed"
+
+
+def test_a_body_that_was_too_long_to_be_read_is_refused(harness: Harness) -> None:
+    asked = (RequestCode.QUERY_DATA_VERSION, RequestCode.REGISTER_BROKER, 999)
+    limits = [harness.core.body_bytes_max(code) for code in asked]
+    assert limits == [1_048_576, FRAME_BYTES_MAX, 1_048_576]
+    request = make_request(RequestCode.QUERY_DATA_VERSION, opaque=1)
+    request.missing_body_bytes = 2_000_000
+    refused = harness.send(request)
+    assert refused is not None
     assert refused.remark == "the body has 2000000 bytes, at most 1048576 are allowed"
 
 

@@ -182,6 +182,20 @@ def test_an_unfinished_frame_is_limited_in_time() -> None:
     assert bench.verdict_after(5) is CloseReason.SLOW_FRAME
 
 
+def test_a_body_that_is_dropped_is_not_held_and_limited_in_time() -> None:
+    owner, clock = FakeOwner(), FakeClock()
+    connection = Connection(owner, LIMITS, clock_seconds=clock, body_bytes_max=lambda _: 1 << 20)
+    connect(connection)
+    whole = frame(1, bytes(3 << 20))
+    connection.data_received(whole[: 1 << 20])
+    assert connection.held_bytes == 0
+    clock.seconds += 20
+    assert verdict(connection.activity, clock(), LIMITS) is CloseReason.SLOW_FRAME
+    connection.data_received(whole[1 << 20 :])
+    assert owner.delivered == [([1], len(whole))]
+    assert verdict(connection.activity, clock(), LIMITS) is None
+
+
 def test_the_time_of_a_frame_does_not_pass_while_reading_is_paused() -> None:
     bench = Bench()
     bench.connection.data_received(frame(1) + frame(2)[:5])

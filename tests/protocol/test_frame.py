@@ -14,6 +14,7 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.frame import (
+    BODY_BYTES_UNPRICED,
     FRAME_BYTES_MAX,
     FrameDecoder,
     encode_frame,
@@ -270,3 +271,60 @@ def test_a_oneway_request_gets_no_refusal() -> None:
 def test_a_header_that_is_too_long_to_be_answered_ends_the_connection(frame: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         FrameDecoder().feed(frame)
+
+
+LIMIT_BYTES = BODY_BYTES_UNPRICED + 1
+
+
+def limited() -> FrameDecoder:
+    limits = {310: LIMIT_BYTES, 34: BODY_BYTES_UNPRICED}
+    return FrameDecoder(body_bytes_max=limits.__getitem__)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 1 << 22), max_size=6))
+def test_a_body_beyond_its_limit_is_dropped_and_the_rest_is_read(positions: list[int]) -> None:
+    longest = encode_frame(RemotingCommand(310, 5, body=bytes(LIMIT_BYTES)))
+    longer = encode_frame(RemotingCommand(310, 6, body=bytes(LIMIT_BYTES + 1)))
+    decoder = limited()
+    received: list[RemotingCommand] = []
+    for chunk in cut(FRAME + longest + longer + FRAME, positions):
+        received += decoder.feed(chunk)
+    assert [(one.opaque, len(one.body), one.missing_body_bytes) for one in received] == [
+        (1, 2, 0),
+        (5, LIMIT_BYTES, 0),
+        (6, 0, LIMIT_BYTES + 1),
+        (1, 2, 0),
+    ]
+    assert not decoder.is_in_frame
+
+
+def test_a_body_beyond_its_limit_takes_no_memory() -> None:
+    frame = encode_frame(RemotingCommand(34, 7, body=bytes(8_000_000)))
+    decoder = limited()
+    received: list[RemotingCommand] = []
+    tracemalloc.start()
+    try:
+        for begin in range(0, len(frame), 1000):
+            received += decoder.feed(frame[begin : begin + 1000])
+            assert decoder.is_in_frame == (begin + 1000 < len(frame))
+        received += decoder.feed(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [one.missing_body_bytes for one in received] == [8_000_000] * 2
+    assert peak < 100_000
+
+
+def test_a_response_is_read_whatever_its_length() -> None:
+    frame = encode_frame(RemotingCommand(0, 7, 1, body=bytes(LIMIT_BYTES + 1)))
+    for size in (1 << 16, len(frame)):
+        decoder = limited()
+        chunks = [frame[begin : begin + size] for begin in range(0, len(frame), size)]
+        (command,) = [command for chunk in chunks for command in decoder.feed(chunk)]
+        assert len(command.body) == LIMIT_BYTES + 1
+
+
+def test_a_malformed_header_before_a_long_body_ends_the_connection_at_once() -> None:
+    with pytest.raises(RemoteProtocolError, match="malformed header"):
+        limited().feed(struct.pack(">II", 8_000_000, 5) + b"[1,2]" + bytes(100))

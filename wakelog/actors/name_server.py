@@ -129,7 +129,14 @@ class NameServerService:
             default_lane=NAME_SERVER_LANE,
             bytes_max=limits.lane_bytes_max,
         )
-        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred, wall_ms=wall_ms)
+        return Server(
+            self,
+            lanes,
+            limits=limits,
+            on_deferred=self._on_deferred,
+            body_bytes_max=lambda code: self.name_server.body_bytes_max(code),
+            wall_ms=wall_ms,
+        )
 
     def make_connection(self) -> Connection:
         """Return a connection that comes by calls instead of the port."""

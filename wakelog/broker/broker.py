@@ -45,6 +45,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_response import LimitReached, error_response
 from wakelog.broker.housekeeping import Housekeeping
+from wakelog.broker.processors.prices import MESSAGE
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.broker.read_after_write import ReadAfterWriteGate
@@ -53,11 +54,12 @@ from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
 from wakelog.network.handler import Channel
-from wakelog.network.request import BodyTooLarge, Processor, Request
+from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Processor, Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import Header, read_header
+from wakelog.protocol.frame import BODY_BYTES_UNPRICED
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
 from wakelog.protocol.steps import Steps
@@ -156,6 +158,8 @@ class Broker:
         instructions = self.state.instructions
         begin = len(instructions)
         try:
+            if command.missing_body_bytes:
+                raise self._body_too_large(command, processor)
             if len(command.body) > processor.unpriced_bytes_max:
                 processor.price.check(command.body, self.state.config.request_limit_factor)
             header = self._admit(command, processor, channel, now_ms)
@@ -172,6 +176,19 @@ class Broker:
                 return outcome
             return AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
         return self._settle(command, outcome)
+
+    def body_bytes_max(self, code: int) -> int:
+        """Return how long the body of a request may be; a longer one need not be read."""
+        processor = PROCESSORS.get(code)
+        if processor is None:
+            return ADMINISTRATION.body_bytes_max
+        if processor.price is MESSAGE:
+            return max(BODY_BYTES_UNPRICED, self.state.store_config.message_bytes_max)
+        return self.state.config.request_limit_factor * processor.price.body_bytes_max
+
+    def _body_too_large(self, command: RemotingCommand, processor: Processor) -> BodyTooLarge:
+        limit = self.body_bytes_max(command.code)
+        return BodyTooLarge(command.missing_body_bytes, "bytes", limit, processor.price.refusal)
 
     def _in_steps(self, command: RemotingCommand, steps: Steps[Outcome]) -> Steps[Outcome]:
         """Answer what the steps raise, and note whether one of them has created a topic."""

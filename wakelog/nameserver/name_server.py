@@ -17,7 +17,7 @@ from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.handler import Channel
-from wakelog.network.request import Request
+from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
@@ -66,6 +66,9 @@ class NameServer:
             if processor is None:
                 response = unsupported(self._state, command)
             else:
+                if command.missing_body_bytes:
+                    limit = self.body_bytes_max(command.code)
+                    raise BodyTooLarge(command.missing_body_bytes, "bytes", limit)
                 if processor.is_administration:
                     self._check(command, channel, now_ms)
                 if len(command.body) > processor.unpriced_bytes_max:
@@ -80,6 +83,11 @@ class NameServer:
         except IllegalConfiguration as error:
             response = answer(command, ResponseCode.SYSTEM_ERROR, str(error))
         return None if command.is_oneway else response
+
+    def body_bytes_max(self, code: int) -> int:
+        """Return how long the body of a request may be; a longer one need not be read."""
+        processor = PROCESSORS.get(code)
+        return (ADMINISTRATION if processor is None else processor.price).body_bytes_max
 
     def _check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
         host = channel.remote_host

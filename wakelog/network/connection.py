@@ -27,7 +27,7 @@ from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.network.peer import Peer
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.frame import encode_frame, encode_frame_head
+from wakelog.protocol.frame import BodyBytesMax, encode_frame, encode_frame_head
 
 PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
@@ -89,10 +89,12 @@ class Connection(asyncio.Protocol):
         refused_codes: Collection[int] = (),
         clock_seconds: Callable[[], float] = time.monotonic,
         address: str = "",
+        body_bytes_max: BodyBytesMax | None = None,
     ) -> None:
         """Wait for the transport.
 
         refused_codes: requests that the port does not serve.
+        body_bytes_max: a request with a longer body comes without it.
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
         """
         self.id = next(_ids)
@@ -102,7 +104,9 @@ class Connection(asyncio.Protocol):
         self.waiting_count = 0
         self.closed = False
         self.activity = Activity.begin(clock_seconds())
-        self.peer = Peer(address, waiting_max=limits.requests_waiting_max)
+        self.peer = Peer(
+            address, waiting_max=limits.requests_waiting_max, body_bytes_max=body_bytes_max
+        )
         self.handshake: asyncio.Task[None] | None = None
         self._owner = owner
         self._limits = limits
@@ -170,7 +174,7 @@ class Connection(asyncio.Protocol):
             self._owner.note_held(len(data))
         if peer.error is not None:
             self.close(CloseReason.BAD_FRAME, peer.error.remark)
-        elif activity.frame_begun_seconds is None and peer.decoder.buffered_bytes:
+        elif activity.frame_begun_seconds is None and peer.decoder.is_in_frame:
             activity.frame_begun_seconds = activity.read_seconds
 
     async def request(self, command: RemotingCommand) -> RemotingCommand:

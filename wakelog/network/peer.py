@@ -25,7 +25,7 @@ from typing import TypeAlias
 from wakelog.network.errors import SendFailed, TooManyCalls
 from wakelog.protocol.command import RESPONSE_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.frame import FrameDecoder
+from wakelog.protocol.frame import BodyBytesMax, FrameDecoder
 
 OPAQUE_MASK = 0x7FFFFFFF
 """Opaque numbers are positive Java ints."""
@@ -45,10 +45,16 @@ class Peer:
         responses_count: responses received, of which ``unsolicited_count`` had no waiter.
     """
 
-    def __init__(self, address: str, *, waiting_max: int) -> None:
-        """Start a connection. waiting_max: requests that may wait for a response at once."""
+    def __init__(
+        self, address: str, *, waiting_max: int, body_bytes_max: BodyBytesMax | None = None
+    ) -> None:
+        """Start a connection.
+
+        waiting_max: requests that may wait for a response at once.
+        body_bytes_max: a request with a longer body comes without it.
+        """
         self.address = address
-        self.decoder = FrameDecoder()
+        self.decoder = FrameDecoder(body_bytes_max=body_bytes_max)
         self._last_opaque = 0
         self._waiting: dict[int, Waiter] = {}
         self._waiting_max = waiting_max

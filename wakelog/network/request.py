@@ -95,10 +95,11 @@ ADMINISTERS = Access(Permission.ADMIN, Resource.SERVER)
 class BodyTooLarge(RemoteProtocolError):
     """A body is larger than its request may have; nothing of it was parsed."""
 
-    def __init__(self, has: int, unit: str, limit: int) -> None:
+    def __init__(
+        self, has: int, unit: str, limit: int, code: ResponseCode = ResponseCode.SYSTEM_ERROR
+    ) -> None:
         """Make the remark; `unit` is what `has` and `limit` count."""
-        remark = f"the body has {has} {unit}, at most {limit} are allowed"
-        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
+        super().__init__(code, f"the body has {has} {unit}, at most {limit} are allowed")
 
 
 class Price(NamedTuple):
@@ -106,10 +107,12 @@ class Price(NamedTuple):
 
     entries_max: commas. JSON has one between any two members of an object or an array, so this
         bounds what parsing makes. None for a body that is not JSON.
+    refusal: the code of the response to a body that was too long to be read.
     """
 
     body_bytes_max: int
     entries_max: int | None = None
+    refusal: ResponseCode = ResponseCode.SYSTEM_ERROR
 
     @property
     def unpriced_bytes_max(self) -> int:

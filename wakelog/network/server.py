@@ -38,6 +38,7 @@ from wakelog.network.tls import WITHOUT_TLS, ServerContext, TlsMode
 from wakelog.network.tls_gate import TlsGate
 from wakelog.network.turn import Turn, TurnStatistics
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.frame import BodyBytesMax
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 SWEEP_SECONDS = 5.0
@@ -68,11 +69,16 @@ class Server:
         on_deferred: OnDeferred,
         answer_error: AnswerError = refusals.failed,
         tls: ServerContext = WITHOUT_TLS,
+        body_bytes_max: BodyBytesMax | None = None,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Take no port yet; a loop must be running."""
+        """Take no port yet; a loop must be running.
+
+        body_bytes_max: a request with a longer body comes without it.
+        """
         self._loop = asyncio.get_running_loop()
+        self._body_bytes_max = body_bytes_max
         self._limits = limits
         self._clock_seconds = clock_seconds
         self._lanes = lanes
@@ -160,7 +166,11 @@ class Server:
     def make_connection(self, refused_codes: Collection[int] = frozenset()) -> Connection:
         """Return a connection that waits for its transport: of a port, or of other calls."""
         return Connection(
-            self, self._limits, refused_codes=refused_codes, clock_seconds=self._clock_seconds
+            self,
+            self._limits,
+            refused_codes=refused_codes,
+            clock_seconds=self._clock_seconds,
+            body_bytes_max=self._body_bytes_max,
         )
 
     def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:

@@ -26,6 +26,9 @@ SERIALIZE_ROCKETMQ: Final = 1
 class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response.
 
+    missing_body_bytes: the length of a body that was not kept, because it is above what its code
+        may have. `body` is empty then, and the request has to be refused.
+
     `gc=False` keeps frequent objects off the collector's lists. It is safe: no field refers back to
     a command.
     """
@@ -39,6 +42,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
     language: int | str = int(LanguageCode.JAVA)
     version: int = VERSION_4_9_3
     serialize_type: int = SERIALIZE_JSON
+    missing_body_bytes: int = 0
 
     @property
     def is_response(self) -> bool:

@@ -11,7 +11,8 @@ The first step for a request and the last for a response: bytes of a socket -> F
 RemotingCommand; RemotingCommand -> encode_frame -> bytes of a socket.
 
 Invariants: a decoder holds only bytes that it was fed; a length field alone allocates nothing.
-Nothing of a frame with a header above HEADER_BYTES_MAX is kept but the response that refuses it.
+Nothing of a frame with a header above HEADER_BYTES_MAX is kept but the response that refuses it,
+and nothing of a body above what its code may have: its bytes are counted and dropped as they come.
 After a RemoteProtocolError the begin of the next frame is unknown, so the connection has to be
 closed.
 
@@ -20,7 +21,8 @@ org.apache.rocketmq.remoting.protocol.RemotingCommand (4.9.3). In words: docs/fo
 """
 
 import struct
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -34,6 +36,12 @@ from wakelog.protocol.header_codec import (
 
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
+
+BODY_BYTES_UNPRICED: Final = 1_048_576
+"""A body of so many bytes is read whatever its code. No code has a lower bound."""
+
+BodyBytesMax: TypeAlias = Callable[[int], int]
+"""Returns how long the body of a request with a code may be."""
 
 _LENGTH_BYTES = 4
 _PREFIX = struct.Struct(">II")
@@ -72,12 +80,23 @@ class FrameDecoder:
             them.
     """
 
-    __slots__ = ("_buffer", "_frame_bytes_max", "_needed_bytes", "preceding", "refusals")
+    __slots__ = (
+        *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
+        *("_oversized", "preceding", "refusals"),
+    )
 
-    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        """Start at the beginning of a connection."""
+    def __init__(
+        self, frame_bytes_max: int = FRAME_BYTES_MAX, body_bytes_max: BodyBytesMax | None = None
+    ) -> None:
+        """Start at the beginning of a connection.
+
+        body_bytes_max: a request with a longer body comes without it. None if every body is read.
+        """
         assert frame_bytes_max > _PREFIX.size
         self._frame_bytes_max = frame_bytes_max
+        self._body_bytes_max = body_bytes_max
+        self._oversized: RemotingCommand | None = None
+        self._dropped_bytes = 0  # bytes of its body that have yet to come
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
         self._needed_bytes = 0  # the buffer is not decoded before it has as much
         self.preceding: list[RemotingCommand] = []
@@ -89,12 +108,14 @@ class FrameDecoder:
         Raises:
             RemoteProtocolError: if a frame is malformed or too long.
         """
-        if self._buffer:
+        commands: list[RemotingCommand] = []
+        if self._oversized is not None:
+            data = self._drop(data, commands)
+        elif self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed_bytes:
                 return []
             data, self._buffer = self._buffer, bytearray()
-        commands: list[RemotingCommand] = []
         self.preceding = commands
         view = memoryview(data)
         position, end = 0, len(view)
@@ -108,8 +129,55 @@ class FrameDecoder:
             position += frame_bytes
         if position < end:
             self._buffer += view[position:]
-        self._needed_bytes = frame_bytes
+        self._needed_bytes = self._next_needed(frame_bytes)
         return commands
+
+    def _drop(
+        self, data: bytes | bytearray | memoryview, commands: list[RemotingCommand]
+    ) -> memoryview:
+        """Drop the bytes of a body that is too long; return what comes after it."""
+        dropped_bytes = min(len(data), self._dropped_bytes)
+        self._dropped_bytes -= dropped_bytes
+        if not self._dropped_bytes:
+            assert self._oversized is not None
+            commands.append(self._oversized)
+            self._oversized = None
+        return memoryview(data)[dropped_bytes:]
+
+    def _next_needed(self, frame_bytes: int) -> int:
+        """Return how much the buffer has to hold next; begin to drop a body that is too long."""
+        buffer = self._buffer
+        if self._body_bytes_max is None or frame_bytes <= BODY_BYTES_UNPRICED or not buffer:
+            return frame_bytes
+        if len(buffer) < _PREFIX.size:
+            return _PREFIX.size
+        (word,) = _LENGTH.unpack_from(buffer, _LENGTH_BYTES)
+        header_bytes = int(word) & _HEADER_BYTES_MASK
+        header_end = _PREFIX.size + header_bytes
+        if header_bytes > HEADER_BYTES_MAX or header_end > frame_bytes:
+            return frame_bytes
+        if len(buffer) < header_end:
+            return header_end
+        header = bytes(buffer[_PREFIX.size : header_end])
+        command = decode_header(word >> _SERIALIZE_TYPE_SHIFT, header)
+        if self._is_oversized(command, frame_bytes - header_end):
+            self._oversized = command
+            self._dropped_bytes = frame_bytes - len(buffer)
+            self._buffer = bytearray()
+        return frame_bytes
+
+    def _is_oversized(self, command: RemotingCommand, body_bytes: int) -> bool:
+        """Note how long the body is, if the request may not have such a long one."""
+        assert self._body_bytes_max is not None
+        if command.is_response or body_bytes <= self._body_bytes_max(command.code):
+            return False
+        command.missing_body_bytes = body_bytes
+        return True
+
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether the rest of a frame has yet to come."""
+        return bool(self._buffer) or self._oversized is not None
 
     @property
     def buffered_bytes(self) -> int:
@@ -137,7 +205,13 @@ class FrameDecoder:
         if len(header) > HEADER_BYTES_MAX:
             self._refuse(decode_head(word >> _SERIALIZE_TYPE_SHIFT, header), len(header))
             return None
-        return decode_header(word >> _SERIALIZE_TYPE_SHIFT, header, frame[header_end:].tobytes())
+        serialize_type, body = word >> _SERIALIZE_TYPE_SHIFT, frame[header_end:]
+        if self._body_bytes_max is None or len(body) <= BODY_BYTES_UNPRICED:
+            return decode_header(serialize_type, header, body.tobytes())
+        command = decode_header(serialize_type, header)
+        if not self._is_oversized(command, len(body)):
+            command.body = body.tobytes()
+        return command
 
     def _refuse(self, request: RemotingCommand, header_bytes: int) -> None:
         remark = f"the header has {header_bytes} bytes, at most {HEADER_BYTES_MAX} are allowed"

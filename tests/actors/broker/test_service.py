@@ -92,6 +92,21 @@ def test_a_damaged_table_is_reported_and_everything_released(short_path: Path) -
     run(main)
 
 
+def test_a_message_beyond_its_bound_is_refused_without_being_read(short_path: Path) -> None:
+    async def main() -> None:
+        broker = local_broker(short_path)
+        await broker.service.start()
+        client = Client(broker.plan.settings.broker.broker_addr)
+        refused = await client.send("t", bytes(5 << 20))
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+        assert refused.remark == "the body has 5242880 bytes, at most 4194304 are allowed"
+        assert (await client.send("t", b"small")).code == ResponseCode.SUCCESS
+        await client.close()
+        await broker.stop()
+
+    run(main)
+
+
 def test_before_it_is_stopped_everything_is_dispatched(short_path: Path) -> None:
     async def main() -> None:
         # On a busy machine the last of so many waits longer than a send may by default.

@@ -5,7 +5,9 @@ import pytest
 from tests.broker.harness import Harness, send_fields, subscription
 from wakelog.broker.decision import WriteLine
 from wakelog.broker.processors.table import PROCESSORS
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.frame import BODY_BYTES_UNPRICED, FRAME_BYTES_MAX
 
 PARSED = sorted(code for code, row in PROCESSORS.items() if row.price.entries_max is not None)
 
@@ -56,3 +58,39 @@ def test_properties_that_no_record_can_hold_are_not_read(harness: Harness, code:
     pairs = "\x02".join(f"k{number}\x01v" for number in range(20_000))
     answer = harness.ask(code, send_fields("T", i=pairs), b"b")
     assert answer.code == 13
+
+
+@pytest.mark.parametrize(
+    ("code", "limit", "refusal"),
+    [
+        (RequestCode.HEART_BEAT, 2_097_152, ResponseCode.SYSTEM_ERROR),
+        (RequestCode.UPDATE_BROKER_CONFIG, 1_048_576, ResponseCode.SYSTEM_ERROR),
+        (RequestCode.SEND_MESSAGE_V2, 4_194_304, ResponseCode.MESSAGE_ILLEGAL),
+        (RequestCode.SEND_BATCH_MESSAGE, 4_194_304, ResponseCode.MESSAGE_ILLEGAL),
+    ],
+)
+def test_a_body_that_was_too_long_to_be_read_is_refused(
+    harness: Harness, code: int, limit: int, refusal: int
+) -> None:
+    assert harness.broker.body_bytes_max(code) == limit
+    request = harness.request(code, {}, b"")
+    request.missing_body_bytes = limit + 1
+    refused = harness.broker.process(request, harness.channel, harness.now_ms)
+    assert isinstance(refused, RemotingCommand)
+    remark = f"the body has {limit + 1} bytes, at most {limit} are allowed"
+    assert (refused.code, refused.remark) == (refusal, remark)
+    [line] = [line for line in harness.instructions() if isinstance(line, WriteLine)]
+    assert line.values["cause"] == remark
+
+
+def test_how_long_a_body_may_be_follows_the_configuration() -> None:
+    asked = (RequestCode.HEART_BEAT, RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE, 999)
+    broker = Harness(requestLimitFactor="2", maxMessageSize="9000000").broker
+    limits = [broker.body_bytes_max(code) for code in asked]
+    assert limits == [4_194_304, 9_000_000, 2 * FRAME_BYTES_MAX, 1_048_576]
+    small = Harness(maxMessageSize="1000").broker.body_bytes_max(RequestCode.SEND_MESSAGE)
+    assert small == BODY_BYTES_UNPRICED
+
+
+def test_no_code_has_a_bound_below_what_is_read_of_all() -> None:
+    assert min(row.price.body_bytes_max for row in PROCESSORS.values()) >= BODY_BYTES_UNPRICED

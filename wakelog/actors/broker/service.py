@@ -269,6 +269,7 @@ class BrokerService:
             limits=limits,
             on_deferred=self._requests.defer,
             answer_error=error_response,
+            body_bytes_max=lambda code: self.broker.body_bytes_max(code),
             wall_ms=wall_ms,
         )
 

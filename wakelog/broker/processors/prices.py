@@ -11,10 +11,14 @@ from typing import Final
 
 from wakelog.network.request import Price
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.frame import FRAME_BYTES_MAX
 
-MESSAGE: Final = Price(FRAME_BYTES_MAX)
+MESSAGE: Final = Price(FRAME_BYTES_MAX, refusal=ResponseCode.MESSAGE_ILLEGAL)
 """maxMessageSize bounds it, and is answered with code 13. A body is not parsed, a batch is cut."""
+
+REPLY: Final = Price(FRAME_BYTES_MAX)
+"""It goes on to a client, and is stored only with storeReplyMessageEnable."""
 
 HEARTBEAT: Final = Price(2_097_152, 65_536)
 """1,000 subscriptions have some 300 KB and 10,000 entries; 65,536 take 30 ms to parse."""
@@ -26,8 +30,8 @@ PRICES: Final = {
     Code.SEND_MESSAGE: MESSAGE,
     Code.SEND_MESSAGE_V2: MESSAGE,
     Code.SEND_BATCH_MESSAGE: MESSAGE,
-    Code.SEND_REPLY_MESSAGE: MESSAGE,
-    Code.SEND_REPLY_MESSAGE_V2: MESSAGE,
+    Code.SEND_REPLY_MESSAGE: REPLY,
+    Code.SEND_REPLY_MESSAGE_V2: REPLY,
     Code.HEART_BEAT: HEARTBEAT,
     Code.LOCK_BATCH_MQ: QUEUES,
     Code.UNLOCK_BATCH_MQ: QUEUES,
