@@ -17,7 +17,14 @@ from typing import NamedTuple
 
 from tests.broker.attacks import attacks
 from tests.broker.harness import pull_fields, send_fields
+from wakelog.protocol.bodies import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.register_broker import encode_register_broker
 
 SCENE_SECONDS_MAX = 20.0
 LARGE_BYTES = 16_700_000
@@ -185,13 +192,12 @@ def _large_message() -> bytes:
 
 
 def registration(topics: int, blanks: int) -> bytes:
-    """Return a registration that inflates; `blanks` more bytes go into it as nothing."""
-    entry = {"readQueueNums": 8, "writeQueueNums": 8, "perm": 6, "topicSysFlag": 0, "order": False}
-    table = {f"t{number}": entry | {"topicName": f"t{number}"} for number in range(topics)}
-    version = {"timestamp": 1, "counter": 1}
-    serialized = {"topicConfigTable": table, "dataVersion": version}
-    document = {"topicConfigSerializeWrapper": serialized, "filterServerList": []}
-    body = zlib.compress(json.dumps(document).encode() + b" " * blanks)
+    """Return a registration that inflates; its list of filter servers has so many blanks."""
+    table = {f"t{number}": TopicConfig(f"t{number}") for number in range(topics)}
+    registered = RegisterBrokerBody(TopicConfigSerializeWrapper(table, DataVersion(1, topics)))
+    inflated = zlib.decompress(encode_register_broker(registered, compressed=True))
+    servers = b"[" + b" " * blanks + b"]"
+    body = zlib.compress(inflated[:-6] + struct.pack(">i", len(servers)) + servers)
     fields = {"brokerName": "x", "brokerAddr": "127.0.0.1:1", "clusterName": "x"}
     fields |= {"haServerAddr": "127.0.0.1:2", "brokerId": "0", "compressed": "true"}
     fields["bodyCrc32"] = str(zlib.crc32(body) & 0x7FFFFFFF)

@@ -305,7 +305,7 @@ def test_where_there_are_accounts_an_admins_signature_administers(
 
     def passes(service: NameServerService, by: Credentials) -> bool:
         command = service.name_server.process(signed(205, by, {"brokerName": "b"}), REMOTE, 0)
-        assert command is not None
+        assert isinstance(command, RemotingCommand)
         return command.code != ResponseCode.NO_PERMISSION
 
     async def main() -> None:

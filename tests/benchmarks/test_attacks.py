@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attack_scenes import at_name_servers, frame, known, of_every_code, send_all
+from benchmarks.attack_scenes import (
+    at_name_servers,
+    frame,
+    known,
+    of_every_code,
+    registration,
+    send_all,
+)
 from benchmarks.attacks import (
     FOLDER,
     JSON_NAME,
@@ -20,7 +27,8 @@ from benchmarks.attacks import (
     split,
 )
 from benchmarks.kept import read_kept
-from wakelog.protocol.codes import RequestCode
+from tests.nameserver.harness import Harness
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.frame import FrameDecoder
 
 OTHERS_COUNT = 40
@@ -70,6 +78,15 @@ def test_the_page_has_a_row_for_each_scene() -> None:
 def test_a_frame_is_one_that_a_broker_reads() -> None:
     [command] = FrameDecoder().feed(frame(RequestCode.HEART_BEAT, {"a": "b"}, b"body"))
     assert (command.code, command.ext_fields, bytes(command.body)) == (34, {"a": "b"}, b"body")
+
+
+def test_registrations_are_those_that_a_name_server_takes() -> None:
+    harness = Harness()
+    [sound] = FrameDecoder().feed(registration(300, 0))
+    assert harness.answered(sound).code == ResponseCode.SUCCESS
+    assert len(harness.topics()) == 300
+    [bomb] = FrameDecoder().feed(registration(300, 64 << 20))
+    assert "16777216 bytes when inflated" in (harness.answered(bomb).remark or "")
 
 
 def test_every_code_has_a_scene_beside_the_known_attacks() -> None:

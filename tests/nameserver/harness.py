@@ -19,6 +19,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.register_broker import body_checksum, encode_register_broker
+from wakelog.protocol.steps import finish
 
 NOW_MS = 1_700_000_000_000
 VERSION = DataVersion(NOW_MS, 1)
@@ -93,7 +94,10 @@ class Harness:
         self.administrators.check(command, host, now_ms)
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
-        return self.core.process(request, FakeChannel(channel, self.host), self.now_ms)
+        outcome = self.core.process(request, FakeChannel(channel, self.host), self.now_ms)
+        if outcome is None or isinstance(outcome, RemotingCommand):
+            return outcome
+        return finish(outcome)
 
     def answered(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand:
         response = self.send(request, channel)

@@ -49,6 +49,7 @@ from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
@@ -145,11 +146,20 @@ class NameServerService:
     # Handler: called by the server.
     def process(
         self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | AwaitSave | None:
+    ) -> RemotingCommand | AwaitSave | Steps[RemotingCommand | None] | None:
         """Pass a request to the core; an answer to a change waits until the file is saved."""
         response = self.name_server.process(request, channel, now_ms)
+        if response is not None and not isinstance(response, RemotingCommand):
+            return self._in_steps(response)
         name = self._follow_instructions()
         return response if name is None else AwaitSave(name, response)
+
+    def _in_steps(self, steps: Steps[RemotingCommand | None]) -> Steps[RemotingCommand | None]:
+        """Pass on steps of the core, and do what they have instructed; they change no value."""
+        try:
+            return (yield from steps)
+        finally:
+            self._follow_instructions()
 
     def end_of_turn(self) -> None:
         """Do nothing: each answer waits for its own save."""

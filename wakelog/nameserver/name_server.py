@@ -22,6 +22,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.steps import Steps
 from wakelog.storage.errors import IllegalConfiguration
 
 FIRST_SCAN_MS = 5_000
@@ -58,8 +59,8 @@ class NameServer:
 
     def process(
         self, command: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | None:
-        """Handle one request; return None if it is one-way."""
+    ) -> RemotingCommand | Steps[RemotingCommand | None] | None:
+        """Handle one request; return None if it is one-way, or the steps of long work."""
         processor = PROCESSORS.get(command.code)
         self._request_counts[UNKNOWN_CODE if processor is None else command.code] += 1
         try:
@@ -78,10 +79,21 @@ class NameServer:
                     header = read_header(processor.header, command.ext_fields)
                 request = Request(command, header, channel, now_ms)
                 response = processor.handle(self._state, request)
+                if not isinstance(response, RemotingCommand):
+                    return self._in_steps(command, response)
         except RemoteProtocolError as error:
             response = answer(command, error.code, error.remark)
         except IllegalConfiguration as error:
             response = answer(command, ResponseCode.SYSTEM_ERROR, str(error))
+        return None if command.is_oneway else response
+
+    def _in_steps(
+        self, command: RemotingCommand, steps: Steps[RemotingCommand]
+    ) -> Steps[RemotingCommand | None]:
+        try:
+            response = yield from steps
+        except RemoteProtocolError as error:
+            response = answer(command, error.code, error.remark)
         return None if command.is_oneway else response
 
     def body_bytes_max(self, code: int) -> int:

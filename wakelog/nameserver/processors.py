@@ -8,7 +8,7 @@ access control does not cover name servers: there anyone may send any of these.
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -31,12 +31,11 @@ from wakelog.network.request import (
     Request,
     processor,
 )
+from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import (
     DataVersion,
     KVTable,
     RegisterBrokerBody,
-    TopicConfigSerializeWrapper,
-    TopicList,
 )
 from wakelog.protocol.body_codec import decode_body, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, ResponseCode
@@ -55,9 +54,17 @@ from wakelog.protocol.headers.name_server import (
     RegisterBrokerRequestHeader,
 )
 from wakelog.protocol.java import boolean_text
-from wakelog.protocol.register_broker import body_checksum, decode_register_broker
+from wakelog.protocol.register_broker import (
+    checksum_in_steps,
+    decode_in_steps,
+    decode_topics_in_steps,
+)
+from wakelog.protocol.steps import Steps, batched
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB
 from wakelog.storage.settings_text import decode_settings, ignored_remark, settings_text
+
+NAMES_PER_STEP: Final = 512
+"""Some 0.3 ms to encode them."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -91,22 +98,28 @@ def delete_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -
     return request.success()
 
 
-def register_broker(state: State, request: Request[RegisterBrokerRequestHeader]) -> RemotingCommand:
+def register_broker(
+    state: State, request: Request[RegisterBrokerRequestHeader]
+) -> Steps[RemotingCommand]:
     """Add a broker to the route (code 103); the response body lists the ordered topics."""
     header, command = request.header, request.command
-    if header.body_crc32 != 0 and header.body_crc32 != body_checksum(command.body):
-        return request.refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    filter_servers: list[str] | None = None
-    if command.version < VERSION_3_0_11:
-        wrapper = decode_body(TopicConfigSerializeWrapper, command.body or b"{}")
-    else:
-        body = RegisterBrokerBody()
-        if command.body:
-            body = decode_register_broker(command.body, compressed=header.compressed)
-        wrapper, filter_servers = body.topic_config_serialize_wrapper, body.filter_server_list
-    registered = state.routes.register(
-        header, wrapper, filter_servers, channel_id=request.channel.id, now_ms=request.now_ms
-    )
+    with state.routes.registering(header.broker_name) as is_first:
+        while not is_first():
+            yield
+        checksum = 0 if not header.body_crc32 else (yield from checksum_in_steps(command.body))
+        if header.body_crc32 != checksum:
+            return request.refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        filter_servers: list[str] | None = None
+        if command.version < VERSION_3_0_11:
+            wrapper = yield from decode_topics_in_steps(command.body or b"{}")
+        else:
+            body = RegisterBrokerBody()
+            if command.body:
+                body = yield from decode_in_steps(command.body, compressed=header.compressed)
+            wrapper, filter_servers = body.topic_config_serialize_wrapper, body.filter_server_list
+        registered = yield from state.routes.register_in_steps(
+            header, wrapper, filter_servers, channel_id=request.channel.id, now_ms=request.now_ms
+        )
     order_topics = state.kv_config.namespace(ORDER_TOPIC_NAMESPACE)
     table = b"" if order_topics is None else encode_body(KVTable(order_topics))
     return request.success(to_ext_fields(registered), table)
@@ -167,10 +180,10 @@ def get_kv_list(
 
 def get_topics_by_cluster(
     state: State, request: Request[GetTopicsByClusterRequestHeader]
-) -> RemotingCommand:
+) -> Steps[RemotingCommand]:
     """Return the topics of a cluster (code 224)."""
-    topics = state.routes.topics_of_cluster(request.header.cluster)
-    return request.success(body=encode_body(topics))
+    names = yield from state.routes.topics_of_cluster(request.header.cluster)
+    return request.success(body=(yield from _encode_names(names)))
 
 
 def get_system_topics(state: State, request: Request[None]) -> RemotingCommand:
@@ -178,20 +191,29 @@ def get_system_topics(state: State, request: Request[None]) -> RemotingCommand:
     return request.success(body=encode_body(state.routes.system_topics()))
 
 
-def get_all_topics(state: State, request: Request[None]) -> RemotingCommand:
+def get_all_topics(state: State, request: Request[None]) -> Steps[RemotingCommand]:
     """Return the topics that any broker has (code 206)."""
-    return request.success(body=encode_body(TopicList(set(state.routes.topics))))
+    return request.success(body=(yield from _encode_names(state.routes.topics)))
 
 
-def _topics_with(mask: int, flags: int) -> Callable[..., RemotingCommand]:
+def _topics_with(mask: int, flags: int) -> Callable[..., Steps[RemotingCommand]]:
     """Return the handler of a code that asks for the topics with these unit flags."""
 
-    def get_topics(state: State, request: Request[None]) -> RemotingCommand:
-        return request.success(
-            body=encode_body(TopicList(state.routes.topics.flagged(mask, flags)))
-        )
+    def get_topics(state: State, request: Request[None]) -> Steps[RemotingCommand]:
+        names = yield from state.routes.topics.flagged(mask, flags)
+        return request.success(body=(yield from _encode_names(names)))
 
     return get_topics
+
+
+def _encode_names(names: Iterable[str]) -> Steps[bytes]:
+    """Return the body of a TopicList of these names."""
+    parts = []
+    for some in batched(names, NAMES_PER_STEP):
+        parts.append(fastjson.dumps(some).strip(b"[]"))
+        if len(some) == NAMES_PER_STEP:
+            yield
+    return b'{"topicList":[' + b",".join(parts) + b"]}"
 
 
 def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
@@ -238,7 +260,7 @@ REGISTRATION: Final = Price(FRAME_BYTES_MAX, 1_048_576)
 """A whole frame, with 131,072 topics of 8 fields: a broker has to be able to register its topics.
 Parsing takes some 0.2 s then."""
 
-_FOR_ANYONE: Final[dict[Code, Callable[..., RemotingCommand]]] = {
+_FOR_ANYONE: Final[dict[Code, Callable[..., RemotingCommand | Steps[RemotingCommand]]]] = {
     Code.GET_KV_CONFIG: get_kv_config,
     Code.GET_ROUTEINFO_BY_TOPIC: get_route,
     Code.GET_BROKER_CLUSTER_INFO: get_cluster_info,
@@ -253,7 +275,7 @@ _FOR_ANYONE: Final[dict[Code, Callable[..., RemotingCommand]]] = {
     ),
     Code.GET_NAMESRV_CONFIG: get_name_server_config,
 }
-_FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., RemotingCommand]]] = {
+_FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., RemotingCommand | Steps[RemotingCommand]]]] = {
     Code.PUT_KV_CONFIG: put_kv_config,
     Code.DELETE_KV_CONFIG: delete_kv_config,
     Code.REGISTER_BROKER: register_broker,

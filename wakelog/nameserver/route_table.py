@@ -12,6 +12,7 @@ until a topic changes at the broker.
 Invariants:
     - an address belongs to one broker name and id, and is in the route exactly if it is live.
     - only names with an address have topics.
+    - registrations of a broker end in the order in which they came.
     - an encoded route equals a fresh encoding of its route.
 
 Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3), which leaves stale entries.
@@ -20,7 +21,9 @@ under another name leaves its old name, and one that replaces another takes its 
 table. A broker is removed by its own address. A name belongs to the cluster registered last.
 """
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -43,6 +46,7 @@ from wakelog.protocol.headers.name_server import (
     RegisterBrokerResponseHeader,
 )
 from wakelog.protocol.java import hash_map_order
+from wakelog.protocol.steps import Steps, batched
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
@@ -56,16 +60,22 @@ ADDRESSES_MAX = 10_000
 TOPICS_MAX = 1_000_000
 """The frame of one registration has room for about 100,000."""
 
+TOPICS_PER_STEP = 256
+"""Some 0.3 ms to put them."""
+
 NAME_LENGTH_MAX = 255
 """Of brokers, clusters, addresses and topics. A topic has at most 127, a host 253."""
 
 
 class LiveBroker(msgspec.Struct):
-    """One address: its broker, its last registration, and the connection of that."""
+    """One address: its broker, its last registration, and the connection of that.
+
+    data_version: None while its first topics are put, so that it counts as changed.
+    """
 
     broker_name: str
     broker_id: int
-    data_version: DataVersion
+    data_version: DataVersion | None
     ha_server_addr: str
     channel_id: int
     seen_ms: int
@@ -81,9 +91,27 @@ class RouteTable:
         self._filter_servers: dict[str, list[str]] = {}
         self._encoded_routes: dict[str, bytes] = {}
         self._left_counts: Counter[str] = Counter()
+        self._registering: dict[str, deque[object]] = {}
         self.topics = TopicQueues()
 
-    def register(
+    @contextmanager
+    def registering(self, broker_name: str) -> Iterator[Callable[[], bool]]:
+        """Stand in the line of the registrations of a broker.
+
+        Yields: what returns whether those before are done. An older table may not overwrite a newer
+            one because it takes longer.
+        """
+        line = self._registering.setdefault(broker_name, deque())
+        place = object()
+        line.append(place)
+        try:
+            yield lambda: line[0] is place
+        finally:
+            line.remove(place)
+            if not line:
+                del self._registering[broker_name]
+
+    def register_in_steps(
         self,
         header: RegisterBrokerRequestHeader,
         wrapper: TopicConfigSerializeWrapper,
@@ -91,29 +119,27 @@ class RouteTable:
         *,
         channel_id: int,
         now_ms: int,
-    ) -> RegisterBrokerResponseHeader:
+    ) -> Steps[RegisterBrokerResponseHeader]:
         """Register an address with its topics; return the master's address to a slave.
+
+        Its topics are put TOPICS_PER_STEP in a step. Its version counts once all of them are there.
 
         filter_servers: None if the broker is too old to have any; the known ones stay.
 
-        Raises: RemoteProtocolError if a table is full; nothing has changed then.
+        Raises: RemoteProtocolError if a table is full, and then nothing has changed; or if the
+            address has left the route meanwhile.
         """
-        self._check_room(header, wrapper)
+        yield from self._check_room(header, wrapper)
         known = self._live.get(header.broker_addr)
         if known is not None and known.broker_name != header.broker_name:
             self._remove(header.broker_addr, Cause.RENAMED)
             known = None
         is_new = self._place(header, known)
         changed = known is None or known.data_version != wrapper.data_version
-        if header.broker_id == MASTER_ID and (is_new or changed):
-            registered = wrapper.topic_config_table.values()
-            self.topics.put(header.broker_name, registered)
-            for topic in registered:
-                self._encoded_routes.pop(topic.topic_name, None)
-        self._live[header.broker_addr] = LiveBroker(
+        live = self._live[header.broker_addr] = LiveBroker(
             header.broker_name,
             header.broker_id,
-            wrapper.data_version,
+            None if known is None else known.data_version,
             header.ha_server_addr,
             channel_id,
             now_ms,
@@ -125,22 +151,43 @@ class RouteTable:
             self._instructions.append(
                 BrokerJoined(header.broker_name, header.broker_id, header.broker_addr, topic_count)
             )
+        if header.broker_id == MASTER_ID and (is_new or changed):
+            yield from self._put_topics(header, wrapper, live)
+        live.data_version = wrapper.data_version
         return self._master_of(header)
+
+    def _put_topics(
+        self,
+        header: RegisterBrokerRequestHeader,
+        wrapper: TopicConfigSerializeWrapper,
+        live: LiveBroker,
+    ) -> Steps[None]:
+        for topics in batched(wrapper.topic_config_table.values(), TOPICS_PER_STEP):
+            if self._live.get(header.broker_addr) is not live:
+                raise _refusal(f"{header.broker_addr} has left the route meanwhile")
+            self.topics.put(header.broker_name, topics)
+            for topic in topics:
+                self._encoded_routes.pop(topic.topic_name, None)
+            if len(topics) == TOPICS_PER_STEP:
+                yield
 
     def _check_room(
         self, header: RegisterBrokerRequestHeader, wrapper: TopicConfigSerializeWrapper
-    ) -> None:
-        names = [header.broker_name, header.broker_addr, header.cluster_name, header.ha_server_addr]
-        topics = [topic.topic_name for topic in wrapper.topic_config_table.values()]
-        longest = max(map(len, names + topics))
-        if longest > NAME_LENGTH_MAX:
-            raise _refusal(f"a name of {longest} characters, at most {NAME_LENGTH_MAX}")
+    ) -> Steps[None]:
+        _check_names(
+            [header.broker_name, header.broker_addr, header.cluster_name, header.ha_server_addr]
+        )
         if header.broker_addr not in self._live and len(self._live) >= ADDRESSES_MAX:
             raise _refusal(f"{ADDRESSES_MAX} broker addresses are registered already")
-        if len(self.topics) + len(topics) > TOPICS_MAX:
-            grown = len(self.topics) + sum(topic not in self.topics for topic in topics)
-            if grown > TOPICS_MAX:
-                raise _refusal(f"there would be {grown} topics, at most {TOPICS_MAX}")
+        grown = len(self.topics)
+        for topics in batched(wrapper.topic_config_table.values(), TOPICS_PER_STEP):
+            names = [topic.topic_name for topic in topics]
+            _check_names(names)
+            grown += sum(name not in self.topics for name in names)
+            if len(topics) == TOPICS_PER_STEP:
+                yield
+        if grown > TOPICS_MAX:
+            raise _refusal(f"there would be {grown} topics, at most {TOPICS_MAX}")
 
     def _place(self, header: RegisterBrokerRequestHeader, known: LiveBroker | None) -> bool:
         """Give the address its only place; return whether its name and id had no address."""
@@ -265,10 +312,10 @@ class RouteTable:
             clusters.setdefault(data.cluster, set()).add(name)
         return ClusterInfo(self._brokers, clusters)
 
-    def topics_of_cluster(self, cluster: str) -> TopicList:
+    def topics_of_cluster(self, cluster: str) -> Steps[list[str]]:
         """Return the topics of a cluster's brokers, none if there is no such cluster."""
         names = {name for name, data in self._brokers.items() if data.cluster == cluster}
-        return TopicList(self.topics.at_brokers(names))
+        return self.topics.at_brokers(names)
 
     def system_topics(self) -> TopicList:
         """Return the topics named after clusters and brokers, and the address of any broker."""
@@ -311,6 +358,12 @@ class RouteTable:
             route = self.route(topic)
             assert route is not None
             assert encode_body(route) == encoded
+
+
+def _check_names(names: Iterable[str]) -> None:
+    longest = max(map(len, names))
+    if longest > NAME_LENGTH_MAX:
+        raise _refusal(f"a name of {longest} characters, at most {NAME_LENGTH_MAX}")
 
 
 def _refusal(reason: str) -> RemoteProtocolError:

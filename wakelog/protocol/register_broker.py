@@ -11,7 +11,8 @@ A zlib stream of the following, all numbers big endian:
 The text of a topic has neither topicSysFlag nor order: they are lost. `bodyCrc32` of the request is
 the checksum of the compressed bytes; 0 means unchecked.
 
-The stream is inflated in steps, as it is read.
+The stream is inflated in steps, as it is read. Both forms are decoded in steps of TOPICS_PER_STEP
+topics.
 
 Invariants: a stream with more than TOPICS_MAX topics, or that would inflate to more than
 INFLATED_BYTES_MAX, is refused before it takes the memory or the time for them.
@@ -24,6 +25,8 @@ import struct
 import zlib
 from typing import Final
 
+import msgspec
+
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import (
     DataVersion,
@@ -35,12 +38,19 @@ from wakelog.protocol.body_codec import decode_body, encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
+from wakelog.protocol.steps import Steps, finish
 
 INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 """As a frame that is not compressed: 100,000 topics of the longest name."""
 
 TOPICS_MAX: Final = 131_072
 """A frame that is not compressed has room for about 100,000."""
+
+TOPICS_PER_STEP: Final = 128
+"""Some 0.3 ms."""
+
+CHECKED_BYTES_PER_STEP: Final = 1024 * 1024
+"""Some 0.3 ms of calculating the checksum."""
 
 _STEP_BYTES: Final = 64 * 1024
 
@@ -52,22 +62,47 @@ _BEST_COMPRESSION = 9
 def decode_register_broker(
     data: bytes, *, compressed: bool, inflated_bytes_max: int = INFLATED_BYTES_MAX
 ) -> RegisterBrokerBody:
-    """Read either form of the body.
+    """Read either form of the body at once.
 
     Raises:
         RemoteProtocolError: if it is malformed, or inflates to more than the limit.
     """
+    return finish(
+        decode_in_steps(data, compressed=compressed, inflated_bytes_max=inflated_bytes_max)
+    )
+
+
+def decode_in_steps(
+    data: bytes, *, compressed: bool, inflated_bytes_max: int = INFLATED_BYTES_MAX
+) -> Steps[RegisterBrokerBody]:
+    """Read either form of the body. Raises: RemoteProtocolError as `decode_register_broker`."""
     if not compressed:
-        return decode_body(RegisterBrokerBody, data)
+        try:
+            body = _decode_raw(data)
+        except (ValueError, RecursionError):
+            return decode_body(RegisterBrokerBody, data)
+        wrapper = yield from _decode_wrapper(body.topic_config_serialize_wrapper)
+        return RegisterBrokerBody(wrapper, body.filter_server_list)
     reader = _Reader(data, inflated_bytes_max)
     data_version = decode_body(DataVersion, reader.block())
     topics = {}
-    for _ in range(reader.count()):
+    for number in range(1, reader.count() + 1):
         topic = _decode_topic(reader.block())
         topics[topic.topic_name] = topic
+        if not number % TOPICS_PER_STEP:
+            yield
     return RegisterBrokerBody(
         TopicConfigSerializeWrapper(topics, data_version), _decode_names(reader.block())
     )
+
+
+def decode_topics_in_steps(data: bytes) -> Steps[TopicConfigSerializeWrapper]:
+    """Read the body of a broker before 3.0.11: topics alone. Raises: RemoteProtocolError."""
+    try:
+        wrapper = _decode_raw_wrapper(data)
+    except (ValueError, RecursionError):
+        return decode_body(TopicConfigSerializeWrapper, data)
+    return (yield from _decode_wrapper(wrapper))
 
 
 def encode_register_broker(body: RegisterBrokerBody, *, compressed: bool) -> bytes:
@@ -86,6 +121,41 @@ def encode_register_broker(body: RegisterBrokerBody, *, compressed: bool) -> byt
 def body_checksum(data: bytes) -> int:
     """Return the bodyCrc32 of the bytes as they are sent."""
     return zlib.crc32(data) & 0x7FFFFFFF
+
+
+def checksum_in_steps(data: bytes) -> Steps[int]:
+    """Return `body_checksum`."""
+    checksum = 0
+    for begin in range(0, len(data), CHECKED_BYTES_PER_STEP):
+        if begin:
+            yield
+        checksum = zlib.crc32(data[begin : begin + CHECKED_BYTES_PER_STEP], checksum)
+    return checksum & 0x7FFFFFFF
+
+
+class _RawWrapper(msgspec.Struct, rename="camel"):
+    topic_config_table: dict[str, msgspec.Raw] = {}
+    data_version: DataVersion = DataVersion()
+
+
+class _RawBody(msgspec.Struct, rename="camel"):
+    topic_config_serialize_wrapper: _RawWrapper = msgspec.field(default_factory=_RawWrapper)
+    filter_server_list: list[str] = []
+
+
+_decode_raw = msgspec.json.Decoder(_RawBody, strict=False).decode
+_decode_raw_wrapper = msgspec.json.Decoder(_RawWrapper, strict=False).decode
+
+
+def _decode_wrapper(raw: _RawWrapper) -> Steps[TopicConfigSerializeWrapper]:
+    topics = {}
+    for number, (name, text) in enumerate(raw.topic_config_table.items(), 1):
+        topic = bytes(text)
+        if topic != b"null":
+            topics[name] = decode_body(TopicConfig, topic)
+        if not number % TOPICS_PER_STEP:
+            yield
+    return TopicConfigSerializeWrapper(topics, raw.data_version)
 
 
 class _Reader:

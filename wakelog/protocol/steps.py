@@ -7,9 +7,11 @@ together: whatever runs meanwhile sees tables that keep their invariants.
 Source: none upstream; there a thread of a pool is interrupted by the kernel.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
 from typing import TypeAlias, TypeVar
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Steps: TypeAlias = Generator[None, None, Result]
@@ -23,3 +25,14 @@ def finish(steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of `size` items, the last of fewer.
+
+    The items are copied first, so that they may change between two steps; copying a million
+    references takes a few milliseconds.
+    """
+    left = iter(list(items))
+    while batch := list(islice(left, size)):
+        yield batch

@@ -1,0 +1,166 @@
+"""Requests about many topics go on in steps, and what comes meanwhile finds sound tables.
+
+Calls are counted, not time: they are always the same.
+"""
+
+import sys
+from collections.abc import Callable, Generator
+from itertools import pairwise
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.nameserver.harness import NOW_MS, Announced, FakeChannel, Harness, topic
+from wakelog.nameserver import route_table
+from wakelog.protocol.bodies import DataVersion, encode_body
+from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.register_broker import body_checksum
+from wakelog.protocol.steps import Steps
+
+TOPICS_COUNT = 10_000
+CALLS_MAX = 12_000
+"""Calls of functions in one step: some 2 ms, and no more for more topics."""
+
+MANY = Announced(topics=tuple(topic(f"T{number}") for number in range(TOPICS_COUNT)))
+SOME = Announced(topics=tuple(topic(f"T{number}") for number in range(1_000)))
+NEWER = DataVersion(NOW_MS, 2)
+
+
+def begin(harness: Harness, request: RemotingCommand, channel: int = 1) -> Steps[Any]:
+    steps = harness.core.process(request, FakeChannel(channel), harness.now_ms)
+    assert isinstance(steps, Generator)
+    return steps
+
+
+def ends(steps: Steps[Any]) -> RemotingCommand:
+    """Do the rest of the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            assert isinstance(end.value, RemotingCommand)
+            return end.value
+
+
+def calls_of_steps(steps: Steps[Any]) -> tuple[list[int], RemotingCommand]:
+    """Return how many functions each step has called, and the response."""
+    calls: list[int] = []
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> None:
+        if event in ("call", "c_call"):
+            calls[-1] += 1
+
+    while True:
+        calls.append(0)
+        sys.setprofile(count)
+        try:
+            next(steps)
+        except StopIteration as end:
+            sys.setprofile(None)
+            return calls, end.value
+        finally:
+            sys.setprofile(None)
+
+
+def of_an_old_broker() -> RemotingCommand:
+    request = MANY.request()
+    request.body = encode_body(MANY.body().topic_config_serialize_wrapper)
+    request.ext_fields["bodyCrc32"] = str(body_checksum(request.body))
+    request.version = VERSION_3_0_11 - 1
+    return request
+
+
+REGISTRATIONS: dict[str, Callable[[], RemotingCommand]] = {
+    "plain": MANY.request,
+    "compressed": lambda: MANY.request(compressed=True),
+    "of an old broker": of_an_old_broker,
+}
+
+
+@pytest.mark.parametrize("make", REGISTRATIONS.values(), ids=REGISTRATIONS)
+def test_a_registration_of_many_topics_goes_on_in_steps(
+    harness: Harness, make: Callable[[], RemotingCommand]
+) -> None:
+    calls, response = calls_of_steps(begin(harness, make()))
+    assert response.code == ResponseCode.SUCCESS, response.remark
+    assert max(calls) < CALLS_MAX
+    assert len(harness.topics()) == TOPICS_COUNT
+    harness.core.validate()
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}),
+        (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "c1"}),
+        (RequestCode.GET_UNIT_TOPIC_LIST, {}),
+    ],
+)
+def test_many_topics_are_listed_in_steps(
+    harness: Harness, code: int, fields: dict[str, str]
+) -> None:
+    harness.register(MANY)
+    calls, response = calls_of_steps(begin(harness, make_request(code, fields, opaque=1)))
+    assert response.code == ResponseCode.SUCCESS
+    assert len(calls) > 10
+    assert max(calls) < CALLS_MAX
+
+
+def test_between_two_steps_the_tables_are_sound_and_the_version_is_the_old_one(
+    harness: Harness,
+) -> None:
+    def is_known() -> bool:
+        version = b'{"timestamp":%d,"counter":1}' % NOW_MS
+        fields = SOME.identity()
+        asked = harness.ask(RequestCode.QUERY_DATA_VERSION, version, **fields)
+        return asked.ext_fields["changed"] == "false"
+
+    steps = begin(harness, SOME.request())
+    counts = []
+    while True:
+        try:
+            next(steps)
+        except StopIteration:
+            break
+        harness.core.validate()
+        counts.append(len(harness.topics()))
+        assert not is_known()
+    assert is_known()
+    grown = [after - before for before, after in pairwise(counts)]
+    assert max(grown) == route_table.TOPICS_PER_STEP
+
+
+def test_a_registration_waits_for_those_of_its_broker_that_came_before(harness: Harness) -> None:
+    older = begin(harness, SOME.request())
+    next(older)
+    increment = Announced(topics=(topic("T999", 9),), version=NEWER)
+    newer = begin(harness, increment.request())
+    for _ in range(100):
+        next(newer)
+    other = Announced(name="b", address="10.0.0.9:1", topics=(topic("U"),), channel=2)
+    harness.register(other)
+    assert ends(older).code == ends(newer).code == ResponseCode.SUCCESS
+    assert [queue["readQueueNums"] for queue in harness.route("T999")["queueDatas"]] == [9]
+    assert not harness.core._state.routes._registering
+
+
+def test_a_broker_that_leaves_meanwhile_is_not_registered(harness: Harness) -> None:
+    steps = begin(harness, SOME.request())
+    while harness.route("T0") is None:
+        next(steps)
+    harness.close(SOME.channel)
+    refused = ends(steps)
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert refused.remark == "not registered: 10.0.0.1:10911 has left the route meanwhile"
+    assert harness.topics() == set()
+    harness.core.validate()
+
+
+def test_steps_that_are_given_up_hold_up_no_later_registration(harness: Harness) -> None:
+    steps = begin(harness, SOME.request())
+    next(steps)
+    steps.close()
+    harness.register(SOME)
+    assert len(harness.topics()) == len(SOME.topics)
