@@ -72,6 +72,15 @@ def test_what_is_lost_is_one_line_and_in_the_log_of_errors(
     assert end in caplog.text
 
 
+def test_a_store_of_a_rocketmq_broker_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    report = SOUND._replace(after_another_broker=True, log_begin=400)
+    [line] = recovery_notices(report)
+    assert line.startswith("a RocketMQ broker had the store last; wakelog goes on with its 600 b")
+    write_recovery(report)
+    assert "after_another_broker" in caplog.text
+
+
 def test_why_no_messages_are_taken_comes_first() -> None:
     report = SOUND._replace(read_only="segments are missing", damaged=(STRETCH,))
     first, second = recovery_notices(report)

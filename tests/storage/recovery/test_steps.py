@@ -340,9 +340,16 @@ def test_a_position_that_cannot_be_trusted_is_removed(why: str) -> None:
     if why == "failed sync":
         FailedSyncMark(crashed.fs, CONFIG.paths).set()
     report = crashed.recover(cut_at_damage=why == "compat")
+    assert report.after_another_broker is (why == "another owner")
     assert (report.checked_from, report.dispatch_from) == (0, 0)
     assert len(report.index_files_removed) == 1
     assert dispatched_offset(crashed) == 0
+
+
+def test_a_store_that_only_a_rocketmq_broker_had_is_known() -> None:
+    crashed = CrashedStore()
+    write_file(crashed.fs, CONFIG.paths.lock, b"lock")
+    assert crashed.recover().after_another_broker
 
 
 def test_the_position_goes_down_with_the_logs_end() -> None:

@@ -23,6 +23,7 @@ def write_recovery(report: RecoveryReport) -> None:
         checked_from=report.checked_from,
         records_checked=report.records_checked_count,
         watermark=report.watermark,
+        after_another_broker=report.after_another_broker,
     )
     if report.watermark_doubt is not None:
         log.warning("watermark not trusted", cause=report.watermark_doubt)
@@ -41,8 +42,14 @@ def write_recovery(report: RecoveryReport) -> None:
 
 
 def recovery_notices(report: RecoveryReport) -> list[str]:
-    """Return what the user must know, a line each; nothing after a recovery without damage."""
+    """Return what the user must know, a line each; of a sound store only who had it before."""
     lines = [] if report.read_only is None else [f"no messages are taken: {report.read_only}"]
+    if report.after_another_broker:
+        lines.append(
+            "a RocketMQ broker had the store last; wakelog goes on with its "
+            f"{report.log_end - report.log_begin} bytes of log, its topics, groups and offsets. "
+            "docs/migration.md has the way back"
+        )
     lines += [
         f"{piece.size_bytes} bytes at {piece.physical_offset} of the log were no whole message "
         f"({report.end_reason}); a copy is in {piece.path}"

@@ -25,6 +25,7 @@ from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.dispatched import IndexEnd, lower_dispatched, read_dispatched
 from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
+from wakelog.storage.durability.store_lock import was_another_brokers
 from wakelog.storage.durability.sum_file import drop_sums_from, drop_sums_of_changed
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import store_errors
@@ -67,6 +68,7 @@ class RecoveryReport(NamedTuple):
     quarantined: what was cut; empty if only zeros were.
     watermark: below it everything was known to be durable; 0 if nothing was.
     watermark_doubt: why an existing watermark was not trusted.
+    after_another_broker: a RocketMQ broker had the store last.
     positions_doubt: why checks began below the watermark and the position of what is dispatched.
     read_only: why the log takes no messages, None if it does.
     unrestored: what a dead broker's transient pool held for places where another broker has written
@@ -94,6 +96,7 @@ class RecoveryReport(NamedTuple):
     read_only: str | None = None
     unrestored: tuple[QuarantinedPiece, ...] = ()
     last_record: int = -1
+    after_another_broker: bool = False
 
 
 class Recovered(NamedTuple):
@@ -171,6 +174,7 @@ def recover(
         index_files_removed=index_removed,
         read_only=_why_read_only(files),
         last_record=end.last_record,
+        after_another_broker=_is_after_another_broker(fs, config, durable),
     )
     return Recovered(report, files)
 
@@ -191,6 +195,14 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
         plan = plan_after_crash(config, files, times, queues_end, DurablePositions())
     _, index_end = _remove_untrusted_index(fs, config, times.index_ms)
     return min(plan.dispatch_from, index_end)
+
+
+def _is_after_another_broker(
+    fs: FileSystem, config: StoreConfig, durable: DurablePositions
+) -> bool:
+    """Return whether a RocketMQ broker had the store last; before the lock file is signed."""
+    with store_errors(config.paths.lock, "read"):
+        return durable.doubt is not None or was_another_brokers(fs, config.paths.lock)
 
 
 def _is_aborted(fs: FileSystem, path: str) -> bool:
