@@ -202,11 +202,7 @@ class Admin:
         """Return the route of a topic. Raises: ClientError, also for an unknown topic."""
         found = await self.routes.find(topic)
         if found is None:
-            raise ClientError(
-                f"no name server knows topic {topic}",
-                _REMEDIES[ResponseCode.TOPIC_NOT_EXIST],
-                code=ResponseCode.TOPIC_NOT_EXIST,
-            )
+            raise _unknown(topic)
         return found
 
     async def brokers_of(self, topic: str) -> list[str]:
@@ -318,6 +314,13 @@ class Admin:
 
     # Queues and messages
 
+    async def queues(self, topic: str) -> list[QueueAt]:
+        """Return the readable queues of a topic. Raises: ClientError, also for an unknown one."""
+        found = await self.routes.readable(topic)
+        if found is None:
+            raise _unknown(topic)
+        return found
+
     async def queue_at(self, queue: MessageQueue) -> QueueAt:
         """Return a queue with the address of its broker. Raises: ClientError without a broker."""
         addresses = addresses_by_broker(await self.route(queue.topic))
@@ -407,6 +410,16 @@ def records(body: bytes) -> Iterator[MessageRecord]:
         record = decode_record(body, position)
         yield record
         position += record.size_bytes
+
+
+def _unknown(topic: str) -> ClientError:
+    """Return the error about a topic without a route; a retry topic stands for its group."""
+    code = ResponseCode.TOPIC_NOT_EXIST
+    if topic.startswith(RETRY_PREFIX):
+        group = topic.removeprefix(RETRY_PREFIX)
+        cause = f"no broker has had a consumer of group {group}: its retry topic has no route"
+        return ClientError(cause, "Check the name of the group (wakelog groups)", code=code)
+    return ClientError(f"no name server knows topic {topic}", _REMEDIES[code], code=code)
 
 
 def _read(

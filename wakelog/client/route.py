@@ -147,7 +147,7 @@ class Routes:
     async def _ask(self, command: RemotingCommand, wanted: str) -> RemotingCommand:
         """Return the first response with SUCCESS or TOPIC_NOT_EXIST. Raises: ClientError."""
         reasons = []
-        remedy = "Check that it runs, and its address (Spark: the option nameServer)"
+        remedy = "Check that it runs, and the address that was given"
         for address in tuple(self._name_servers):
             try:
                 response = await self._connections.invoke(

@@ -169,6 +169,8 @@ class RemotingClient:
             await self._dial(address, connection)
             return connection
         host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{address!r} is no address: it has the form HOST:PORT")
         host = host.strip("[]")
         loopback = "::1" if ":" in host else "127.0.0.1"
         _, connection = await asyncio.get_running_loop().create_connection(

@@ -8,6 +8,7 @@ from tests.cli.admin.conftest import HEARTBEAT, AdminCommand
 from tests.compat.driver import wait_until
 from tests.compat.frames import RawConnection
 from wakelog.actors.errors import PlanRefused
+from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -57,6 +58,16 @@ def test_one_queue_is_printed_or_counted(admin: AdminCommand) -> None:
     assert len(admin(f"{queue} -p true")) == 3
     assert len(admin(f"consumeMessage -t {topic} -c 2")) == 2
     assert len(admin(f"consumeMessage -t {topic} -b broker-a -i 1 -o 2")) == 1
+
+
+def test_what_is_not_there_is_an_error(admin: AdminCommand) -> None:
+    topic = admin.create("empty")
+    queue = r"MessageQueue \[topic=empty, brokerName=broker-a, queueId=1\]"
+    with pytest.raises(ClientError, match=rf"{queue} has no message at offset 7\. It has .* 0 to"):
+        admin(f"queryMsgByOffset -t {topic} -b broker-a -i 1 -o 7")
+    for words in ("printMsg", "consumeMessage"):
+        with pytest.raises(ClientError, match="no name server knows topic absent"):
+            admin(f"{words} -t absent")
 
 
 def test_a_queue_needs_its_broker(admin: AdminCommand) -> None:

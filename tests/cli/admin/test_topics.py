@@ -73,6 +73,19 @@ def test_an_unknown_topic_or_cluster_is_named(admin: AdminCommand) -> None:
         admin("updateTopic -c nope -t x")
 
 
+def test_an_unknown_group_is_named(admin: AdminCommand) -> None:
+    for words in ("consumerProgress", "consumerConnection", "consumerStatus"):
+        with pytest.raises(
+            ClientError, match=r"no broker has had a consumer of group nope: .*groups"
+        ):
+            admin(f"{words} -g nope")
+
+
+def test_an_address_without_a_port_is_named(admin: AdminCommand) -> None:
+    with pytest.raises(ClientError, match="'nowhere' is no address: it has the form HOST:PORT"):
+        admin("brokerStatus -b nowhere")
+
+
 def test_a_broker_or_a_cluster_must_be_given(admin: AdminCommand) -> None:
     for words in ("-t x", "-t x -b a:1 -c b"):
         with pytest.raises(PlanRefused, match="-b or -c"):

@@ -104,8 +104,14 @@ async def query_by_offset(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the message at an offset of a queue."""
     queue = MessageQueue(flags["t"], flags["b"], flags.number("i"))
     pulled = await admin.calls.pull(await admin.queue_at(queue), flags.number("o"), 1)
-    for record in list(_pulled_records(pulled))[:1]:
-        yield await _details(admin, record, has_id=True)
+    found = list(_pulled_records(pulled))[:1]
+    if not found:
+        raise ClientError(
+            f"{queue_text(queue.topic, queue.broker_name, queue.queue_id)} has no message at "
+            f"offset {flags.number('o')}",
+            f"It has offsets from {pulled.min_offset} to below {pulled.max_offset}",
+        )
+    yield await _details(admin, found[0], has_id=True)
 
 
 async def query_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
@@ -256,8 +262,7 @@ def _printed(record: MessageRecord, broker: str, encoding: str, *, has_body: boo
 async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Print the messages of all queues of a topic."""
     has_body, encoding = flags.truth("d", default=True), flags.get("c", "UTF-8")
-    route = await admin.calls.routes.readable(flags["t"])
-    for queue in route or ():
+    for queue in await admin.queues(flags["t"]):
         offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
         name = queue_text(queue.topic, queue.broker, queue.queue_id)
         value = {"queue": name, "minOffset": offset, "maxOffset": end}
@@ -304,7 +309,7 @@ async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     if "i" in flags:
         queues = [await admin.queue_at(MessageQueue(flags["t"], flags["b"], flags.number("i")))]
     else:
-        queues = list(await admin.calls.routes.readable(flags["t"]) or ())
+        queues = await admin.queues(flags["t"])
     for queue in queues:
         offset, end = await _bounds(admin, queue, flags.get("s", ""), flags.get("e", ""))
         offset = max(offset, flags.number("o"))
