@@ -132,9 +132,7 @@ def recover(
     if not durable.watermark:
         drop_sums_of_changed(fs, config.paths, files)
     elif not failed_sync and not cut_at_damage:
-        mark = read_dispatched(fs, config.paths.dispatched)
-        has_index = mark.index_end != IndexEnd()
-        durable = durable._replace(dispatched=mark.physical_offset, has_index=has_index)
+        durable = _with_dispatched(fs, config, durable)
     with closing(QueueRepair(fs, config)) as queues:  # 3, 4, 5: queues' own ends, then the log's
         deleted = _cut_queues(fs, config, queues, None if clean_exit else durable.dispatched)
         store = RecoveringStore(fs, config, files, queues, times, cut_at_damage, dict(deleted.ends))
@@ -195,6 +193,14 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
         plan = plan_after_crash(config, files, times, queues_end, DurablePositions())
     _, index_end = _remove_untrusted_index(fs, config, times.index_ms)
     return min(plan.dispatch_from, index_end)
+
+
+def _with_dispatched(
+    fs: FileSystem, config: StoreConfig, durable: DurablePositions
+) -> DurablePositions:
+    mark = read_dispatched(fs, config.paths.dispatched)
+    has_index = mark.index_end != IndexEnd()
+    return durable._replace(dispatched=mark.physical_offset, has_index=has_index)
 
 
 def _is_after_another_broker(
