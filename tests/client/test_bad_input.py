@@ -102,6 +102,32 @@ def test_a_server_that_speaks_http(use: Callable[..., None], web_server: str) ->
         use(web_server, timeout=SHORT, retries_max=0)
 
 
+@pytest.mark.parametrize("use", ALL)
+def test_the_address_of_a_broker(use: Callable[..., None], broker: EmbeddedBroker) -> None:
+    with pytest.raises(ClientError, match=r"no name server gave routes: .* that is a broker's"):
+        use(broker.address, retries_max=0)
+
+
+@pytest.mark.parametrize("use", ALL)
+def test_a_number_in_place_of_a_time(use: Callable[..., None], broker: EmbeddedBroker) -> None:
+    with pytest.raises(ClientError, match=r"timeout is 3, which is no timedelta\. Give timeout="):
+        use(broker.name_server, timeout=3)
+
+
+def test_a_consumer_that_can_receive_nothing(broker: EmbeddedBroker) -> None:
+    async def fetch_without_queues() -> None:
+        async with Consumer(broker.name_server, group="g") as consumer:
+            await consumer.fetch(1, 0.1)
+
+    async def fetch_before_it_is_open() -> None:
+        await Consumer(broker.name_server, group="g", topics="known").fetch(1, 0.1)
+
+    with pytest.raises(ClientError, match=r"no topics and no queues\. Give topics="):
+        asyncio.run(fetch_without_queues())
+    with pytest.raises(ClientError, match=r"not open\. Use it inside of `async with`"):
+        asyncio.run(fetch_before_it_is_open())
+
+
 @pytest.mark.parametrize("use", RECEIVERS)
 def test_an_unknown_topic(use: Callable[..., None], broker: EmbeddedBroker) -> None:
     with pytest.raises(ClientError, match="no name server knows topic absent"):

@@ -28,7 +28,7 @@ from wakelog.client.arrow import to_table
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
 from wakelog.client.consumer_trace import ConsumerTracer, Outcome
-from wakelog.client.delays import MILLISECOND, Delays
+from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.group_calls import GroupCalls, is_filter
 from wakelog.client.group_member import GroupMember, MemberOptions
@@ -36,7 +36,14 @@ from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, Opened, wall_ms
 from wakelog.client.messages import SendRequest
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
-from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
+from wakelog.client.options import (
+    Settings,
+    Target,
+    make_options,
+    milliseconds,
+    with_namespace,
+    without_namespace,
+)
 from wakelog.client.requests import make_reply
 from wakelog.client.sender import Sender
 from wakelog.client.trace import CONSUME, Tracer
@@ -144,7 +151,7 @@ class Consumer(Opened):
         self._is_broadcast = broadcast
         self._start = start
         self._retries_max = max_retries
-        self._consume_timeout_ms = round(consume_timeout / MILLISECOND)
+        self._consume_timeout_ms = milliseconds("consume_timeout", consume_timeout)
         self._now_ms = now_ms
         self.namespace = self._options.namespace
         self._subscriptions = self._read_topics(topics)
@@ -174,7 +181,8 @@ class Consumer(Opened):
         )
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
         self._timing_out: asyncio.Task[None] | None = None
-        self.is_open = False
+        self.is_open = self._was_opened = False
+        self._has_queues = bool(self._subscriptions)
 
     def _make_tracer(self) -> ConsumerTracer:
         tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
@@ -204,7 +212,7 @@ class Consumer(Opened):
         Raises: ClientError for an unknown topic, a filter that a broker refuses, a missing right.
         """
         await self._instance.start()
-        self.is_open = True
+        self.is_open = self._was_opened = True
         for topic, subscription in self._subscriptions.items():
             queues = await self._calls.queues(topic)
             if queues is None:
@@ -269,8 +277,10 @@ class Consumer(Opened):
     async def fetch(self, max: int = FETCH_MAX, wait: float = 1.0) -> list[ConsumerMessage]:
         """Return up to `max` messages, after `wait` seconds at the latest; maybe none.
 
-        Raises: ClientError if a broker refuses what the consumer needs.
+        Raises: ClientError if a broker refuses what the consumer needs, if the consumer is not open
+        yet, or if it has neither topics nor queues.
         """
+        self._check_reading()
         deadline = asyncio.get_running_loop().time() + wait
         while self.is_open:
             if messages := self._inbox.take(self._now_ms(), max):
@@ -287,8 +297,17 @@ class Consumer(Opened):
                 break
         return []
 
+    def _check_reading(self) -> None:
+        """Raise: ClientError where no message could ever come. A closed consumer just ends."""
+        if not self._was_opened:
+            raise ClientError("this consumer is not open", "Use it inside of `async with`")
+        if not self._has_queues:
+            remedy = "Give topics=, or call `assign`"
+            raise ClientError("this consumer has no topics and no queues", remedy)
+
     async def __aiter__(self) -> AsyncIterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
+        self._check_reading()
         while self.is_open:
             for message in await self.fetch(1, ITERATION_SECONDS):
                 yield message
@@ -381,7 +400,7 @@ class Consumer(Opened):
     def _put_back(self, queue: Queue, message: ConsumerMessage, delay: timedelta) -> None:
         self._trace_end(message, Outcome.FAILED)
         message.local_returns_count += 1
-        queue.put_back(message, self._now_ms() + round(delay / MILLISECOND))
+        queue.put_back(message, self._now_ms() + milliseconds("delay", delay))
         self._member.check_room(queue.queue)
         loop = asyncio.get_running_loop()
         loop.call_later(delay.total_seconds() + 0.001, self._inbox.wake, queue.queue)
@@ -424,6 +443,7 @@ class Consumer(Opened):
         if self._subscriptions:
             cause = "the group shares out the queues of a consumer that has topics"
             raise InvalidArgument(cause, "Make one without topics= to assign queues")
+        self._has_queues = True
         wanted = set(queues)
         held = set(self._inbox.queues)
         await self._member.release(held - wanted)

@@ -6,13 +6,11 @@ Source: org.apache.rocketmq.store.config.MessageStoreConfig#messageDelayLevel (4
 """
 
 from datetime import timedelta
-from typing import Final
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.options import milliseconds
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, level_of, read_delay_levels
-
-MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Delays:
@@ -28,7 +26,7 @@ class Delays:
 
         Raises: InvalidArgument for one that is over every level; ClientError without an answer.
         """
-        delay_ms = -(-delay // MILLISECOND)
+        delay_ms = milliseconds("delay", delay)
         if delay_ms <= 0:
             return 0
         if address not in self._delays_ms:

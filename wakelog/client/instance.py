@@ -32,7 +32,6 @@ from wakelog.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers.clients import UnregisterClientRequestHeader
-from wakelog.protocol.names import AUTO_CREATE_TOPIC
 
 HEARTBEAT_SECONDS: Final = 30.0
 """heartbeatBrokerInterval and pollNameServerInterval of 4.9.3."""
@@ -104,7 +103,7 @@ class ClientInstance(Opened):
 
     async def start(self) -> None:
         """Check that a name server answers, and begin with the heartbeats. Raises: ClientError."""
-        await self.routes.find(AUTO_CREATE_TOPIC)
+        await self.routes.check()
         self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def _keep(self) -> None:

@@ -16,6 +16,7 @@ from wakelog.network.tls import Tls
 from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, is_legal_group
 
 NAMESPACE_SEPARATOR: Final = "%"
+MILLISECOND: Final = timedelta(milliseconds=1)
 
 _ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})", re.ASCII)
 _PORT_MAX: Final = 65_535
@@ -46,6 +47,17 @@ class Dialed(Protocol):
 
 Target: TypeAlias = str | Dialed
 """The cluster of a client: `HOST:PORT` of name servers with semicolons between, or its actors."""
+
+
+def milliseconds(name: str, given: timedelta) -> int:
+    """Return the milliseconds of a time, up to the next whole one.
+
+    Raises: InvalidArgument for what is no timedelta, such as a number of seconds.
+    """
+    if not isinstance(given, timedelta):
+        cause = f"{name} is {given!r}, which is no timedelta"
+        raise InvalidArgument(cause, f"Give {name}=timedelta(seconds=...)")
+    return -(-given // MILLISECOND)
 
 
 class ClientOptions(NamedTuple):
@@ -100,7 +112,7 @@ def make_options(
     if unknown:
         known = ", ".join(sorted(Settings.__optional_keys__))
         raise InvalidArgument(f"unknown settings {', '.join(sorted(unknown))}", f"Known: {known}")
-    timeout_ms = round(settings.get("timeout", timedelta(seconds=3)) / timedelta(milliseconds=1))
+    timeout_ms = milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
     retries_max = settings.get("retries_max", retries_max)
     if timeout_ms <= 0 or retries_max < 0:
         remedy = "Give a timeout above 0, and no retries below 0"

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Final, Unpack
 
 from wakelog.client.admin import Admin
-from wakelog.client.delays import MILLISECOND, Delays
+from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
 from wakelog.client.instance import ClientInstance, Opened, wall_ms
 from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, REQUESTS_MAX
@@ -29,7 +29,13 @@ from wakelog.client.messages import (
     encode,
     pack,
 )
-from wakelog.client.options import Settings, Target, make_options, with_namespace
+from wakelog.client.options import (
+    Settings,
+    Target,
+    make_options,
+    milliseconds,
+    with_namespace,
+)
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
 from wakelog.client.route import QueueAt
@@ -235,7 +241,7 @@ class Producer(Opened):
 
         Raises: InvalidArgument; NotAcknowledged; NoReply if there is none within `timeout`.
         """
-        more = self._requests.begin(max(timeout // MILLISECOND, 1))
+        more = self._requests.begin(max(milliseconds("timeout", timeout), 1))
         try:
             encoded = await self._encode(Message(topic, body, **fields), more)
             await self._buffer.send(encoded)

@@ -97,11 +97,18 @@ class Routes:
             decode_response(TopicList, response.body).topic_list if response.body else ()
         )
 
-    async def find(self, topic: str) -> TopicRouteData | None:
-        """Return the route of a topic, None for an unknown topic. Raises: ClientError."""
+    async def check(self) -> None:
+        """Check that a name server answers. Raises: ClientError."""
+        await self.find(AUTO_CREATE_TOPIC, wanted="routes")
+
+    async def find(self, topic: str, *, wanted: str = "") -> TopicRouteData | None:
+        """Return the route of a topic, None for an unknown topic.
+
+        wanted: how an error calls it. Raises: ClientError.
+        """
         fields = to_ext_fields(TopicRequestHeader(topic=topic))
         command = RemotingCommand(int(RequestCode.GET_ROUTEINFO_BY_TOPIC), ext_fields=fields)
-        response = await self._ask(command, f"the route of topic {topic}")
+        response = await self._ask(command, wanted or f"the route of topic {topic}")
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         try:
@@ -162,6 +169,8 @@ class Routes:
             if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
                 return response
             reasons.append(f"{address} answered {describe(response)}")
+            if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                remedy = "Give the address of a name server, mostly port 9876: that is a broker's"
         raise ClientError(f"no name server gave {wanted}: {'; '.join(reasons)}", remedy)
 
 
