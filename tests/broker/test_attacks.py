@@ -3,15 +3,16 @@
 Work for the pool is not counted: it runs beside the loop.
 """
 
-import sys
 from collections.abc import Callable
-from types import FrameType, GeneratorType
+from functools import partial
+from types import GeneratorType
 from typing import Any
 
 import pytest
 
 from tests.broker.attacks import Attack, attacks
 from tests.broker.harness import Harness, subscription
+from tests.calls import calls_of_steps, counted
 from wakelog.broker.decision import RunInPool
 from wakelog.filter.sql92 import compile_filter
 
@@ -28,17 +29,10 @@ class Counted:
         self.harness = harness
         self.pieces: list[int] = []
 
-    def _count(self, _frame: FrameType, event: str, _argument: Any) -> None:
-        if event in ("call", "c_call"):
-            self.pieces[-1] += 1
-
     def piece(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        self.pieces.append(0)
-        sys.setprofile(self._count)
-        try:
-            return work(*arguments)
-        finally:
-            sys.setprofile(None)
+        calls, result = counted(partial(work, *arguments))
+        self.pieces.append(calls)
+        return result
 
     def run(self, attack: Attack) -> None:
         """Give the broker a request, and do what its shell would do."""
@@ -49,10 +43,8 @@ class Counted:
             if isinstance(outcome, RunInPool):
                 outcome = self.piece(outcome.finish, outcome.work(), harness.now_ms)
             elif isinstance(outcome, GeneratorType):
-                try:
-                    self.piece(next, outcome)
-                except StopIteration as end:
-                    outcome = end.value
+                calls, outcome = calls_of_steps(outcome)
+                self.pieces += calls
             else:
                 harness.instructions()
                 return

@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.calls import count_calls
+from wakelog.broker.block_table import BLOCK_ENTRIES
 from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.table_limits import TableLimits
+from wakelog.protocol.steps import finish
 
 
 @pytest.fixture
@@ -115,6 +118,22 @@ def test_a_copy_of_many_offsets_copies_none_of_them(offsets: ConsumerOffsets) ->
     _, _, again = next(offsets.committed())
     assert shared is not own is again, "the first commit after it copies those of one pair"
     assert shared[0] == 1
+
+
+def test_a_save_of_many_pairs_copies_a_list_of_their_blocks(offsets: ConsumerOffsets) -> None:
+    for number in range(4 * BLOCK_ENTRIES):
+        offsets.commit(f"g{number}", "T", 0, number)
+    calls = count_calls(offsets.snapshot)
+    assert calls < 30, "none for each pair"
+    assert count_calls(lambda: offsets.commit("g7", "T", 0, 9)) < 30
+
+
+def test_the_groups_of_a_topic_are_found_in_steps(offsets: ConsumerOffsets) -> None:
+    for number in range(8 * BLOCK_ENTRIES):
+        offsets.commit(f"g{number}", f"T{number % 2}", 0, number)
+    steps = offsets.groups_of("T1")
+    assert sum(1 for _ in steps) == 7
+    assert len(finish(offsets.groups_of("T1"))) == 4 * BLOCK_ENTRIES
 
 
 def test_a_snapshot_has_the_offsets_of_then(

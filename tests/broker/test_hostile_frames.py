@@ -143,7 +143,7 @@ class _Core:
         for topic, queue_id in harness.store.queues_by_name:
             assert is_topic(topic), topic
             assert 0 <= queue_id < 1 << 31
-        for topic, group in harness.broker.state.offsets._table:
+        for group, topic, _ in harness.broker.state.offsets.committed():
             assert is_topic(topic), topic
             assert is_legal_group(group), group
 

@@ -3,14 +3,13 @@
 Calls are counted, not time: they are always the same.
 """
 
-import sys
 from collections.abc import Callable, Generator
 from itertools import pairwise
-from types import FrameType
 from typing import Any
 
 import pytest
 
+from tests.calls import calls_of_steps
 from tests.nameserver.harness import NOW_MS, Announced, FakeChannel, Harness, topic
 from wakelog.nameserver import route_table
 from wakelog.protocol.bodies import DataVersion, encode_body
@@ -42,26 +41,6 @@ def ends(steps: Steps[Any]) -> RemotingCommand:
         except StopIteration as end:
             assert isinstance(end.value, RemotingCommand)
             return end.value
-
-
-def calls_of_steps(steps: Steps[Any]) -> tuple[list[int], RemotingCommand]:
-    """Return how many functions each step has called, and the response."""
-    calls: list[int] = []
-
-    def count(_frame: FrameType, event: str, _argument: Any) -> None:
-        if event in ("call", "c_call"):
-            calls[-1] += 1
-
-    while True:
-        calls.append(0)
-        sys.setprofile(count)
-        try:
-            next(steps)
-        except StopIteration as end:
-            sys.setprofile(None)
-            return calls, end.value
-        finally:
-            sys.setprofile(None)
 
 
 def of_an_old_broker() -> RemotingCommand:

@@ -9,22 +9,31 @@ file. There the last ``@`` splits them, because a group name cannot have one.
 
 Invariants: ``_topics`` has exactly the pairs of ``_table``. Queue ids are not negative. An offset
 of -1 is stored like any other, because the Go client commits it; a query takes it for "none". The
-offsets of a pair that a copy shares never change: ``_own`` has the pairs that no copy shares, and a
-commit to another one first gives it a dict of its own.
+offsets of a pair that a copy shares never change: a commit first gives it a dict of its own.
 
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from wakelog.broker.block_table import BlockTable
 from wakelog.broker.names import is_lmq
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
+from wakelog.protocol.steps import Steps
 
 NO_OFFSET = -1
 
+PAIRS_PER_STEP = 1_024
+"""Some 0.2 ms to look at them."""
+
 _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
+
+_Pair: TypeAlias = tuple[str, str]
+
+Value = TypeVar("Value")
 
 
 class ConsumerOffsets:
@@ -34,10 +43,9 @@ class ConsumerOffsets:
         """Start empty; with ``lmq``, a group of light queues has one offset for all its queues."""
         self._lmq = lmq
         self._offsets_max = limits.committed_offsets
-        self._table: dict[tuple[str, str], dict[int, int]] = {}
-        self._lmq_table: dict[tuple[str, str], int] = {}
+        self._table: BlockTable[_Pair, dict[int, int]] = BlockTable()
+        self._lmq_table: BlockTable[_Pair, int] = BlockTable()
         self._topics: dict[str, dict[str, None]] = {}  # by group, in the order of their commits
-        self._own: set[tuple[str, str]] = set()
         self._queue_count = 0
         self._commit_count = 0
         self._backward_count = 0
@@ -61,28 +69,35 @@ class ConsumerOffsets:
             self._lmq_table[topic, group] = queue_offset
             self.dirty = True
             return
-        before = self._table.get((topic, group), _NO_QUEUES).get(queue_id)
+        queues = self._table.get((topic, group))
+        before = None if queues is None else queues.get(queue_id)
         if before is None:
             self._check_room(self._queue_count + 1)
         if before != queue_offset:
             self._queue_count += before is None
             self._backward_count += before is not None and queue_offset < before
-            if (topic, group) not in self._table:
-                self._add(topic, group, {})
-            self._own_queues(topic, group)[queue_id] = queue_offset
+            if queues is None:
+                self._add(topic, group, {queue_id: queue_offset})
+            else:
+                self._own_queues(topic, group, queues)[queue_id] = queue_offset
             self.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Return the committed offset of one queue, NO_OFFSET if there is none."""
         if self._lmq and is_lmq(group):
-            return self._lmq_table.get((topic, group), NO_OFFSET)
+            light_offset = self._lmq_table.get((topic, group))
+            return NO_OFFSET if light_offset is None else light_offset
         queues = self._table.get((topic, group))
         return NO_OFFSET if queues is None else queues.get(queue_id, NO_OFFSET)
 
     def committed(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
-        """Yield group, topic and offset by queue id, without light queues, as of now."""
-        for (topic, group), queues in list(self._table.items()):
-            yield group, topic, queues
+        """Yield group, topic and offset by queue id, without light queues.
+
+        The table may change meanwhile; a pair that was committed before is there as it is then.
+        """
+        for pairs in self._table.items():
+            for (topic, group), queues in pairs:
+                yield group, topic, queues
 
     @property
     def queue_count(self) -> int:
@@ -101,7 +116,7 @@ class ConsumerOffsets:
         queues = self._table.get((topic, group))
         if queues is None:
             return
-        replaced_count = len(self._table.get((topic, to_group), _NO_QUEUES))
+        replaced_count = len(self._table.get((topic, to_group)) or _NO_QUEUES)
         count = self._queue_count - replaced_count + len(queues)
         if count > self._queue_count:
             self._check_room(count)
@@ -114,64 +129,67 @@ class ConsumerOffsets:
             self._refused_count += 1
             raise table_full("queues with a committed offset", self._offsets_max)
 
-    def groups_of(self, topic: str) -> list[str]:
+    def groups_of(self, topic: str) -> Steps[list[str]]:
         """Return the groups that have committed offsets in a topic, without light queues."""
-        return [group for group, topics in self._topics.items() if topic in topics]
+        groups: list[str] = []
+        count = 0
+        for pairs in self._table.items():
+            if count + len(pairs) > PAIRS_PER_STEP:
+                yield
+                count = 0
+            count += len(pairs)
+            groups += [group for (name, group), _ in pairs if name == topic]
+        return groups
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """Return a copy of a group's offsets in a topic by queue id; a light queue has id 0."""
         if self._lmq and is_lmq(group):
             queue_offset = self._lmq_table.get((topic, group))
             return {} if queue_offset is None else {0: queue_offset}
-        return dict(self._table.get((topic, group), _NO_QUEUES))
+        return dict(self._table.get((topic, group)) or _NO_QUEUES)
 
     def remove(self, group: str) -> None:
         """Forget every offset of a group; offsets in light queues stay, as in 4.9.3."""
         for topic in self.topics_of(group):
             self._queue_count -= len(self._table.pop((topic, group)))
-            self._own.discard((topic, group))
             self.dirty = True
         self._topics.pop(group, None)
 
-    def content(self) -> Callable[[], dict[str, object]]:
-        """Return a function that makes the shape of the file, which is that of code 43's body.
-
-        It may run on any thread. Only the table of pairs is copied now. The offsets are those of
-        this moment: what is committed later may count messages that are not durable when a file
-        has them.
-        """
-        table = self._table.copy()
-        self._own = set()
-        lmq_table = dict(self._lmq_table)
-
-        def make() -> dict[str, object]:
-            offsets = {f"{topic}@{group}": queues for (topic, group), queues in table.items()}
-            content: dict[str, object] = {"offsetTable": offsets}
-            if self._lmq:
-                lmq_offsets = {f"{t}@{g}": offset for (t, g), offset in lmq_table.items()}
-                content = {"lmqOffsetTable": lmq_offsets} | content
-            return content
-
-        return make
-
     def snapshot(self) -> Callable[[], str]:
-        """Return a function that encodes the table as it is now, on any thread."""
+        """Return a function that encodes the table as it is now, on any thread, and once."""
         self.dirty = False
-        content = self.content()
-        return lambda: dumps(content(), pretty=True).decode()
+        return self.encoder(pretty=True)
+
+    def encoder(self, *, pretty: bool = False) -> Callable[[], str]:
+        """Return a function that writes the text of the file, or of code 43's body.
+
+        It may run on any thread, and once: it frees each block of the copy after it was written.
+        Only the list of blocks is copied now. The offsets are those of this moment: what is
+        committed later may count messages that are not durable when a file has them.
+        """
+        tables: list[tuple[str, _Lines[Any]]] = [
+            ("offsetTable", _Lines(self._table.copy_blocks(), _queues_text))
+        ]
+        if self._lmq:
+            tables.insert(0, ("lmqOffsetTable", _Lines(self._lmq_table.copy_blocks(), _light_text)))
+
+        def encode() -> str:
+            begin, between, end = ("{\n\t", ",\n\t", "\n}") if pretty else ("{", ",", "}")
+            parts = [f'"{name}":{lines.text(pretty=pretty)}' for name, lines in tables]
+            return f"{begin}{between.join(parts)}{end}"
+
+        return encode
 
     def load(self, text: str) -> None:
         """Replace the table by the contents of a file of wakelog or 4.9.3."""
         content = loads(text, entries_max=FILE_ENTRIES_MAX)
-        self._table, self._topics, self._own = {}, {}, set()
+        self._table, self._lmq_table, self._topics = BlockTable(), BlockTable(), {}
         for name, queues in (content.get("offsetTable") or {}).items():
             offsets = {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
             self._add(*_split(name), offsets)
-        self._lmq_table = {
-            _split(name): to_long(offset)
-            for name, offset in (content.get("lmqOffsetTable") or {}).items()
-        }
-        self._queue_count = sum(len(queues) for queues in self._table.values())
+        for name, offset in (content.get("lmqOffsetTable") or {}).items():
+            self._lmq_table[_split(name)] = to_long(offset)
+        self._queue_count = sum(len(queues) for _, _, queues in self.committed())
         self.dirty = False
 
     def statistics(self) -> dict[str, int]:
@@ -186,25 +204,62 @@ class ConsumerOffsets:
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
+        self._table.validate()
+        self._lmq_table.validate()
         pairs = {(topic, group) for group, topics in self._topics.items() for topic in topics}
-        assert pairs == self._table.keys()
-        assert self._queue_count == sum(len(queues) for queues in self._table.values())
-        assert all(queue_id >= 0 for queues in self._table.values() for queue_id in queues)
-        assert self._own <= self._table.keys()
+        assert pairs == {(topic, group) for group, topic, _ in self.committed()}
+        assert self._queue_count == sum(len(queues) for _, _, queues in self.committed())
+        assert all(queue_id >= 0 for _, _, queues in self.committed() for queue_id in queues)
         assert self._lmq or not self._lmq_table
 
-    def _own_queues(self, topic: str, group: str) -> dict[int, int]:
+    def _own_queues(self, topic: str, group: str, queues: dict[int, int]) -> dict[int, int]:
         """Return the offsets of a pair, in a dict that no copy shares."""
-        queues = self._table[topic, group]
-        if (topic, group) not in self._own:
+        if not self._table.owns((topic, group)):
             queues = self._table[topic, group] = dict(queues)
-            self._own.add((topic, group))
         return queues
 
     def _add(self, topic: str, group: str, queues: dict[int, int]) -> None:
         self._table[topic, group] = queues
-        self._own.add((topic, group))
         self._topics.setdefault(group, {})[topic] = None
+
+
+class _Lines(Generic[Value]):
+    """The entries of a table of the file, from the blocks of a copy."""
+
+    def __init__(
+        self, blocks: list[dict[_Pair, Value]], value_text: Callable[[Value, str], str]
+    ) -> None:
+        self._blocks = blocks
+        self._value_text = value_text
+
+    def text(self, *, pretty: bool) -> str:
+        """Write the table, and free each block after it was written."""
+        line_begin, end = ("\n\t\t", "\n\t") if pretty else ("", "")
+        value_text = self._value_text
+        self._blocks.reverse()
+        texts = []
+        while self._blocks:
+            entries = self._blocks.pop()
+            lines = [
+                f"{line_begin}{_name(pair)}:{value_text(value, line_begin)}"
+                for pair, value in entries.items()
+            ]
+            if lines:
+                texts.append(",".join(lines))
+        return f"{{{','.join(texts)}{end if texts else ''}}}"
+
+
+def _queues_text(queues: dict[int, int], line_begin: str) -> str:
+    listed = ",".join([f"{queue_id}:{offset}" for queue_id, offset in queues.items()])
+    return f"{{{listed}{line_begin if queues else ''}}}"
+
+
+def _light_text(queue_offset: int, _line_begin: str) -> str:
+    return str(queue_offset)
+
+
+def _name(pair: _Pair) -> str:
+    return dumps(f"{pair[0]}@{pair[1]}").decode()
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -30,8 +30,13 @@ from wakelog.protocol.bodies import (
     ConsumerData,
     SubscriptionData,
 )
+from wakelog.protocol.steps import Steps, batched
 
 CLIENT_EXPIRED_MS = 120_000
+
+GROUPS_PER_STEP = 1_024
+"""Some 0.2 ms to look at them."""
+
 CONSTANT_LENGTH_MAX = 64  # of the names of Java's constants, which are kept as they came
 
 _SUBSCRIPTION_BYTES = 500
@@ -213,9 +218,14 @@ class Consumers(GroupClients):
         found = self._groups.get(group)
         return found is not None and bool(found.subscriptions) and topic not in found.subscriptions
 
-    def groups_subscribed(self, topic: str) -> list[str]:
+    def groups_subscribed(self, topic: str) -> Steps[list[str]]:
         """Return the online groups that have a subscription to a topic."""
-        return [name for name, group in self._groups.items() if topic in group.subscriptions]
+        found: list[str] = []
+        for some in batched(self._groups.items(), GROUPS_PER_STEP):
+            found += [name for name, group in some if topic in group.subscriptions]
+            if len(some) == GROUPS_PER_STEP:
+                yield
+        return found
 
     def register(self, client: Client, data: ConsumerData) -> GroupChange | None:
         """Register one group of a heartbeat; return the change if there was one.

@@ -37,7 +37,7 @@ from wakelog.protocol.headers.admin import (
     TopicRequestHeader,
 )
 from wakelog.protocol.java import LONG_MAX
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import Steps, batched
 from wakelog.storage.message_store import MessageStore
 
 QUEUES_MAX = 50_000
@@ -59,17 +59,20 @@ class _Progress(NamedTuple):
 
 def get_consume_stats(
     state: BrokerState, request: Request[GetConsumeStatsRequestHeader]
-) -> Outcome:
+) -> Steps[Outcome]:
     """Return how far a group has consumed (code 208); a topic that is unknown is left out."""
     group, topic = request.header.consumer_group, request.header.topic
     blank = topic is None or not topic.strip()
     names = state.offsets.topics_of(group) if blank else [topic or ""]
     found = []
-    for name in names:
+    room_count = QUEUES_MAX
+    for number, name in enumerate(names, 1):
+        if not number % TOPICS_PER_STEP:
+            yield
         config = _consumed_topic(state, group, name)
         if config is not None:
+            room_count = _take_room(room_count, config.read_queue_nums)
             found.append(_progress(state, group, name, config.read_queue_nums))
-    _check_size(found)
 
     def work() -> bytes:
         stats = ConsumeStats({}, sum((progress.tps for progress in found), start=0.0))
@@ -97,9 +100,7 @@ def get_broker_consume_stats(
         config = _consumed_topic(state, group, topic) if group in found else None
         if config is None or (request.header.is_order and not config.order):
             continue
-        room_count -= config.write_queue_nums
-        if room_count < 0:
-            raise LimitReached("queues in one answer", QUEUES_MAX)
+        room_count = _take_room(room_count, config.write_queue_nums)
         found[group].append(_progress(state, group, topic, config.write_queue_nums))
 
     def work() -> bytes:
@@ -116,10 +117,14 @@ def get_broker_consume_stats(
     return RunInPool(work, lambda body, _now_ms: request.success(body=body))
 
 
-def query_consuming_groups(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:
+def query_consuming_groups(
+    state: BrokerState, request: Request[TopicRequestHeader]
+) -> Steps[Outcome]:
     """Return the groups that subscribe to a topic, or have offsets in it (code 300)."""
     topic = request.header.topic
-    groups = {*state.consumers.groups_subscribed(topic), *state.offsets.groups_of(topic)}
+    subscribed = yield from state.consumers.groups_subscribed(topic)
+    committed = yield from state.offsets.groups_of(topic)
+    groups = {*subscribed, *committed}
     return request.success(body=encode_body(GroupList(groups)))
 
 
@@ -132,7 +137,7 @@ def query_consume_time_span(
     if topic is None:
         return request.refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
     progress = _progress(state, group, name, topic.write_queue_nums)
-    _check_size([progress])
+    _take_room(QUEUES_MAX, progress.queue_count)
 
     def work() -> bytes:
         queues = range(progress.queue_count)
@@ -145,7 +150,7 @@ def query_consume_time_span(
 
 def query_correction_offset(
     state: BrokerState, request: Request[QueryCorrectionOffsetHeader]
-) -> Outcome:
+) -> Steps[Outcome]:
     """Return the lowest offset of any group in each queue of a topic (code 308).
 
     The offsets of the groups to filter are removed for good, in all topics (fact 56). 4.9.3 has a
@@ -155,7 +160,12 @@ def query_correction_offset(
     for group in (request.header.filter_groups or "").split(","):
         if group.strip():
             state.offsets.remove(group)
-    offsets = [state.offsets.queues(group, topic) for group in state.offsets.groups_of(topic)]
+    groups = yield from state.offsets.groups_of(topic)
+    offsets = []
+    for some in batched(groups, TOPICS_PER_STEP):
+        offsets += [state.offsets.queues(group, topic) for group in some]
+        if len(some) == TOPICS_PER_STEP:
+            yield
 
     def work() -> bytes:
         return encode_body(QueryCorrectionOffsetBody(_lowest_offsets(state.store, topic, offsets)))
@@ -174,9 +184,11 @@ def _progress(state: BrokerState, group: str, topic: str, queue_count: int) -> _
     return _Progress(group, topic, queue_count, offsets, state.traffic.get_tps(topic, group))
 
 
-def _check_size(found: list[_Progress]) -> None:
-    if sum(progress.queue_count for progress in found) > QUEUES_MAX:
+def _take_room(room_count: int, queue_count: int) -> int:
+    """Return how many more queues an answer may have after these. Raises: LimitReached."""
+    if queue_count > room_count:
         raise LimitReached("queues in one answer", QUEUES_MAX)
+    return room_count - queue_count
 
 
 def _measure(
