@@ -16,8 +16,8 @@ from tests.calls import calls_of_steps, counted
 from wakelog.broker.decision import RunInPool
 from wakelog.filter.sql92 import compile_filter
 
-CALLS_MAX = 200_000
-"""Calls of functions in one piece: some 30 ms. Nearly all pieces have some hundreds."""
+CALLS_MAX = 40_000
+"""Calls of functions in one piece: some 6 ms. Nearly all pieces have some hundreds."""
 
 PIECES_MAX = 30_000
 

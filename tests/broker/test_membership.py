@@ -5,9 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker.harness import FakeChannel, subscription
+from tests.calls import calls_of_steps
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import (
     CLIENT_EXPIRED_MS,
+    GROUPS_PER_STEP,
+    SUBSCRIPTIONS_PER_STEP,
     Client,
     Consumers,
     GroupChange,
@@ -15,6 +18,7 @@ from wakelog.broker.membership import (
 )
 from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.bodies import MODEL_BROADCASTING, ConsumerData, SubscriptionData
+from wakelog.protocol.steps import finish
 
 
 @pytest.fixture
@@ -165,3 +169,19 @@ def test_producers_come_and_go_by_group(producers: GroupClients) -> None:
     producers.remove_channel(2)
     producers.remove_channel(9)
     assert producers.statistics() == {"group_count": 0, "channel_count": 0}
+
+
+def test_many_subscriptions_are_registered_in_steps(consumers: Consumers) -> None:
+    many = [subscription(f"T{number}") for number in range(5 * SUBSCRIPTIONS_PER_STEP)]
+    calls, change = calls_of_steps(consumers.register_in_steps(client(1), data("g", *many)))
+    assert change == GroupChange("g", 1)
+    assert len(calls) == 11
+    assert max(calls) < 16 * SUBSCRIPTIONS_PER_STEP
+    assert finish(consumers.groups_subscribed("T9")) == ["g"]
+
+
+def test_the_groups_of_a_topic_are_found_in_steps(consumers: Consumers) -> None:
+    for number in range(3 * GROUPS_PER_STEP):
+        consumers.register(client(number), data(f"g{number}", subscription(f"T{number % 3}")))
+    assert sum(1 for _ in consumers.groups_subscribed("T0")) == 3
+    assert len(finish(consumers.groups_subscribed("T0"))) == GROUPS_PER_STEP

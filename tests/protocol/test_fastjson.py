@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.calls import calls_of_steps
 from tests.protocol.golden_records import config_files
-from wakelog.protocol.fastjson import CHARACTERS_MAX, DEPTH_MAX, ENTRIES_MAX, dumps, loads, to_long
+from wakelog.protocol.fastjson import (
+    CHARACTERS_MAX,
+    DEPTH_MAX,
+    ENTRIES_MAX,
+    ESCAPES_PER_STEP,
+    dumps,
+    loads,
+    loads_in_steps,
+    to_long,
+)
 
 scalars = st.one_of(
     st.none(),
@@ -226,3 +236,24 @@ def test_a_long_text_with_a_bad_end_is_given_up_early(end: str) -> None:
     for count, what in ((100_000, f"{ENTRIES_MAX} entries"), (1_000_000, f"{CHARACTERS_MAX} char")):
         with pytest.raises(ValueError, match=f"more than {what}"):
             loads("{'a':[" + "1," * count + end)
+
+
+ODD = {
+    "entries": "{" + ",".join(f"{number}:1" for number in range(4_000)) + "}",
+    "an array in an object": "{a:[" + ",".join(["1"] * 4_000) + "]}",
+    "objects as keys": "{" + ",".join(f"{{a:{number}}}:1" for number in range(1_500)) + "}",
+    "escapes of the dialect": "'" + "\\v" * 40_000 + "'",
+    "escapes of JSON": "{'a':\"" + "\\u0041" * 20_000 + '"}',
+    "no UTF-8": b"{a:'" + b"\xff" * 200_000 + b"'}",
+}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_what_is_not_ordinary_is_read_in_steps(text: str | bytes) -> None:
+    calls, value = calls_of_steps(loads_in_steps(text))
+    assert value == loads(text)
+    assert max(calls) < 8 * ESCAPES_PER_STEP
+
+
+def test_half_a_pair_between_escapes_of_the_dialect_becomes_a_question_mark() -> None:
+    assert loads("'\\ud83d\\v\\ud83d\\ude00'") == "?\v\U0001f600"

@@ -34,14 +34,8 @@ class LockTable:
             then.
         """
         locked = set()
+        self._lock_count = self.check_room(group, queues)
         entries = self._groups.get(group, {})
-        count = len(entries.keys() | queues)
-        if count > self._limits.locks_per_group:
-            raise table_full("locked queues for each group", self._limits.locks_per_group)
-        lock_count = self._lock_count + count - len(entries)
-        if lock_count > self._limits.locks:
-            raise table_full("locked queues", self._limits.locks)
-        self._lock_count = lock_count
         for queue in queues:
             entry = entries.get(queue)
             if entry is None or entry[0] == client_id or _is_expired(entry, now_ms):
@@ -50,6 +44,16 @@ class LockTable:
         if entries:
             self._groups[group] = entries
         return locked
+
+    def check_room(self, group: str, queues: Set[MessageQueue]) -> int:
+        """Return how many locks there are with these. Raises: LimitReached as `lock`."""
+        entries = self._groups.get(group, {})
+        grown_count = sum(queue not in entries for queue in queues)
+        if len(entries) + grown_count > self._limits.locks_per_group:
+            raise table_full("locked queues for each group", self._limits.locks_per_group)
+        if self._lock_count + grown_count > self._limits.locks:
+            raise table_full("locked queues", self._limits.locks)
+        return self._lock_count + grown_count
 
     def held(self, group: str, client_id: str, queues: Set[MessageQueue]) -> set[MessageQueue]:
         """Return those of the queues whose lock a client has, expired or not."""

@@ -17,7 +17,7 @@ Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, P
 ClientChannelInfo, ClientHousekeepingService} (4.9.3).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -30,9 +30,12 @@ from wakelog.protocol.bodies import (
     ConsumerData,
     SubscriptionData,
 )
-from wakelog.protocol.steps import Steps, batched
+from wakelog.protocol.steps import Steps, batched, finish
 
 CLIENT_EXPIRED_MS = 120_000
+
+SUBSCRIPTIONS_PER_STEP = 1_024
+"""Some 0.5 ms. Most groups have a few, and no step."""
 
 GROUPS_PER_STEP = 1_024
 """Some 0.2 ms to look at them."""
@@ -228,14 +231,20 @@ class Consumers(GroupClients):
         return found
 
     def register(self, client: Client, data: ConsumerData) -> GroupChange | None:
+        """Register one group of a heartbeat at once."""
+        return finish(self.register_in_steps(client, data))
+
+    def register_in_steps(self, client: Client, data: ConsumerData) -> Steps[GroupChange | None]:
         """Register one group of a heartbeat; return the change if there was one.
+
+        All changes are in the last step. Of two heartbeats with more than SUBSCRIPTIONS_PER_STEP
+        subscriptions that come together, the one that ends last counts, whatever their versions.
 
         Raises: LimitReached for too many groups or subscriptions; nothing changes then.
         """
         name = data.group_name
+        newest, size_bytes = yield from self._newest(name, data.subscription_data_set)
         group = self._groups.get(name) or ConsumerGroup()
-        newest = _newest(group, data.subscription_data_set)
-        size_bytes = sum(map(_cost_bytes, newest.values()))
         grown_bytes = size_bytes - group.size_bytes
         bytes_max = self._limits.subscription_bytes
         if grown_bytes > 0 and self._subscription_bytes + grown_bytes > bytes_max:
@@ -251,6 +260,27 @@ class Consumers(GroupClients):
         resubscribed = group.subscriptions.keys() != newest.keys()
         group.subscriptions = newest
         return GroupChange(name, len(group.clients)) if is_new or resubscribed else None
+
+    def _newest(
+        self, name: str, wanted: Sequence[SubscriptionData]
+    ) -> Steps[tuple[dict[str, SubscriptionData], int]]:
+        """Return the subscriptions of a group after a heartbeat with these, and their cost."""
+        group = self._groups.get(name)
+        before = {} if group is None else group.subscriptions
+        newest: dict[str, SubscriptionData] = {}
+        for number, subscription in enumerate(wanted, 1):
+            topic = subscription.topic
+            known = newest.get(topic) or before.get(topic)
+            is_newer = known is None or (subscription.sub_version or 0) > (known.sub_version or 0)
+            newest[topic] = subscription if known is None or is_newer else known
+            if not number % SUBSCRIPTIONS_PER_STEP:
+                yield
+        size_bytes = 0
+        for some in batched(newest.values(), SUBSCRIPTIONS_PER_STEP):
+            size_bytes += sum(map(_cost_bytes, some))
+            if len(some) == SUBSCRIPTIONS_PER_STEP:
+                yield
+        return newest, size_bytes
 
     def unregister(self, group: str, channel_id: int) -> GroupChange | None:
         """Take a connection out of a group; return the change for those that are left."""
@@ -276,19 +306,6 @@ class Consumers(GroupClients):
         for group in self._groups.values():
             assert group.size_bytes == sum(map(_cost_bytes, group.subscriptions.values()))
         assert all(group.clients is self._clients[name] for name, group in self._groups.items())
-
-
-def _newest(
-    group: ConsumerGroup, wanted: Iterable[SubscriptionData]
-) -> dict[str, SubscriptionData]:
-    """Return the subscriptions of a group after a heartbeat with these."""
-    newest: dict[str, SubscriptionData] = {}
-    for subscription in wanted:
-        topic = subscription.topic
-        known = newest.get(topic) or group.subscriptions.get(topic)
-        is_newer = known is None or (subscription.sub_version or 0) > (known.sub_version or 0)
-        newest[topic] = subscription if known is None or is_newer else known
-    return newest
 
 
 def _cost_bytes(subscription: SubscriptionData) -> int:

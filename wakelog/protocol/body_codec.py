@@ -20,6 +20,10 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
 from wakelog.protocol.fastjson import ENTRIES_MAX, FILE_ENTRIES_MAX, RESPONSE_ENTRIES_MAX
+from wakelog.protocol.steps import Steps, finish
+
+PARTS_PER_STEP: Final = 2_048
+"""Of one object or array: some 0.3 ms."""
 
 BodyType = TypeVar("BodyType", bound=msgspec.Struct)
 
@@ -53,6 +57,15 @@ def decode_response(body_type: type[BodyType], data: bytes) -> BodyType:
     return _decode(body_type, data, RESPONSE_ENTRIES_MAX)
 
 
+def decode_body_in_steps(body_type: type[BodyType], data: bytes) -> Steps[BodyType]:
+    """Read a body; no step if it is ordinary JSON. Raises: RemoteProtocolError as `decode_body`."""
+    try:
+        body: BodyType = _decoder(body_type).decode(data)
+    except (ValueError, RecursionError):
+        body = yield from decode_tolerantly(body_type, data)
+    return body
+
+
 def decode_file(body_type: type[BodyType], text: str) -> BodyType:
     """Read the text of a configuration file, which may be longer than a peer's body.
 
@@ -73,14 +86,18 @@ def _decode(body_type: type[BodyType], data: bytes, entries_max: int) -> BodyTyp
     try:
         body: BodyType = _decoder(body_type).decode(data)
     except (ValueError, RecursionError):
-        body = _decode_tolerantly(body_type, data, entries_max)
+        body = finish(decode_tolerantly(body_type, data, entries_max))
     return body
 
 
-def _decode_tolerantly(body_type: type[BodyType], data: bytes, entries_max: int) -> BodyType:
+def decode_tolerantly(
+    body_type: type[BodyType], data: bytes, entries_max: int = ENTRIES_MAX
+) -> Steps[BodyType]:
+    """Read a body that msgspec alone has refused. Raises: RemoteProtocolError."""
     try:
-        value = fastjson.loads(data, entries_max=entries_max)
-        return msgspec.convert(_bind(value), body_type, strict=False)
+        value = yield from fastjson.loads_in_steps(data, entries_max=entries_max)
+        bound = yield from _bind(value)
+        return msgspec.convert(bound, body_type, strict=False)
     except ValueError as error:
         remark = f"{_JSON_EXCEPTION}: {error}"
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark) from error
@@ -91,12 +108,24 @@ def _decoder(body_type: type[BodyType]) -> "msgspec.json.Decoder[BodyType]":
     return msgspec.json.Decoder(body_type, strict=False)
 
 
-def _bind(value: Any) -> Any:
+def _bind(value: Any) -> Steps[Any]:
     # Recursion is bounded by the reader's own limit on nesting.
     if isinstance(value, dict):
-        return {_bind_key(key): _bind(part) for key, part in value.items() if part is not None}
+        table = {}
+        for number, (key, part) in enumerate(value.items(), 1):
+            if part is not None:
+                is_plain = not isinstance(part, dict | list)
+                table[_bind_key(key)] = part if is_plain else (yield from _bind(part))
+            if not number % PARTS_PER_STEP:
+                yield
+        return table
     if isinstance(value, list):
-        return [_bind(part) for part in value]
+        parts = []
+        for number, part in enumerate(value, 1):
+            parts.append((yield from _bind(part)) if isinstance(part, dict | list) else part)
+            if not number % PARTS_PER_STEP:
+                yield
+        return parts
     return value
 
 

@@ -21,16 +21,16 @@ from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
     CheckClientRequestBody,
     ConsumerData,
-    HeartbeatData,
     SubscriptionData,
-    decode_body,
 )
+from wakelog.protocol.body_codec import decode_body_in_steps
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.clients import (
     RegisterFilterServerRequestHeader,
     UnregisterClientRequestHeader,
 )
+from wakelog.protocol.heartbeat import decode_heartbeat
 from wakelog.protocol.names import is_topic
 from wakelog.protocol.steps import Steps
 from wakelog.protocol.subscription import is_tag_type
@@ -43,20 +43,20 @@ GROUPS_PER_STEP = 16
 def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     """Register the groups and subscriptions of a client (code 34).
 
-    A step has at most GROUPS_PER_STEP groups, or some words of an expression.
+    A step has at most GROUPS_PER_STEP groups, some subscriptions, or some words of an expression.
     """
     command, now_ms = request.command, request.now_ms
     groups_max = state.limits.memberships_per_connection
     if command.body.count(b'"groupName"') > groups_max:
         raise table_full("groups for each connection", groups_max)
-    data = decode_body(HeartbeatData, command.body)
+    data = yield from decode_heartbeat(command.body)
     check_client_id(data.client_id)
     language = command.language
     if isinstance(language, str):
         language = language[:CONSTANT_LENGTH_MAX]
     client = Client(request.channel, data.client_id, language, command.version, now_ms)
     for number, consumer in enumerate(data.consumer_data_set, 1):
-        _register_group(state, client, consumer, now_ms)
+        yield from _register_group(state, client, consumer, now_ms)
         has_room = yield from state.filters.register_in_steps(
             consumer.group_name,
             consumer.subscription_data_set,
@@ -77,7 +77,7 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
 
 def _register_group(
     state: BrokerState, client: Client, consumer: ConsumerData, now_ms: int
-) -> None:
+) -> Steps[None]:
     check_group(consumer.group_name)
     for subscription in consumer.subscription_data_set:
         if subscription.sub_version is None:
@@ -88,7 +88,7 @@ def _register_group(
     if group is not None and is_topic(topic):
         sys_flag = TOPIC_UNIT_SUB if consumer.unit_mode else 0
         state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
-    change = state.consumers.register(client, consumer)
+    change = yield from state.consumers.register_in_steps(client, consumer)
     state.notify_consumers(change, group, now_ms=now_ms)
 
 
@@ -125,7 +125,8 @@ def register_filter_server(
 
 def check_client_config(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     """Check that the expression of a subscription compiles (code 46)."""
-    subscription = decode_body(CheckClientRequestBody, request.command.body).subscription_data
+    body = yield from decode_body_in_steps(CheckClientRequestBody, request.command.body)
+    subscription = body.subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
         return request.success()
     try:

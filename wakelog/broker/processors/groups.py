@@ -21,9 +21,9 @@ from wakelog.protocol.bodies import (
     ProducerInfo,
     ProducerTableInfo,
     SubscriptionGroupConfig,
-    decode_body,
     encode_body,
 )
+from wakelog.protocol.body_codec import decode_body_in_steps
 from wakelog.protocol.codes import ResponseCode, language_name
 from wakelog.protocol.headers.clients import (
     ConsumerGroupRequestHeader,
@@ -31,11 +31,12 @@ from wakelog.protocol.headers.clients import (
     GetSubscriptionGroupConfigRequestHeader,
     ProducerGroupRequestHeader,
 )
+from wakelog.protocol.steps import Steps
 
 
-def update_and_create_group(state: BrokerState, request: Request[None]) -> Outcome:
+def update_and_create_group(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     """Define a consumer group (code 200)."""
-    config = decode_body(SubscriptionGroupConfig, request.command.body)
+    config = yield from decode_body_in_steps(SubscriptionGroupConfig, request.command.body)
     state.groups.update(config, request.now_ms)
     return request.success()
 
