@@ -56,7 +56,7 @@ BOTH: Final = "Broker, NameServer"
 TASK: Final = "BrokerControllerScheduledThread: "
 STORE_TASK: Final = "StoreScheduledThread: "
 
-NO_REPLICATION: Final = "replication is not there yet"
+NO_SLAVE: Final = "a wakelog broker is no slave yet"
 
 # Two lines a row: what it is in 4.9.3, then what it is here.
 # fmt: off
@@ -138,9 +138,9 @@ TASKS: Final[tuple[Row, ...]] = (
     AbsentThread(TASK + "fetchNameServerAddr", "asks a web server for name servers", "2 min",
                  "off by default (fetchNamesrvAddrByAddressServer); namesrvAddr names them"),
     AbsentThread(TASK + "printMasterAndSlaveDiff", "logs the lag of a slave", "1 min",
-                 NO_REPLICATION),
+                 NO_SLAVE),
     AbsentThread(TASK + "SlaveSynchronize.syncAll", "copies the tables of a master", "10 s",
-                 NO_REPLICATION),
+                 NO_SLAVE),
     Thread(TASK + "registerBrokerAll", "registers with every name server",
            "registerNameServerPeriod, 30 s",
            "Broker", "broker.registration", "rocketmq_registrations_total"),
@@ -211,12 +211,13 @@ STORE: Final[tuple[Row, ...]] = (
            "Broker", "broker.housekeeping", "rocketmq_table_saves_total"),
     Thread("ScheduleMessageExecutorHandleThread", "takes in what became of deliveries", "10 ms",
            "Broker", "broker.delayed_delivery", "rocketmq_delayed_messages_undeliverable_total"),
-    AbsentThread("AcceptSocketService", "accepts slaves", "waits", NO_REPLICATION),
-    AbsentThread("GroupTransferService", "answers sends once a slave has them", "10 ms, or woken",
-                 NO_REPLICATION),
-    AbsentThread("ReadSocketService, WriteSocketService", "carry the log to one slave", "1 s",
-                 NO_REPLICATION),
-    AbsentThread("HAClient", "carries the log from a master", "1 s", NO_REPLICATION),
+    Thread("AcceptSocketService", "accepts slaves", "waits",
+           "Replication", "broker.replication.shipping", "rocketmq_slaves"),
+    Thread("GroupTransferService", "answers sends once a slave has them", "10 ms, or woken",
+           "Broker", "broker.offset_waiters", "rocketmq_replica_waiting_answers"),
+    Thread("ReadSocketService, WriteSocketService", "carry the log to one slave", "1 s",
+           "Replication", "broker.replication.shipping", "rocketmq_slave_sent_bytes_total"),
+    AbsentThread("HAClient", "carries the log from a master", "1 s", NO_SLAVE),
 )
 
 NAME_SERVER: Final[tuple[Row, ...]] = (

@@ -117,6 +117,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     enable_multi_dispatch: bool = _key("enableMultiDispatch", False)
     lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
     # Ours; 4.9.3 ignores keys that it does not know.
+    replication_enable: bool = _key("replicationEnable", False)
     file_reserved_bytes: int = _key("fileReservedBytes", 0)
     scrub_bytes_per_second: int = _key("scrubBytesPerSecond", 1 << 20)
     parquet_dispatcher: bool = _key("parquetDispatcher", False)
@@ -169,6 +170,13 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     def appends(self) -> bool:
         """Whether this broker writes the log itself; a slave only copies."""
         return self.broker_role is not BrokerRole.SLAVE
+
+    @property
+    def ships(self) -> bool:
+        """Whether this broker sends its log to slaves."""
+        return self.broker_role is BrokerRole.SYNC_MASTER or (
+            self.replication_enable and self.appends
+        )
 
     @property
     def transient_pool_in_use(self) -> bool:
@@ -281,6 +289,7 @@ OWN_KEYS = frozenset(
         "parquetDispatcher",
         "parquetFileAgeMs",
         "parquetFileBytes",
+        "replicationEnable",
         "requestLimitFactor",
         "scrubBytesPerSecond",
         "tableLimitFactor",

@@ -204,4 +204,20 @@ RETENTION = (
     counter("rocketmq_leases_lost", "Leases that ended because a disk was too full.",
             f"{RETENTION_SERVICE}/leases/lost_count"),
 )
+
+REPLICATION = (
+    gauge("rocketmq_slaves", "Slaves that have reported soundly and are connected.",
+          f"{SERVICES}/replication/slaves_count"),
+    gauge("rocketmq_slave_behind_bytes",
+          "Durable bytes of the log that the slowest of them has not acknowledged.",
+          f"{SERVICES}/replication/behind_bytes_max"),
+    counter("rocketmq_slave_sent_bytes", "Bytes of the log that were sent to slaves.",
+            f"{SERVICES}/replication/sent_bytes"),
+    counter("rocketmq_slaves_refused", "Connections of slaves that reported what cannot be true.",
+            f"{SERVICES}/replication/refused_count"),
+    gauge("rocketmq_replica_waiting_answers", "Answers that wait until a slave has their message.",
+          f"{BROKER}/replica_waiters/waiting_count"),
+    counter("rocketmq_replica_waits_timed_out", "Answers given as FLUSH_SLAVE_TIMEOUT.",
+            f"{BROKER}/replica_waiters/timed_out_count"),
+)
 # fmt: on

@@ -39,7 +39,8 @@ def page(tmp_path: Path) -> Iterator[SharedWatermarks]:
 
 def test_a_page_begins_with_the_values_it_was_made_with(page: SharedWatermarks) -> None:
     found = {word: page.get(word) for word in SharedWatermark}
-    assert found == {**START, SharedWatermark.EPOCH: 7}
+    unset = dict.fromkeys((SharedWatermark.REPLICATED, SharedWatermark.SLAVES), 0)
+    assert found == {**START, **unset, SharedWatermark.EPOCH: 7}
     assert (page.epoch, page.store_id) == (7, STORE)
 
 
@@ -55,6 +56,12 @@ def test_a_word_stored_through_one_mapping_is_seen_through_another(
 def test_a_word_that_would_fall_is_a_bug(page: SharedWatermarks) -> None:
     with pytest.raises(AssertionError):
         page.set(SharedWatermark.FLUSHED, 299)
+
+
+def test_a_count_may_fall(page: SharedWatermarks) -> None:
+    for count in (2, 1):
+        page.replace(SharedWatermark.SLAVES, count)
+        assert page.get(SharedWatermark.SLAVES) == count
 
 
 def test_a_word_that_passes_its_bound_is_found(tmp_path: Path) -> None:

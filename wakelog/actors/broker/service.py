@@ -38,6 +38,7 @@ from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.client import DecideChecks
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
+from wakelog.actors.services.replication import ReplicationClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.retention import RetentionClient
 from wakelog.actors.services.schedule import ScheduleClient
@@ -242,6 +243,7 @@ class BrokerService:
             self._server, self.broker, self._progress, self._name_servers, published=self._published
         )
         self._schedule = services.get(ScheduleClient)
+        self._replication = services.find(ReplicationClient)
         services.start()
         self._progress.begin()
         await services.wait_attached()
@@ -363,8 +365,16 @@ class BrokerService:
         self._dispatched.set()
 
     def flushed(self, physical_offset: int) -> None:
-        """Send the responses that waited for the disk."""
+        """Send the responses that waited for the disk, and the log to slaves."""
         self._progress.note_flushed(physical_offset)
+        if self._replication is not None:
+            self._replication.note_durable(physical_offset)
+
+    def replicated(self, physical_offset: int, near_count: int) -> None:
+        """Send the responses that waited for a slave; let later ones wait for those that count."""
+        self.broker.state.replicas.note(physical_offset, near_count)
+        self._progress.note_replicated(physical_offset)
+        self._progress.syncs_every_turn = bool(near_count) or self.store.config.synchronous_flush
 
     def flush_failed(self, cause: str) -> None:
         """Fail the responses that wait, and accept no more messages."""

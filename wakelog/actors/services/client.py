@@ -64,6 +64,9 @@ class BrokerEvents(Protocol):
     def flush_failed(self, cause: str) -> None:
         """A sync failed: nothing may be reported durable any more."""
 
+    def replicated(self, physical_offset: int, near_count: int) -> None:
+        """A slave has every byte below, and so many slaves count."""
+
     def committed(self, physical_offset: int) -> None:
         """The segments hold every byte below."""
 

@@ -32,6 +32,7 @@ SERVICES: Final = {
     "commit": _row("commit:Commit", lock_byte=3, needed_when="transient_pool_in_use"),
     "schedule": _row("schedule:Schedule"),
     "transaction_check": _row("transaction_check:TransactionCheck", needed_when="appends"),
+    "replication": _row("replication:Replication", needed_when="ships"),
     "retention": _row("retention:Retention", lock_byte=4),
 }
 """By name. In this order a Broker attaches them, and in reverse order they release the store."""

@@ -13,6 +13,8 @@ work that it reports is done. Readers may read at any time, mostly because a not
     5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
     6     384      dispatched: how far the queues reach     Reput   its files are written
     7     448      stored_ms: store time of the last record Broker  after appended covers it
+    8     512      replicated: what is durable on a slave   Replic. a slave has reported it
+    9     576      slaves: how many count now               Replic. one came, went or fell behind
 
 Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
@@ -52,6 +54,8 @@ class SharedWatermark(IntEnum):
     READABLE = 5
     DISPATCHED = 6
     STORED_MS = 7
+    REPLICATED = 8
+    SLAVES = 9
 
 
 _INDEX = {name: name * LINE_BYTES // VALUE_BYTES for name in SharedWatermark}
@@ -113,6 +117,10 @@ class SharedWatermarks:
         index = _INDEX[name]
         assert value >= self._values[index], (name, value, self._values[index])
         self._values[index] = value
+
+    def replace(self, name: SharedWatermark, value: int) -> None:
+        """Store a count that only this process writes; it may fall."""
+        self._values[_INDEX[name]] = value
 
     def replace_by(self, epoch: int) -> None:
         """Mark this page as replaced, for every process that maps it."""

@@ -1,0 +1,231 @@
+"""Replication's shell: slaves over real sockets; what it reports by watermark and by reference."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.bounded import on_loop
+from tests.actors.plans import SEGMENT_BYTES, service_plan
+from tests.actors.services.fakes import (
+    EPOCH,
+    Events,
+    FakeCalls,
+    attach_request,
+    attached,
+    broker_context,
+    make_watermarks,
+    stop_clients,
+)
+from tests.actors.stores import attached_service, fill, known_of, make_service
+from tests.compat.processes import free_port
+from wakelog.actors.services import replication
+from wakelog.actors.services.replication import ReplicationClient, ReplicationService
+from wakelog.actors.services.session import Refused
+from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.protocol.ha_frames import FrameReader, encode_report
+from wakelog.storage.message_store import MessageStore
+
+WAIT_SECONDS_MAX = 30.0
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+class Master:
+    """An attached service over a store, by reference."""
+
+    def __init__(self, service: ReplicationService, store: MessageStore, port: int) -> None:
+        self.service, self.store, self._port = service, store, port
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port), WAIT_SECONDS_MAX)
+
+    def exchange(self, durable: int, *known: int, wait_seconds: float = 0.0) -> tuple[int, ...]:
+        known = known or (0, 0)
+        found = self.service.call(EPOCH, "exchange", durable, *known, wait_seconds)
+        return tuple(found)
+
+    def log(self, end: int) -> bytes:
+        files = self.store.log.files.files
+        return b"".join(file.read(0, SEGMENT_BYTES) for file in files)[:end]
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[Master]:
+    with started(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def started(folder: Path, **settings: Any) -> Iterator[Master]:
+    port = free_port(-2, 1)
+    plan = service_plan(folder, listenPort=port, replicationEnable="true", **settings)
+    with attached_service(ReplicationService, plan) as (service, store):
+        yield Master(service, store, port + 1)
+
+
+def receive(slave: socket.socket, size_bytes: int) -> bytes:
+    """Return so much of the log."""
+    reader, found = FrameReader(), b""
+    while len(found) < size_bytes:
+        data = slave.recv(1 << 16)
+        assert data, "closed"
+        for frame in reader.read(data):
+            found += frame.data
+    return found
+
+
+def test_a_slave_gets_what_is_durable_and_acknowledges_it(master: Master) -> None:
+    end = fill(master.store, 1400)
+    assert end > 2 * SEGMENT_BYTES
+    part = 2 * SEGMENT_BYTES + 5
+    assert master.exchange(part) == (0, 0)
+    with closing(master.connect()) as slave:
+        slave.sendall(encode_report(1))
+        assert receive(slave, part - 1) == master.log(part)[1:]
+        assert master.exchange(part) == (1, 1)
+        master.exchange(end)
+        assert receive(slave, end - part) == master.log(end)[part:]
+        slave.sendall(encode_report(end))
+        until(lambda: master.exchange(end) == (end, 1))
+        assert master.service.statistics()["behind_bytes_max"] == 0
+    until(lambda: master.exchange(end) == (end, 0))
+    statistics = master.service.statistics()
+    assert (statistics["slaves_count"], statistics["accepted_count"]) == (0, 1)
+
+
+def test_a_bare_connection_and_a_liar_count_for_nothing(master: Master) -> None:
+    end = fill(master.store, 5)
+    master.exchange(end)
+    with closing(master.connect()) as bare, closing(master.connect()) as liar:
+        liar.sendall(encode_report(10**12))
+        until(lambda: master.service.statistics()["refused_count"] == 1)
+        assert master.exchange(end) == (0, 0)
+        with closing(master.connect()) as slave:
+            slave.sendall(encode_report(0))
+            receive(slave, end)
+            assert master.exchange(end) == (0, 1)
+            liar.sendall(encode_report(end))
+            slave.sendall(encode_report(7))
+            until(lambda: master.exchange(end) == (7, 1))
+        liar.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            liar.recv(1)  # nothing, and it is not closed: a 4.9.3 slave would come back at once
+        bare.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            bare.recv(1)
+
+
+def test_a_slave_that_falls_behind_counts_no_more(tmp_path: Path) -> None:
+    with (
+        started(tmp_path, haSlaveFallbehindMax=300) as master,
+        closing(master.connect()) as slave,
+    ):
+        slave.sendall(encode_report(0))
+        until(lambda: master.exchange(0) == (0, 1))
+        end = fill(master.store, 10)
+        until(lambda: master.exchange(end) == (0, 0))
+        slave.sendall(encode_report(end - 299))
+        until(lambda: master.exchange(end) == (end - 299, 1))
+
+
+def test_an_exchange_waits_for_an_acknowledgement_and_not_for_long(master: Master) -> None:
+    end = fill(master.store, 1)
+    assert master.exchange(end, wait_seconds=0.01) == (0, 0)
+    with closing(master.connect()) as slave:
+        slave.sendall(encode_report(0))
+        receive(slave, end)
+        until(lambda: master.exchange(end) == (0, 1))
+        slave.sendall(encode_report(end))
+        assert master.exchange(end, 0, 1, wait_seconds=WAIT_SECONDS_MAX) == (end, 1)
+
+
+def test_a_release_closes_every_connection_and_the_port(master: Master) -> None:
+    with closing(master.connect()) as slave:
+        slave.sendall(encode_report(0))
+        until(lambda: master.exchange(0) == (0, 1))
+        master.service.release()
+        with pytest.raises(ConnectionError):
+            while slave.recv(1 << 16):
+                pass
+            raise ConnectionError
+        with pytest.raises(ConnectionError):
+            master.connect()
+        master.service.attach(known_of(master.store))
+        master.connect().close()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    port = free_port(-2, 1)
+    plan = service_plan(tmp_path, listenPort=port, replicationEnable="true")
+    service = make_service(ReplicationService, plan)
+    with (
+        socket.create_server(("127.0.0.1", port + 1)),
+        pytest.raises(Refused, match=f"port {port + 1} for slaves"),
+    ):
+        service.attach(dict(msgspec.to_builtins(attach_request())))
+    assert service.statistics() == {}
+
+
+def test_more_slaves_than_there_may_be_are_refused(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication, "SLAVES_MAX", 1)
+    with closing(master.connect()) as first:
+        first.sendall(encode_report(0))
+        until(lambda: master.exchange(0) == (0, 1))
+        with closing(master.connect()) as second:
+            second.sendall(encode_report(0))
+            until(lambda: master.service.statistics()["refused_count"] == 1)
+            assert master.exchange(0) == (0, 1)
+
+
+@on_loop
+async def test_the_client_asks_by_reference_and_counts_none_when_the_service_is_lost() -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def exchange(_epoch: int, *known: object) -> tuple[int, int]:
+        asked.append(known)
+        return (60, 1) if len(asked) < 3 else (100, 1)
+
+    events = Events()
+    context = broker_context(events)
+    client = await attached(ReplicationClient("replication", FakeCalls(exchange=exchange), context))
+    client.note_durable(100)
+    while (100, 1) not in events.replicas:
+        await asyncio.sleep(0.001)
+    assert asked[-1] == (100, 60, 1, replication.EXCHANGE_SECONDS)
+    client.on_lost()
+    assert events.replicas[-1] == (100, 0)
+    await client.stop_work()
+    await client.stop()
+
+
+@on_loop
+async def test_progress_comes_by_watermark(tmp_path: Path) -> None:
+    shared = make_watermarks(tmp_path / "watermarks")
+    with closing(shared):
+        events = Events()
+        context = broker_context(events, directory=tmp_path, watermarks=shared)
+        client = await attached(ReplicationClient("replication", FakeCalls(), context))
+        shared.set(SharedWatermark.REPLICATED, 70)
+        shared.replace(SharedWatermark.SLAVES, 2)
+        for read in context.watermark_readers:
+            read()
+        shared.replace(SharedWatermark.SLAVES, 0)
+        for read in context.watermark_readers:
+            read()
+        assert events.replicas == [(70, 2), (70, 0)]
+        context.clients["replication"] = client
+        await stop_clients(context)
