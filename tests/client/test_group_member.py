@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +10,8 @@ from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import RETRY, GroupCluster, two_queues
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import ConsumerMessage
-from wakelog.client.group_member import AGAIN_SECONDS
+from wakelog.client.errors import CHECK_LOG, ClientError
+from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOptions
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
@@ -147,3 +148,22 @@ def test_offsets_are_written_when_they_have_changed() -> None:
             assert commits() == 4
 
     run(body())
+
+
+def test_a_lost_connection_is_one_line_however_many_queues_were_pulled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_ms = 1_000
+    no = cast(Any, None)
+    member = GroupMember(no, no, no, no, no, MemberOptions(), now_ms=lambda: now_ms)
+
+    async def fail(queues: int, address: str) -> None:
+        for _ in range(queues):
+            await member._note(ClientError(f"{address} does not answer PULL_MESSAGE", CHECK_LOG))
+
+    asyncio.run(fail(300, "a:10911"))
+    asyncio.run(fail(300, "b:10911"))
+    assert len(caplog.records) == 2
+    now_ms += int(AGAIN_SECONDS * 1000)
+    asyncio.run(fail(300, "a:10911"))
+    assert len(caplog.records) == 3

@@ -47,6 +47,10 @@ AGAIN_SECONDS: Final = 1.0
 RELEASE_SECONDS_MAX: Final = 20.0
 """UNLOCK_DELAY_TIME_MILLS: how long an ordered queue waits for the message in hand."""
 
+SAME_LINE_MS: Final = 900
+"""So long no other line says the same. A lost connection fails the pulls of all its queues, and
+each is tried again after a second."""
+
 # The broker has not heard of the group, or of its newest subscription: a heartbeat helps.
 _FORGOTTEN: Final = frozenset(
     {ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST}
@@ -113,6 +117,7 @@ class GroupMember:
         self._balance_now = asyncio.Event()
         self._balancing = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
+        self._written_ms: dict[str, int] = {}  # the lines of the last second
 
     @property
     def is_ordered(self) -> bool:
@@ -378,12 +383,23 @@ class GroupMember:
 
     async def _note(self, error: ClientError) -> None:
         """Do what helps against a failure, and tell the user what nothing here can help."""
-        logger.warning("%s", error)
+        self._write(str(error))
         if error.code in _FORGOTTEN and (self._heartbeat is None or self._heartbeat.done()):
             self._heartbeat = asyncio.create_task(self._instance.heartbeat())
         if error.code in _LASTING or error.remedy == ACCOUNT_REMEDY:
             self.failure = error
             self._inbox.arrived.set()
+
+    def _write(self, line: str) -> None:
+        """Write a line, unless it was just written for another queue."""
+        now_ms = self._now_ms()
+        recent = {
+            text: ms for text, ms in self._written_ms.items() if 0 <= now_ms - ms < SAME_LINE_MS
+        }
+        self._written_ms = recent
+        if line not in recent:
+            recent[line] = now_ms
+            logger.warning("%s", line)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
