@@ -6,7 +6,7 @@ import pytest
 
 from tests.network.fakes import FakeClock
 from wakelog.network import long_work
-from wakelog.network.long_work import STEPS_SECONDS, LongWork
+from wakelog.network.long_work import LARGE_BODY_BYTES, LARGE_MAX, STEPS_SECONDS, LongWork
 from wakelog.protocol.steps import Steps
 
 
@@ -28,11 +28,11 @@ class Bench:
             raise ValueError(name)
         return name
 
-    def add(self, name: str, count: int, *, is_over: bool = False) -> bool:
+    def add(self, name: str, count: int, *, is_over: bool = False, body_bytes: int = 0) -> bool:
         def done(result: Any, error: Exception | None) -> None:
             self.results.append((result, error))
 
-        return self.work.add(self.steps(name, count), done, lambda: is_over)
+        return self.work.add(self.steps(name, count), done, lambda: is_over, body_bytes=body_bytes)
 
 
 def test_each_has_a_step_in_turn_until_the_time_is_spent() -> None:
@@ -67,3 +67,22 @@ def test_no_more_than_the_limit_are_under_way(monkeypatch: pytest.MonkeyPatch) -
     bench = Bench()
     assert [bench.add("a", 3), bench.add("b", 3), bench.add("c", 3)] == [True, True, False]
     assert len(bench.work) == 2
+
+
+def test_few_large_requests_are_begun_and_small_ones_do_not_wait_for_them() -> None:
+    bench = Bench()
+    large = "ABCDE"
+    for number, name in enumerate(large):
+        bench.add(name, 6, is_over=name == "D", body_bytes=LARGE_BODY_BYTES + number)
+    bench.add("s", 2, body_bytes=LARGE_BODY_BYTES - 1)
+    assert len(bench.work) == 6
+    begun: set[str] = set()
+    while bench.work:
+        bench.work.run()
+        begun.update(bench.steps_of)
+        open_count = len(begun.intersection(large)) - sum(
+            result in tuple(large) for result, _ in bench.results
+        )
+        assert open_count <= LARGE_MAX
+    assert [result for result, _ in bench.results] == ["s", "A", "B", None, "C", "E"]
+    assert bench.work.dropped_count == 1

@@ -499,6 +499,25 @@ def test_long_work_goes_on_in_steps_beside_other_requests() -> None:
     assert opaques_of(transport) == [3, 4, 5, 1, 2]
 
 
+def test_large_bodies_wait_unparsed_for_those_that_are_under_way() -> None:
+    begun: list[int] = []
+
+    def parse(opaque: int) -> Steps[Any]:
+        begun.append(opaque)
+        return (yield from _work(10, answer(RemotingCommand(SEND, opaque), 0), bench.clock))
+
+    bench = Bench(FakeHandler())
+    bench.handler.rule = lambda request: parse(request.opaque)
+    connection, transport = bench.connection()
+    large, small = bytes(long_work.LARGE_BODY_BYTES), b""
+    for opaque, body in enumerate((large, large, large, large, small), 1):
+        connection.data_received(encode_frame(RemotingCommand(SEND, opaque, body=body)))
+    bench.loop.turn_over()
+    assert set(begun) <= {1, 2, 5}
+    bench.loop.run_until_quiet()
+    assert opaques_of(transport) == [5, 1, 2, 3, 4]
+
+
 def test_the_handler_hears_of_a_closed_connection_after_its_last_step() -> None:
     bench = Bench(FakeHandler())
     steps = _work(10, None, bench.clock)

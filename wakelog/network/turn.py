@@ -34,7 +34,7 @@ from wakelog.network.connection import PAUSED_BY_LANE, Connection
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
-from wakelog.network.long_work import LongWork, take_step
+from wakelog.network.long_work import LongWork, is_large, take_step
 from wakelog.network.loop_lag import LoopLag
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
@@ -247,9 +247,12 @@ class Turn:
             done(result, error)
             self._release(connection)
 
-        if take_step(outcome, done):
+        body_bytes = len(request.body)
+        if not is_large(body_bytes) and take_step(outcome, done):
             return
-        if self._long_work.add(outcome, done_later, lambda: connection.closed):
+        if self._long_work.add(
+            outcome, done_later, lambda: connection.closed, body_bytes=body_bytes
+        ):
             connection.waiting_count += 1  # the handler hears of its end after the last step
         else:
             self._answer(connection, request, self._too_long(request))
@@ -265,9 +268,10 @@ class Turn:
         def settle(result: Any, error: Exception | None) -> None:
             done(result if error is None else self._answer_error(request, error))
 
-        if take_step(steps, settle):
+        body_bytes = len(request.body)
+        if not is_large(body_bytes) and take_step(steps, settle):
             return
-        if not self._long_work.add(steps, settle, lambda: False):
+        if not self._long_work.add(steps, settle, lambda: False, body_bytes=body_bytes):
             done(self._too_long(request))
         self.schedule()
 
