@@ -32,6 +32,7 @@ from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
@@ -233,6 +234,7 @@ class NameServerActor(ChannelActor):
         self._plan = msgspec.convert(plan, NameServerPlan)
         self._service: NameServerService | None = None
         self._collections = FullCollections()
+        self._free_memory = free_memory()
         self._starting = asyncio.Lock()
 
     async def ping(self) -> int:
@@ -252,6 +254,7 @@ class NameServerActor(ChannelActor):
                 self._service = service
                 self.channels = CallChannels(service.make_connection)
                 self._collections.begin()
+                self._free_memory.begin()
             return started(port=self._service.port, node_id=own_node_id())
 
     async def stop(self) -> None:
@@ -260,6 +263,7 @@ class NameServerActor(ChannelActor):
             service, self._service = self._service, None
             self.channels = None
             self._collections.end()
+            self._free_memory.end()
             if service is not None:
                 await service.stop()
 

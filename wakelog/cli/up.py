@@ -25,6 +25,7 @@ from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services.session import open_logs
 from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.preflight import free_broker_port, preflight
@@ -125,13 +126,15 @@ class Up:
         for line in ready_lines(self._plan, time.monotonic() - began_seconds):
             self._screen.say(line)
         watching = asyncio.create_task(self._watch())
-        collections = FullCollections()
+        collections, memory = FullCollections(), free_memory()
         if self._plan.is_local:  # this process has the clients
             collections.begin()
+            memory.begin()
         try:
             await _first(watching, asked)
         finally:
             collections.end()
+            memory.end()
             watching.cancel()
 
     async def _watch(self) -> None:

@@ -1,7 +1,8 @@
 """LongWork: requests whose work goes on in steps, so that nobody waits for the whole of it.
 
 A turn gives them ``STEPS_SECONDS`` after the other requests: one piece of each in turn. A request
-whose connection is closed is dropped between two pieces. One with a large body first waits for its turn unparsed.
+whose connection is closed is dropped between two pieces. Those with a large body wait for each
+other, unparsed.
 
 Invariants: at most ``REQUESTS_MAX`` requests are under way, and ``LARGE_MAX`` of the large ones are
 begun.

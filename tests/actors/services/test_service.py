@@ -25,6 +25,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import FileSystem
+from wakelog.telemetry.logs import unconfigure_logs
 
 LOG_END = 1_000
 ROOT = Path(__file__).parents[3]
@@ -46,6 +47,19 @@ def is_locked(plan: ServicePlan) -> bool:
     except Exception:
         return True
     return False
+
+
+@on_loop
+async def test_a_service_of_its_own_process_returns_memory_while_attached(tmp_path: Path) -> None:
+    plan = msgspec.structs.replace(toy_plan(tmp_path), in_one_process=False)
+    service = ToyService(plan.to_builtins(), "toy")
+    try:
+        service.attach(known())
+        assert service._free_memory._timer.is_running
+        service.release()
+        assert not service._free_memory._timer.is_running
+    finally:
+        unconfigure_logs()
 
 
 def test_a_service_works_from_attach_to_release(tmp_path: Path) -> None:

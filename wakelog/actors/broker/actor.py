@@ -19,6 +19,7 @@ from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
 from wakelog.actors.transport.channel_actor import ChannelActor
+from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.network.call_channels import CallChannels
@@ -36,6 +37,7 @@ class BrokerActor(ChannelActor):
         self._plan = read_plan(plan)
         self._service: BrokerService | None = None
         self._collections = FullCollections()
+        self._free_memory = free_memory()
         self._starting = asyncio.Lock()
 
     async def ping(self) -> int:
@@ -61,6 +63,7 @@ class BrokerActor(ChannelActor):
                 self._service = service
                 self.channels = CallChannels(service.make_connection)
                 self._collections.begin()
+                self._free_memory.begin()
                 sys.setswitchinterval(SWITCH_SECONDS)
             return started(
                 store_id=self._service.store_id,
@@ -87,6 +90,7 @@ class BrokerActor(ChannelActor):
             service, self._service = self._service, None
             self.channels = None
             self._collections.end()
+            self._free_memory.end()
             return service is not None and await service.stop()
 
     async def snapshot(

@@ -24,7 +24,6 @@ import msgspec
 
 from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.broker.filter_file import FilterPublisher
-from wakelog.actors.broker.free_memory import CHECK_SECONDS, free_memory
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers, refuse_taken_name
 from wakelog.actors.broker.opening import OpenedStore, open_store
@@ -177,10 +176,7 @@ class BrokerService:
             undo.push_async_callback(self._server.close)
             await self._begin()
             undo.pop_all()
-        self._tasks = [
-            self._loop.create_task(self._keep_guard()),
-            self._loop.create_task(self._return_memory()),
-        ]
+        self._tasks = [self._loop.create_task(self._keep_guard())]
         if access is not None:
             watch = self._account_files.watch(access, self._pool.submit)
             self._tasks.append(self._loop.create_task(watch))
@@ -193,12 +189,6 @@ class BrokerService:
                 await self._pool.submit(self.store.renew_guard)
             except StoreError as error:
                 self._log.warning("guard not renewed", cause=str(error))
-
-    async def _return_memory(self) -> None:
-        memory = free_memory()
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            await self._pool.submit(memory.check)
 
     async def _read_accounts(self) -> AccessControl | None:
         if not self._settings.broker.acl_enable:

@@ -22,6 +22,7 @@ import msgspec
 
 from wakelog.actors.services.session import AttachRequest, Refused, open_logs
 from wakelog.actors.services.table import lock_bytes
+from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
@@ -48,6 +49,7 @@ class Service:
         self.epoch: int | None = None  # of the Broker that is attached
         self._watermarks: SharedWatermarks | None = None
         self._releases = ExitStack()
+        self._free_memory = free_memory()
 
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin to work for one incarnation of the Broker; return what its client must know.
@@ -140,6 +142,8 @@ class Service:
         self.epoch = request.epoch
         if not plan.in_one_process:
             open_logs(plan, self.name, request.epoch)
+            self._free_memory.begin()
+            self.on_release(self._free_memory.end)
         if (lock_byte := lock_bytes(plan).get(self.name)) is not None:
             lock = StoreLock(self.fs, plan.settings.store.paths.lock, lock_byte)
             self.on_release(lock.release)

@@ -1,8 +1,12 @@
 """When memory is returned to the system."""
 
+import asyncio
+
 import pytest
 
-from wakelog.actors.broker.free_memory import FreeMemory, free_memory
+from tests.actors.bounded import on_loop
+from wakelog.actors.transport import free_memory as free_memory_module
+from wakelog.actors.transport.free_memory import FreeMemory, free_memory
 
 MIB = 1 << 20
 
@@ -21,7 +25,10 @@ class Process:
 
     def check_at(self, resident_mib: int, used_mib: int) -> bool:
         self.resident_mib, self.used_mib = resident_mib, used_mib
-        return self.memory.check()
+        is_due = self.memory.is_due()
+        if is_due:
+            self.memory.give_back()
+        return is_due
 
 
 def test_the_memory_of_a_peak_is_returned_after_it() -> None:
@@ -57,5 +64,36 @@ def test_a_fifth_more_than_before_a_peak_is_never_kept(start_mib: int) -> None:
     assert process.resident_mib == start_mib
 
 
+def test_a_little_traffic_after_a_peak_does_not_keep_its_memory() -> None:
+    process = Process(100)
+    process.check_at(500, 500)
+    assert process.check_at(501, 110)
+
+
 def test_this_process_can_be_asked() -> None:
-    assert free_memory().check() is False
+    memory = free_memory()
+    assert memory.is_due() is False
+    memory.give_back()
+
+
+@on_loop
+async def test_checks_come_by_time_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free_memory_module, "CHECK_SECONDS", 0.001)
+    resident_mib = 100
+    returned = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def trim() -> None:
+        nonlocal resident_mib
+        resident_mib = 100
+        loop.call_soon_threadsafe(returned.set)
+
+    memory = FreeMemory(lambda: resident_mib * MIB, trim)
+    resident_mib = 500
+    assert not memory.is_due(), "it has just grown"
+    memory.begin()
+    async with asyncio.timeout(10):
+        await returned.wait()
+    memory.end()
+    assert resident_mib == 100
+    assert not memory._timer.is_running
