@@ -1,5 +1,7 @@
 """The index falls behind a flood of keys, catches up in pieces, and loses no key at a kill."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
@@ -13,8 +15,10 @@ from wakelog.dispatchers.reput import FlushJob, Reput
 from wakelog.storage.durability.dispatched import DispatchedFile
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.index.index_writer import index_words
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.dispatch_request import DispatchRequest
 
 EVERYTHING = 1 << 40
 FLOOD_KEYS = 80
@@ -22,11 +26,14 @@ RECORDS = 12
 SHAPE = {"index_slot_count": 2_000, "index_entry_count": 4_000}
 
 
-@pytest.fixture(autouse=True)
-def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "KEYS_MAX", 200)
+@pytest.fixture(autouse=True, params=[200, 30], ids=["some records", "part of a record"])
+def keys_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many keys a piece has."""
+    keys_max = int(request.param)
+    monkeypatch.setattr(follower, "KEYS_MAX", keys_max)
     monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
     monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
+    return keys_max
 
 
 def flood() -> LogBytes:
@@ -113,6 +120,31 @@ def test_queues_have_every_message_while_the_index_is_behind(
     assert found(fs, f"k{RECORDS - 1}.0") == [log.offsets[-1]]
     reput.flush()
     assert index_files(fs) == whole_index(log, kernels)
+
+
+def test_no_step_puts_more_keys_than_a_piece_has(
+    fs: MemoryFileSystem, kernels: Kernels | None, keys_max: int
+) -> None:
+    def keys_count() -> int:
+        return reput.statistics().dispatchers["index"]["keys_count"]
+
+    log = flood()
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    counts = [0]
+    while reput.step(log.end, EVERYTHING, NOW_MS).more:
+        counts.append(keys_count())
+    assert keys_count() == RECORDS * FLOOD_KEYS
+    assert max(after - before for before, after in pairwise(counts)) <= keys_max
+    assert len(counts) >= RECORDS * FLOOD_KEYS // keys_max
+
+
+def test_a_record_in_parts_keeps_the_order_of_its_keys(keys_max: int) -> None:
+    words = [f"k{number}" for number in range(3 * keys_max + 1)]
+    request = DispatchRequest("T", 0, 7, 900, 100, 0, NOW_MS, 0, 0, " ".join(words), "u", {})
+    parts = follower.parts_of(request)
+    assert [word for part in parts for word in index_words(part)] == index_words(request)
+    assert [len(index_words(part)) for part in parts] == [keys_max + 1, keys_max, keys_max, 1]
 
 
 def test_few_keys_keep_the_index_in_step(fs: MemoryFileSystem, kernels: Kernels | None) -> None:

@@ -171,13 +171,14 @@ class IndexWriter:
         self.load()
 
     def put(self, request: DispatchRequest, now_ms: int) -> None:
-        """Index one record's keys."""
+        """Index one record's keys, or the next of them: a record may come in parts."""
         file = self._file_with_room(now_ms)
         if request.physical_offset < self.end_physical_offset:
             return
         words = index_words(request)
         if request.physical_offset == self._known_offset:
-            words = words[self._known_keys :]
+            known, words = words[: self._known_keys], words[self._known_keys :]
+            self._known_keys -= len(known)
         for word in words:
             file = self._file_with_room(now_ms)
             file.put(
