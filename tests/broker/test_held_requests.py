@@ -94,3 +94,16 @@ def test_it_is_over_at_its_deadline_or_where_the_clock_was_set_back(
     assert one is not None
     assert one.is_over(now_ms, grace_ms=1) is is_over
     assert one.is_over(99)
+
+
+def test_the_topics_of_held_requests_are_waited_for(held: HeldRequests) -> None:
+    assert not held.waits_for({"T"})
+    hold(held)
+    hold(held, channel_id=2)
+    assert held.waits_for({"T", "other"})
+    assert not held.waits_for({"other"})
+    assert not held.waits_for(set())
+    held.remove(1)
+    assert held.waits_for({"T"})
+    held.forget_channel(2)
+    assert not held.waits_for({"T"})

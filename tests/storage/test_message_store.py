@@ -268,3 +268,18 @@ def test_it_counts_what_it_did(fs: MemoryFileSystem) -> None:
     assert (counted["get_found_count"], counted["get_missed_count"]) == (1, 1)
     assert (counted["get_message_count"], counted["get_message_bytes"]) == (2, put_bytes)
     assert counted["max_physical_offset"] == counted["dispatched"] == put_bytes
+
+
+def test_a_topic_that_grows_is_named_until_all_of_the_log_may_be_read(
+    fs: MemoryFileSystem,
+) -> None:
+    store = open_store(fs, store_config())
+    first = put(store, b"one", topic="T")[0]
+    second = put(store, b"two", topic="U")[0]
+    assert store.take_grown(first.physical_offset_end) == {"T", "U"}
+    assert store.take_grown(second.physical_offset_end) == {"T", "U"}
+    assert store.take_grown(second.physical_offset_end) == set()
+    store.put_batch(batch_of([draft(b"three", topic="V"), draft(b"four", topic="V")]), NOW_MS)
+    assert store.take_grown(second.physical_offset_end) == {"V"}
+    assert store.take_grown(store.write_pending()) == {"V"}
+    assert store.take_grown(store.max_physical_offset) == set()

@@ -7,9 +7,12 @@ Invariants:
     - ``hold`` keeps at most ``HOLDS_MAX`` requests; a request above that gets its response at once.
       A request that ``put_back`` returns already had its place.
     - ``_by_channel`` has exactly the ids of ``_held``, each under its own channel.
+    - ``_count_by_topic`` has exactly the topics of ``_held``, each with the number of its requests.
 
 Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4.9.3).
 """
+
+from collections.abc import Set
 
 import msgspec
 
@@ -46,11 +49,16 @@ class HeldRequests:
     def __init__(self) -> None:
         self._held: dict[int, HeldRequest] = {}
         self._by_channel: dict[int, set[int]] = {}
+        self._count_by_topic: dict[str, int] = {}
         self._next_id = 1
 
     def __len__(self) -> int:
         """Return how many requests wait."""
         return len(self._held)
+
+    def waits_for(self, topics: Set[str]) -> bool:
+        """Return whether a request waits for a message of one of these topics."""
+        return not self._count_by_topic.keys().isdisjoint(topics)
 
     def hold(
         self,
@@ -91,13 +99,14 @@ class HeldRequests:
             ids.discard(hold_id)
             if not ids:
                 del self._by_channel[held.request.channel.id]
+            self._uncount(held.note.topic)
         return held
 
     def forget_channel(self, channel_id: int) -> tuple[int, ...]:
         """Drop the requests of a connection that is gone; return their ids."""
         ids = tuple(self._by_channel.pop(channel_id, ()))
         for hold_id in ids:
-            del self._held[hold_id]
+            self._uncount(self._held.pop(hold_id).note.topic)
         return ids
 
     def get(self, hold_id: int) -> HeldRequest | None:
@@ -111,12 +120,23 @@ class HeldRequests:
     def validate(self) -> None:
         """Assert the invariants of the module."""
         by_channel: dict[int, set[int]] = {}
+        count_by_topic: dict[str, int] = {}
         for hold_id, held in self._held.items():
             assert hold_id == held.note.hold_id < self._next_id
             by_channel.setdefault(held.request.channel.id, set()).add(hold_id)
+            topic = held.note.topic
+            count_by_topic[topic] = count_by_topic.get(topic, 0) + 1
         assert by_channel == self._by_channel
+        assert count_by_topic == self._count_by_topic
 
     def _add(self, held: HeldRequest) -> None:
         assert held.note.hold_id not in self._held
         self._held[held.note.hold_id] = held
         self._by_channel.setdefault(held.request.channel.id, set()).add(held.note.hold_id)
+        topic = held.note.topic
+        self._count_by_topic[topic] = self._count_by_topic.get(topic, 0) + 1
+
+    def _uncount(self, topic: str) -> None:
+        count = self._count_by_topic.pop(topic) - 1
+        if count:
+            self._count_by_topic[topic] = count

@@ -169,6 +169,14 @@ class MessageStore:
         self.log.append_bytes(physical_offset, data, now_ms)
         self.last_store_timestamp_ms = stored_ms or self.last_store_timestamp_ms
 
+    def take_grown(self, physical_offset: int) -> set[str]:
+        """Return the topics that got messages, and forget them if all may be read up to here."""
+        offsets = self.log.queue_offsets
+        grown = offsets.grown
+        if physical_offset >= self.log.end_offset:
+            offsets.grown = set()
+        return grown
+
     def make_durable(self) -> None:
         """Write and sync all that was put. Raises: StoreError; the log then takes no more."""
         make_durable(self._parts)

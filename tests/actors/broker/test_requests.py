@@ -1,5 +1,6 @@
 """What the answers of a broker's requests rest on, with everything that they wait for."""
 
+import asyncio
 import errno
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.notified_broker import notified_broker
+from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -86,6 +88,37 @@ def test_a_pull_beyond_the_end_gets_messages_sent_just_before(
                 assert [record.body for record in records(pulled)] == [b"%d" % (number + 2)]
             beyond = await client.pull("t", 1_000, hold_ms=5_000)
             assert beyond.code == ResponseCode.PULL_OFFSET_MOVED
+
+    run(main)
+
+
+def test_a_held_pull_hurries_the_messages_of_its_topic_only(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    is_awaited = BrokerService.is_awaited
+
+    def note(service: BrokerService, physical_offset: int) -> bool:
+        asked.append(is_awaited(service, physical_offset))
+        return asked[-1]
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client, held = running.client, running.broker.broker.state.held
+            for topic in ("t", "u"):
+                await client.send(topic, b"0")
+                await client.pull(topic, 0)
+            pulling = asyncio.create_task(client.pull("t", 1, hold_ms=60_000))
+            while not held:
+                await asyncio.sleep(0)
+            monkeypatch.setattr(BrokerService, "is_awaited", note)
+            await client.send("u", b"1")
+            await client.send("u", b"2")
+            assert len(records(await client.pull("u", 1))) == 2
+            assert asked and not any(asked)
+            await client.send("t", b"1")
+            assert [record.body for record in records(await pulling)] == [b"1"]
+            assert asked[-1]
 
     run(main)
 

@@ -181,7 +181,7 @@ class Events:
     def attach_request(self) -> AttachRequest:
         return self.known
 
-    def is_awaited(self) -> bool:
+    def is_awaited(self, physical_offset: int) -> bool:
         return bool(self.held)
 
     async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:

@@ -87,3 +87,13 @@ def test_a_message_without_further_queues_is_left_alone(text: str) -> None:
 def test_an_illegal_further_queue_is_refused() -> None:
     with pytest.raises(IllegalName):
         QueueOffsets({}, enable_lmq=True).add_further_offsets("INNER_MULTI_DISPATCH\x01%LMQ%a/b", 0)
+
+
+def test_topics_that_grow_are_noted() -> None:
+    offsets = QueueOffsets({("T", 0): 7, ("U", 0): 2}, enable_lmq=False)
+    offsets.get_or_add(("V", 0))
+    assert offsets.grown == set()
+    for key in (("T", 0), ("T", 1), ("V", 0)):
+        offsets.get_or_add(key)
+        offsets.advance(key)
+    assert offsets.grown == {"T", "V"}

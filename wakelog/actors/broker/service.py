@@ -339,9 +339,9 @@ class BrokerService:
             dispatch_from=None if self._has_dispatched else report.dispatch_from,
         )
 
-    def is_awaited(self) -> bool:
-        """Whether a pull is held."""
-        return len(self.broker.state.held) > 0
+    def is_awaited(self, physical_offset: int) -> bool:
+        """Whether a pull is held for a topic that got a message since this was asked before."""
+        return self.broker.state.held.waits_for(self.store.take_grown(physical_offset))
 
     def held_notes(self) -> list[HoldPull]:
         """Return a note of every held pull."""

@@ -49,8 +49,12 @@ class BrokerEvents(Protocol):
     def attach_request(self) -> AttachRequest:
         """Return what a service that is attached now must know."""
 
-    def is_awaited(self) -> bool:
-        """Whether a pull waits for the next message."""
+    def is_awaited(self, physical_offset: int) -> bool:
+        """Whether a pull waits for a topic that got a message since this was asked before.
+
+        physical_offset: how far messages may be read now. A topic stays noted until all of the log
+            may be read.
+        """
 
     def held_notes(self) -> list[HoldPull]:
         """Return a note for every pull that waits."""

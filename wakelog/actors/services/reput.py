@@ -202,9 +202,10 @@ class ReputClient(FollowingClient):
     """Has the log dispatched, and reports how far the queues reach.
 
     By reference the next step is called when the result of the last one is there. With
-    notifications, and while no pull is held, one is sent only every `pace_seconds`. If each message
-    woke Reput's process, no reader would see the queues earlier. For a held pull, or a request that
-    waits for the queues (`dispatch_now`), the notification is sent at once.
+    notifications, and while no pull waits for these topics, one is sent only every `pace_seconds`.
+    If each message woke Reput's process, no reader would see the queues earlier. For a held pull of
+    a topic that got a message, or a request that waits for the queues (`dispatch_now`), the
+    notification is sent at once.
 
     Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which
     sleeps 1 ms between two checks.
@@ -243,11 +244,12 @@ class ReputClient(FollowingClient):
     def request_dispatch(self, physical_offset: int) -> None:
         """Have the log dispatched up to here, soon."""
         self.wanted = physical_offset
+        is_awaited = self.broker.events.is_awaited(physical_offset)
         if self.watermarks is None:
             self.worker.request()
             return
         self.watermarks.set(SharedWatermark.READABLE, physical_offset)
-        if self.broker.events.is_awaited():
+        if is_awaited:
             self._notify()
         elif not self._pace_timer.is_running:
             self._pace_timer.start(self.pace_seconds)

@@ -51,7 +51,10 @@ class TopicClosed(Exception):
 
 
 class QueueOffsets:
-    """Next queue offset by (topic, queue id)."""
+    """Next queue offset by (topic, queue id).
+
+    grown: the topics that got a message since `MessageStore.take_grown` has emptied it.
+    """
 
     def __init__(self, seed: dict[QueueKey, int], *, enable_lmq: bool) -> None:
         """Own the table that recovery made."""
@@ -59,6 +62,7 @@ class QueueOffsets:
         self._enable_lmq = enable_lmq
         self.light_count = sum(map(_is_light, seed))
         self._closed: dict[str, dict[QueueKey, int]] = {}
+        self.grown: set[str] = set()
 
     def get(self, key: QueueKey) -> int:
         """Return a queue's next offset, 0 for a queue that has never had one."""
@@ -83,6 +87,7 @@ class QueueOffsets:
     def advance(self, key: QueueKey, count: int = 1) -> None:
         """Note that a queue got `count` messages."""
         self._next[key] += count
+        self.grown.add(key[0])
 
     def close(self, topics: tuple[str, ...], queues: Mapping[QueueKey, int]) -> list[QueueKey]:
         """Drop queues and close their topics; return what was dropped.
