@@ -51,13 +51,14 @@ UNSIGNED, UNKNOWN, WRONG = ("", ""), ("unknown-key", "x"), ("low-key", "guessed"
 
 
 class Asked(NamedTuple):
-    """One request and who signs it."""
+    """One request and who signs it; `sent_as` is another code that it is sent with."""
 
     by: tuple[str, str]
     code: int
     fields: Mapping[str, Any] = MappingProxyType({})
     body: bytes = b""
     unsigned: Mapping[str, Any] = MappingProxyType({})
+    sent_as: int | None = None
 
 
 HEARTBEATS = [
@@ -104,6 +105,11 @@ PLAY = [
     Asked(LOW, 26, unsigned={"_UNIQUE_KEY_QUERY": "true"}),
     Asked(LOW, 26, unsigned={"added": "x"}),
     Asked(LOW, 26, {"SecurityToken": "token", "Zeta": "ö", "alpha": "1"}),
+    # A recorded request again, and as another one: neither broker can tell.
+    *[Asked(ADMIN, 17, CREATED)] * 2,
+    *[Asked(LOW, 17, CREATED)] * 2,
+    *(Asked(by, 26, CREATED, sent_as=17) for by in (ADMIN, LOW, WRONG)),
+    Asked(LOW, 26, LETTERS, b"body", sent_as=310),
 ]
 
 
@@ -249,7 +255,7 @@ def play(address: str) -> list[tuple[int, str]]:
 def answer(connection: RawConnection, asked: Asked) -> tuple[int, str]:
     """Return the code, and the exception of a refusal without the place in Java's sources."""
     signed = {**sign(asked), **asked.unsigned}
-    response = connection.ask(asked.code, signed, asked.body)
+    response = connection.ask(asked.sent_as or asked.code, signed, asked.body)
     remark = response.header.get("remark") or ""
     is_refused = "AclException" in remark
     return response.code, remark.partition(", org.apache")[0] if is_refused else ""

@@ -1,4 +1,7 @@
-"""What a broker asks its clients: request and reply, and an operator's questions about them."""
+"""What a broker asks its clients: request and reply, and an operator's questions about them.
+
+The Java client sends codes 222, 223, 307, 309 and 325, and is sent 220, 221, 307, 309 and 326.
+"""
 
 import time
 from typing import Any

@@ -348,9 +348,38 @@ STATISTICS = [
     *(Request(317, {"isOrder": x}) for x in ("false", "true")),
     Request(317, {}),
 ]
+ABSENT = {"topic": "T", "group": "absent", "consumerGroup": "absent", "clientId": "x"}
+REPLY = {"b": "DefaultCluster_REPLY_TOPIC", "i": "REPLY_TO_CLIENT\x01absent\x02CORRELATION_ID\x01c"}
+
+
+def checking(expression: str, kind: str) -> Request:
+    """Ask whether a subscription could be registered."""
+    subscription = {"topic": "T", "subString": expression, "expressionType": kind}
+    subscription |= {"tagsSet": [], "codeSet": [], "subVersion": 1}
+    return json_request(46, {"clientId": "c", "group": "g", "subscriptionData": subscription})
+
+
+REST = [
+    Request(45),
+    checking("*", "TAG"),
+    checking("a > 1", "SQL92"),
+    checking("a >", "SQL92"),
+    Request(46),
+    Request(201),
+    Request(204, {"producerGroup": "absent"}),
+    Request(222, ABSENT | {"timestamp": 0, "isForce": "true"}),
+    Request(222, ABSENT | {"timestamp": 0, "isForce": "true", "topic": "unknown"}),
+    Request(223, ABSENT),
+    Request(307, ABSENT | {"jstackEnable": "false"}),
+    Request(309, ABSENT | {"msgId": "7F00000100002A9F0000000000000000"}),
+    Request(324, LONG_NAMES | {"topic": REPLY["b"], "properties": REPLY["i"]}, b"reply"),
+    Request(325, LETTERS | REPLY, b"reply"),
+    Request(325, LETTERS | REPLY | {"i": ""}, b"reply"),
+    *(Request(x) for x in (13, 22, 23, 27, 209, 210, 211, 212, 213, 214)),
+]
 ACTS = [
     *(SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, QUERIES, AFTER, STATISTICS),
-    *(DELETIONS, DELETED),
+    *(DELETIONS, DELETED, REST),
 ]
 
 # Of mqadmin. The group live is online, and idle has an offset.

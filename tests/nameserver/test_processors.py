@@ -24,6 +24,7 @@ from wakelog.nameserver.processors import BROKER_CODES, CLIENT_CODES, PROCESSORS
 from wakelog.network.signing import Credentials
 from wakelog.protocol.bodies import DataVersion, TopicConfigSerializeWrapper, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.settings_text import BODY_BYTES_MAX
 
 MASTER = Announced(topics=(topic("T"),))
@@ -469,6 +470,26 @@ def test_only_administrators_change_anything(
         [refused] = harness.instructions(Refused)
         assert (refused.code, refused.host, refused.cause) == (code, host, response.remark)
         assert harness.core.statistics()["refused_count"] == 1
+
+
+@pytest.mark.parametrize("code", CHANGES)
+def test_a_replayed_request_has_the_rights_of_its_account(
+    make_harness: Callable[..., Harness], code: int
+) -> None:
+    """As at a broker: a signature covers neither time nor code, but every value and the body."""
+    for by, is_let_in in ((LOW, False), (ADMIN, True)):
+        harness = exposed(make_harness)
+        before = contents(harness)
+        harness.host = "10.0.0.9"
+        recorded = signed(9999, by, *CHANGES[code])
+        as_code = RemotingCommand(code, 1, 0, recorded.ext_fields, recorded.body)
+        changed = RemotingCommand(code, 1, 0, {**recorded.ext_fields, "a": "b"}, recorded.body)
+        assert harness.answered(changed).code == ResponseCode.NO_PERMISSION
+        assert contents(harness) == before
+        for command in (as_code, as_code):
+            answered = harness.answered(command)
+            assert (answered.code != ResponseCode.NO_PERMISSION) is is_let_in
+        assert (contents(harness) != before) is is_let_in
 
 
 def test_a_peer_that_fails_to_sign_too_often_loses_its_connection(

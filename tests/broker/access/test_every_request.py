@@ -49,6 +49,7 @@ FOR_ANYONE = {
     *(43, 45),  # of slaves
 }
 CODES = sorted(PROCESSORS)
+OTHER_CODE = 9999
 
 # By sender: the first words of the remark, by what the code needs; None where it is not refused.
 ANYONE, PERMISSION, ADMINISTRATION, ACCOUNT_CHANGE = range(4)
@@ -62,6 +63,12 @@ MATRIX: dict[str, tuple[str | None, str | None, str | None, str | None]] = {
     # As in 4.9.3, a recorded request can be sent again, with the rights of its account.
     "replayed, of low": (None, "No default permission for", *("Need admin permission for",) * 2),
     "replayed, of admin": (None,) * 4,
+    # Nor does a signature cover the code: what was signed for one can be sent as another.
+    "replayed as another code, of low": (
+        *(None, "No default permission for"),
+        *("Need admin permission for",) * 2,
+    ),
+    "replayed as another code, of admin": (None,) * 4,
     "replayed, changed": ("Check signature failed for accessKey=admin-key",) * 4,
     "white address": (None, None, None, "Need admin permission for"),
 }
@@ -186,8 +193,13 @@ def by_sender(code: int, sender: str) -> tuple[RemotingCommand, str]:
         "wrong key": WRONG,
         "low key": POWERLESS,
         "replayed, of low": POWERLESS,
+        "replayed as another code, of low": POWERLESS,
     }.get(sender, ADMIN)
     command = request(code, credentials)
+    if sender.startswith("replayed as another code"):
+        unsigned = request(code, NO_KEY)
+        recorded = signed(OTHER_CODE, credentials, unsigned.ext_fields, unsigned.body)
+        command = RemotingCommand(code, 2, 0, recorded.ext_fields, recorded.body)
     if sender == "replayed, changed":
         command.ext_fields["added"] = "x"
     return command, WHITE_HOST if sender == "white address" else HOST

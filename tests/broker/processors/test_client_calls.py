@@ -1,4 +1,4 @@
-"""Tests of codes 222, 223, 307 and 309, with the responses of clients made up."""
+"""Tests of codes 222, 223, 307 and 309, and of 220 and 221, which their clients are sent."""
 
 import json
 from collections.abc import Iterator
@@ -131,6 +131,7 @@ def test_the_status_of_each_client_is_gathered(harness: Harness) -> None:
     body = b'{"messageQueueTable":{{"topic":"T","brokerName":"b","queueId":0}:5}}'
     outcome = harness.process(STATUS, {"topic": "T", "group": "g"})
     assert isinstance(outcome, AskClient)
+    assert outcome.command.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
     assert outcome.command.ext_fields == {"topic": "T", "group": "g"}
     outcome = finish(harness, outcome, reply(outcome, body=body))
     outcome = finish(harness, outcome, CallTimeout("c2", "silent"))

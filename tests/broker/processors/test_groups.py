@@ -1,4 +1,4 @@
-"""Tests of codes 38, 200, 201, 203, 207, 328 and 352."""
+"""Tests of codes 38, 200, 201, 203, 204, 207, 328 and 352."""
 
 import json
 
@@ -136,6 +136,18 @@ def test_all_producers_are_listed_as_4_9_4_lists_them(harness: Harness) -> None:
     for channel in (first, second):
         harness.broker.channel_closed(channel, harness.now_ms)
     assert harness.ask(RequestCode.GET_ALL_PRODUCER_INFO).body == b'{"data":{}}'
+
+
+def test_the_clients_of_a_producer_group_are_shown(harness: Harness) -> None:
+    code = RequestCode.GET_PRODUCER_CONNECTION_LIST
+    absent = harness.ask(code, {"producerGroup": "pg"})
+    assert absent.code == ResponseCode.SYSTEM_ERROR
+    assert absent.remark == "the producer group[pg] not exist"
+    harness.beat_producer("pg", FakeChannel(7, "10.0.0.3", 555))
+    assert harness.ask(code, {"producerGroup": "pg"}).body == (
+        b'{"connectionSet":[{"clientAddr":"10.0.0.3:555","clientId":"p1","language":"JAVA",'
+        b'"version":399}]}'
+    )
 
 
 @pytest.mark.parametrize("creates", [True, False])
