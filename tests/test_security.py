@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.access.requests import ADMIN, FILE, LOW, UNSIGNED, WHITE_HOST, signed
+from tests.broker.access.requests import ADMIN, FILE, LOW, UNSIGNED, WHITE_HOST, WRONG, signed
 from tests.broker.access.requests import access_control as accounts
 from tests.broker.harness import FakeChannel, Harness, send_fields
 from tests.nameserver.harness import Announced, topic
 from tests.nameserver.harness import Harness as NameServerHarness
+from wakelog.broker.access import control
 from wakelog.broker.access.accounts import AccessFileRefused, read_file
 from wakelog.broker.config_file import all_settings
+from wakelog.cli.spark import SETTINGS
 from wakelog.protocol.bodies import HeartbeatData, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -62,6 +64,33 @@ def test_the_search_for_code_finds_some(tmp_path: Path) -> None:
     assert RUNS_CODE & set(names_of(module)) == {"pickle", "subprocess"}
     assert all(map(CALLS_CODE.fullmatch, ("yaml.load", "yaml.unsafe_load", "eval", "os.system")))
     assert not any(map(CALLS_CODE.fullmatch, ("yaml.safe_load", "re.compile", "evaluate")))
+
+
+def test_a_signature_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(given: bytes, expected: bytes) -> bool:
+        compared.append((given, expected))
+        return given == expected
+
+    monkeypatch.setattr(control.hmac, "compare_digest", compare)
+    right, wrong = (signed(RequestCode.GET_BROKER_CONFIG, by) for by in (LOW, WRONG))
+    assert Guarded().put(right).code == ResponseCode.SUCCESS
+    assert Guarded().put(wrong).code == ResponseCode.SYSTEM_ERROR
+    assert [given == expected for given, expected in compared] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-up.lock"])
+def test_every_package_has_a_hash(name: str) -> None:
+    text = re.sub(r"^ *#.*\n", "", (ROOT / name).read_text(), flags=re.M)
+    packages = text.replace("\\\n", "").splitlines()
+    assert len(packages) > 10
+    for package in packages:
+        assert re.match(r"[a-z0-9][\w.-]*==[^ ]+ .*--hash=sha256:[0-9a-f]{64}", package), package
+
+
+def test_spark_opens_no_page() -> None:
+    assert SETTINGS["spark.ui.enabled"] == "false"
 
 
 class Guarded(Harness):
