@@ -1,6 +1,7 @@
 """SECURITY.md names tests that exist, and known attacks on RocketMQ 4.9.3 do nothing here."""
 
 import ast
+import hmac
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,6 @@ from tests.broker.access.requests import access_control as accounts
 from tests.broker.harness import FakeChannel, Harness, send_fields
 from tests.nameserver.harness import Announced, topic
 from tests.nameserver.harness import Harness as NameServerHarness
-from wakelog.broker.access import control
 from wakelog.broker.access.accounts import AccessFileRefused, read_file
 from wakelog.broker.config_file import all_settings
 from wakelog.cli.spark import SETTINGS
@@ -73,7 +73,7 @@ def test_a_signature_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
         compared.append((given, expected))
         return given == expected
 
-    monkeypatch.setattr(control.hmac, "compare_digest", compare)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     right, wrong = (signed(RequestCode.GET_BROKER_CONFIG, by) for by in (LOW, WRONG))
     assert Guarded().put(right).code == ResponseCode.SUCCESS
     assert Guarded().put(wrong).code == ResponseCode.SYSTEM_ERROR

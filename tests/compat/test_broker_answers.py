@@ -354,7 +354,7 @@ REPLY = {"b": "DefaultCluster_REPLY_TOPIC", "i": "REPLY_TO_CLIENT\x01absent\x02C
 
 def checking(expression: str, kind: str) -> Request:
     """Ask whether a subscription could be registered."""
-    subscription = {"topic": "T", "subString": expression, "expressionType": kind}
+    subscription: dict[str, Any] = {"topic": "T", "subString": expression, "expressionType": kind}
     subscription |= {"tagsSet": [], "codeSet": [], "subVersion": 1}
     return json_request(46, {"clientId": "c", "group": "g", "subscriptionData": subscription})
 

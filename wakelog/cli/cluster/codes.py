@@ -182,4 +182,4 @@ def _request(code: RequestCode) -> Explained:
 def _summary(handle: object) -> str:
     """Return what the function that answers a request says of itself."""
     text, _, _ = (handle.__doc__ or "").partition("\n")
-    return _CITED.sub("", text)
+    return _CITED.sub("", text).replace("``", "")
