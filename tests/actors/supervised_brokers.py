@@ -29,6 +29,9 @@ STALL_MS_MAX = 500
 SYNCHRONOUS_STALL_MS_MAX = 2_000
 BROKER_STALL_MS_MAX = 8_000
 
+SLAVES = "replicationEnable=true"
+"""There is a Replication, although no slave comes."""
+
 
 class Kind(NamedTuple):
     """What a deployment is like."""
@@ -39,18 +42,20 @@ class Kind(NamedTuple):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Every actor of such a deployment: there is a Commit only with the transient pool."""
+        """Every actor of such a deployment: Commit and Replication are there with a setting."""
         has_pool = any(setting.startswith("transientStorePool") for setting in self.settings)
-        return tuple(role for role in ROLES if has_pool or role != "Commit")
+        absent = set() if has_pool else {"Commit"}
+        absent |= set() if SLAVES in self.settings else {"Replication"}
+        return tuple(role for role in ROLES if role not in absent)
 
 
 KINDS = {
     "notifications": Kind(
-        Transport.NOTIFICATIONS, ("flushDiskType=SYNC_FLUSH",), SYNCHRONOUS_STALL_MS_MAX
+        Transport.NOTIFICATIONS, ("flushDiskType=SYNC_FLUSH", SLAVES), SYNCHRONOUS_STALL_MS_MAX
     ),
     "references": Kind(
         Transport.REFERENCES,
-        ("transientStorePoolEnable=true", "transientStorePoolSize=3"),
+        ("transientStorePoolEnable=true", "transientStorePoolSize=3", SLAVES),
         STALL_MS_MAX,
     ),
 }
@@ -63,7 +68,7 @@ STORM_KINDS = {
 """One for each mode of durability, in which every process is killed again and again."""
 
 ROLES = (*(row.actor_name for row in SERVICES.values()), NAME_SERVER, SUPERVISOR, BROKER)
-"""Every actor of a deployment of one broker with a transient pool."""
+"""Every actor of a deployment of one broker with a transient pool and Replication."""
 
 _SERVICE_OF = {row.actor_name: name for name, row in SERVICES.items()}
 

@@ -15,6 +15,9 @@ RETENTION_SOON = "cleanResourceInterval=200"
 POOL = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
 """There is a Commit, and its metrics, only with the transient pool."""
 
+SLAVES = "replicationEnable=true"
+"""There is a Replication, and its metrics, only for slaves."""
+
 
 @pytest.fixture(scope="session")
 def statistics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
@@ -22,7 +25,10 @@ def statistics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     store: Path = tmp_path_factory.mktemp("metrics")
 
     async def main() -> dict[str, Any]:
-        async with running(small_plan(store, RETENTION_SOON, *POOL)) as (deployment, client):
+        async with running(small_plan(store, RETENTION_SOON, *POOL, SLAVES)) as (
+            deployment,
+            client,
+        ):
             await make_traffic(client)
             found = await wait_until(lambda: settled(deployment), "services that caught up")
             return dict(found)

@@ -17,6 +17,7 @@ from tests.actors.plans import notified_plan, service_plan
 from tests.actors.services.fakes import EPOCH, attach_request, make_watermarks
 from tests.actors.services.toy_service import ROW, ToyClient, ToyService
 from tests.actors.stores import known_of, open_plan_store
+from tests.compat.processes import free_port
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, Refused
@@ -79,7 +80,7 @@ def test_a_service_works_from_attach_to_release(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_refuses_calls_that_are_not_for_it(short_path: Path, name: str) -> None:
-    plan = service_plan(short_path)
+    plan = service_plan(short_path, listenPort=free_port(-2, 1))
     service = load(SERVICES[name].service)(plan.to_builtins(), name)
     with pytest.raises(Refused, match="not attached"):
         service.call(EPOCH, "counters")

@@ -228,7 +228,11 @@ class _Slave(asyncio.Protocol):
         """Note the connection, and refuse it if it comes from somewhere else."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        host, port = transport.get_extra_info("peername")[:2]
+        peer = transport.get_extra_info("peername")
+        if peer is None:  # it has closed the connection already
+            transport.abort()
+            return
+        host, port = peer[:2]
         self.address = f"{host}:{port}"
         if refusal := self._service.accept(self, host):
             self.core.refuse(refusal, steady_ms())
