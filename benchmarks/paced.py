@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 from benchmarks.rows import BODY_BYTES
-from wakelog.protocol.batch import BatchedMessage, encode_batch_body
+from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
@@ -177,7 +177,7 @@ def fill(
     body, per_frame = bytes(body_bytes), 1
     if body_bytes <= BODY_BYTES:
         per_frame = BATCH_MESSAGES
-        body = encode_batch_body([BatchedMessage(0, body, b"")] * per_frame)
+        body = encode_batch_body([(0, body, b"")] * per_frame)
     templates = send_templates(topic, body, batch=per_frame > 1)
     frames = messages // per_frame
     sent = answered = refused = 0

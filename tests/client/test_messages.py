@@ -1,9 +1,12 @@
 """Requests for one message and for a batch, and messages packed into requests."""
 
+import pytest
+
 from tests.client.clusters import message
-from wakelog.client.messages import EncodedMessage, SendRequest, pack
+from wakelog.client.errors import InvalidArgument
+from wakelog.client.messages import EncodedMessage, Message, SendRequest, encode, pack
 from wakelog.protocol.batch import decode_batch_body
-from wakelog.protocol.properties import WAIT, encode_properties
+from wakelog.protocol.properties import WAIT, decode_properties, encode_properties
 
 
 def test_each_message_of_a_batch_keeps_flag_and_properties() -> None:
@@ -52,3 +55,19 @@ def test_delayed_messages_and_those_of_retry_topics_go_one_by_one() -> None:
     delayed = message(is_alone=True)
     assert packed(message(), message(), delayed, message()) == [[2], [1], [1]]
     assert packed(*[message(topic="%RETRY%g", is_alone=True)] * 2) == [[1], [1]]
+
+
+@pytest.mark.parametrize("tags", ["", "paid", "UNIQ_KEY", "é"])
+def test_a_message_with_tags_alone_has_the_properties_of_the_long_way(tags: str) -> None:
+    key = "7F0000010001ABCDEF0123456789AB01"
+    short = encode(Message("T", b"x", tags, flag=3, queue=("b", 1)), key)
+    long = encode(Message("T", b"x", tags, flag=3, queue=("b", 1)), key, more={"A": "b"})
+    properties = decode_properties(long.properties)
+    del properties["A"]
+    assert short.properties == encode_properties(properties)
+    assert short._replace(properties="") == long._replace(properties="")
+
+
+def test_tags_that_break_the_properties_are_refused() -> None:
+    with pytest.raises(InvalidArgument):
+        encode(Message("T", b"x", "a\x01b"), "0" * 32)

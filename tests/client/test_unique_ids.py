@@ -32,3 +32,10 @@ def test_ids_of_one_millisecond_differ() -> None:
 
 def test_this_machine_has_an_address() -> None:
     assert own_address().count(".") == 3
+
+
+def test_ids_made_together_differ_and_go_on() -> None:
+    ids = UniqueIds("127.0.0.1", now_ms=lambda: 1_700_000_000_000)
+    together = ids.make_many(1_000)
+    assert len({*together, ids.make()}) == 1_001
+    assert [int(one[-4:], 16) for one in together] == list(range(1, 1_001))

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
 from wakelog.protocol import properties as names
-from wakelog.protocol.batch import MESSAGE_BYTES_MIN, BatchedMessage, encode_batch_body
+from wakelog.protocol.batch import MESSAGE_BYTES_MIN, encode_batch_body
 from wakelog.protocol.names import (
     AUTO_CREATE_TOPIC,
     NAME_LENGTH_MAX,
@@ -36,6 +36,7 @@ from wakelog.protocol.names import (
 from wakelog.protocol.properties import (
     DELAY,
     KEY_SEPARATOR,
+    NAME_VALUE_SEPARATOR,
     PROPERTIES_BYTES_MAX,
     TAGS,
     UNIQ_KEY,
@@ -53,6 +54,11 @@ COMPRESSION_LEVEL: Final = 5
 
 TOPICS_REMEMBERED_MAX: Final = 256
 """Whose names need no second check."""
+
+TAGS_REMEMBERED_MAX: Final = 256
+"""Whose properties are not put together again."""
+_KEY: Final = "0" * 56
+"""As long as a unique key can be."""
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 
@@ -169,11 +175,44 @@ def encode(
     Raises: InvalidArgument.
     """
     topic = topic or message.topic
-    body = message.body.encode() if isinstance(message.body, str) else message.body
+    body = message.body
+    if isinstance(body, str):
+        body = body.encode()
+    _check(topic, body)
+    sys_flag = 0
+    if message.keys or message.sharding_key or delay_level or message.properties or more:
+        text = _properties_text(message, unique_key, delay_level, more or {})
+    else:
+        before, after = _around_key(message.tags)
+        text = f"{before}{unique_key}{after}"
+    if len(body) > COMPRESSED_BYTES_MIN:
+        body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), MESSAGE_COMPRESSED
+    return EncodedMessage(
+        topic,
+        body,
+        text,
+        message.flag,
+        message.queue,
+        message.sharding_key,
+        bool(delay_level or sys_flag) or topic.startswith(RETRY_PREFIX),
+        sys_flag,
+        False,
+        unique_key,
+    )
+
+
+def _check(topic: str, body: bytes) -> None:
+    """Raises: InvalidArgument for what no broker takes."""
     if not isinstance(body, bytes):
         raise InvalidArgument(f"the body is of type {type(body).__name__}", "Give bytes or a str")
     if reason := refusal_reason(topic, body):
         raise InvalidArgument(f"the message cannot be sent: {reason}", "Nothing was sent")
+
+
+def _properties_text(
+    message: Message, unique_key: str, delay_level: int, more: Mapping[str, str]
+) -> str:
+    """Return the encoded properties of a message. Raises: InvalidArgument."""
     properties = {WAIT: "true", UNIQ_KEY: unique_key}
     if message.tags:
         properties[TAGS] = message.tags
@@ -186,23 +225,10 @@ def encode(
     if message.properties:
         _check_properties(message.properties)
         properties |= {name: text for name, text in message.properties.items() if text}
-    properties |= more or {}
+    properties |= more
     text = encode_properties(properties)
     _check_text(text, len(properties))
-    sys_flag = 0
-    if len(body) > COMPRESSED_BYTES_MIN:
-        body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), MESSAGE_COMPRESSED
-    return EncodedMessage(
-        topic,
-        body,
-        text,
-        message.flag,
-        message.queue,
-        message.sharding_key,
-        bool(delay_level or sys_flag) or topic.startswith(RETRY_PREFIX),
-        sys_flag,
-        unique_key=unique_key,
-    )
+    return text
 
 
 def refusal_reason(topic: str, body: bytes | None) -> str:
@@ -213,6 +239,18 @@ def refusal_reason(topic: str, body: bytes | None) -> str:
         return "its body is null or empty, which RocketMQ does not accept"
     is_large = len(body) > BODY_BYTES_MAX
     return f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}" if is_large else ""
+
+
+@lru_cache(maxsize=TAGS_REMEMBERED_MAX)
+def _around_key(tags: str) -> tuple[str, str]:
+    """Return the properties before and after the unique key of a message with tags alone."""
+    properties = {WAIT: "true", UNIQ_KEY: _KEY}
+    if tags:
+        properties[TAGS] = tags
+    text = encode_properties(properties)
+    _check_text(text, len(properties))
+    before, name, after = text.partition(f"{UNIQ_KEY}{NAME_VALUE_SEPARATOR}{_KEY}")
+    return before + name.removesuffix(_KEY), after
 
 
 @lru_cache(maxsize=TOPICS_REMEMBERED_MAX)
@@ -266,7 +304,7 @@ class SendRequest(NamedTuple):
         if not self.is_batch:
             return self.first.body
         return encode_batch_body(
-            BatchedMessage(each.flag, each.body, each.properties.encode()) for each in self.messages
+            [(each.flag, each.body, each.properties.encode()) for each in self.messages]
         )
 
     @property

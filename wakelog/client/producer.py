@@ -143,7 +143,7 @@ class Producer(Opened):
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, whose `receipts` has None
         for each message without a receipt.
         """
-        encoded = [await self._encode(message) for message in messages]
+        encoded = await self._encode_all(list(messages))
         found: dict[str, Receipt] = {}
         failures: list[ClientError] = []
 
@@ -152,8 +152,10 @@ class Producer(Opened):
                 for request in requests:
                     began_ms = wall_ms()
                     receipts = await self._buffer.send_request(request)
-                    for message, receipt in zip(request.messages, receipts, strict=True):
-                        found[receipt.message_id] = self._trace(message, receipt, began_ms)
+                    found.update({receipt.message_id: receipt for receipt in receipts})
+                    if self._tracer is not None:
+                        for message, receipt in zip(request.messages, receipts, strict=True):
+                            self._trace(message, receipt, began_ms)
             except ClientError as error:
                 failures.append(error)
 
@@ -262,6 +264,19 @@ class Producer(Opened):
         topic = with_namespace(self._options.namespace, topic)
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
+
+    async def _encode_all(self, messages: Sequence[Message]) -> list[EncodedMessage]:
+        """Return the messages with their ids and levels of delay. Raises: ClientError."""
+        encoded = []
+        topics = {} if self._options.namespace else self._topics
+        for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
+            topic = topics.get(message.topic)
+            if topic is None or message.delay is not None or not self._is_open:
+                encoded.append(await self._encode(message))
+            else:
+                level = message.delay_level
+                encoded.append(encode(message, unique_key, topic=topic, delay_level=level))
+        return encoded
 
     async def _encode(
         self, message: Message, more: Mapping[str, str] | None = None

@@ -91,23 +91,21 @@ def decode_batch_body(body: bytes) -> list[BatchedMessage]:
     return messages
 
 
-def encode_batch_body(messages: Iterable[BatchedMessage]) -> bytes:
-    """Write a batch.
+def encode_batch_body(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+    """Write a batch of messages: flag, body and properties of each.
 
     Raises:
         LocalProtocolError: if properties are too long.
     """
     parts: list[bytes] = []
-    for message in messages:
-        if len(message.properties) > PROPERTIES_BYTES_MAX:
-            raise LocalProtocolError(f"properties of {len(message.properties)} bytes")
-        size_bytes = MESSAGE_BYTES_MIN + len(message.body) + len(message.properties)
-        parts += (
-            _HEAD.pack(size_bytes, 0, 0, message.flag, len(message.body)),
-            message.body,
-            _PROPERTIES_SIZE.pack(len(message.properties)),
-            message.properties,
-        )
+    pack, pack_size = _HEAD.pack, _PROPERTIES_SIZE.pack
+    for flag, body, properties in messages:
+        body_bytes, properties_bytes = len(body), len(properties)
+        if properties_bytes > PROPERTIES_BYTES_MAX:
+            raise LocalProtocolError(f"properties of {properties_bytes} bytes")
+        size_bytes = MESSAGE_BYTES_MIN + body_bytes + properties_bytes
+        head = pack(size_bytes, 0, 0, flag, body_bytes)
+        parts += (head, body, pack_size(properties_bytes), properties)
     return b"".join(parts)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, send_fields
 from tests.golden_stores import read_manifest
 from wakelog.broker.decision import AwaitFlush, Persist, RegisterBroker
-from wakelog.protocol.batch import BatchedMessage, encode_batch_body
+from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.headers.send import V2_LETTERS
 from wakelog.protocol.message_id import decode_message_id
@@ -307,9 +307,7 @@ def test_a_sync_master_waits_for_a_slave_that_is_near(
 
 
 def batch(*messages: tuple[bytes, str]) -> bytes:
-    return encode_batch_body(
-        BatchedMessage(5, body, properties.encode()) for body, properties in messages
-    )
+    return encode_batch_body((5, body, properties.encode()) for body, properties in messages)
 
 
 BATCH = batch((b"one", "KEYS\x01k1\x02"), (b"two", "KEYS\x01k2"))
