@@ -1,12 +1,18 @@
 """Which records get an entry in which queue; restarts, cuts, removal."""
 
+import errno
+
 import pytest
 
 from tests.dispatchers.stores import batch_of, dispatch_config, queue_entries
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
-from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT, ConsumeQueueDispatcher
+from wakelog.dispatchers import consume_queue
+from wakelog.dispatchers.consume_queue import (
+    FILES_AHEAD_COUNT,
+    ConsumeQueueDispatcher,
+)
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.durability import deleted_topics
 from wakelog.storage.durability.deleted_topics import (
@@ -14,6 +20,7 @@ from wakelog.storage.durability.deleted_topics import (
     TooManyDeleted,
     read_deleted_topics,
 )
+from wakelog.storage.errors import StoreFull
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 
@@ -162,6 +169,50 @@ def test_a_first_message_waits_for_no_sync_where_files_were_made_ahead(
     dispatcher.make_ahead()
     dispatcher.close()
     assert fs.list_directory("/store") == ["consumequeue"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 11])
+def test_the_files_of_new_queues_are_made_together(
+    fs: MemoryFileSystem,
+    kernels: Kernels | None,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = LogBytes()
+    for i in range(2 * count):
+        log.add(queue_id=i % count, queue_offset=i // count)
+    monkeypatch.setattr(consume_queue, "FILES_TOGETHER_MAX", 8)
+    synced: list[int] = []
+    monkeypatch.setattr(fs, "sync_all", lambda fds: synced.append(len(fds)))
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log, kernels))
+    left = count
+    expected = []
+    while left > 1:
+        expected.append(min(left, 8))
+        left -= expected[-1]
+    assert synced == expected
+    assert all(len(queue_entries(fs, CONFIG, "T", i)) == 2 for i in range(count))
+    synced.clear()
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert synced == []
+    dispatcher.close()
+    assert fs.list_directory("/store") == ["consumequeue"]
+
+
+def test_a_full_disk_leaves_none_of_the_files_that_were_made_together(
+    fs: MemoryFileSystem,
+) -> None:
+    log = LogBytes()
+    for i in range(10):
+        log.add(queue_id=i)
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    for nth in (5, 6):  # of those together, then of one alone
+        fs.fail("allocate", nth=nth, number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        dispatcher.dispatch(batch_of(log))
+    dispatcher.close()
+    assert [name for name in fs.list_directory("/store") if "ahead" in name] == []
 
 
 def test_files_made_ahead_do_not_outlive_a_recovery(fs: MemoryFileSystem) -> None:

@@ -118,6 +118,10 @@ class MemoryFileSystem(FileSystem):
         self._count("sync")
         assert fd in self._open
 
+    def sync_all(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            self.sync(fd)
+
     def read_ahead(self, fd: int, length: int, position: int) -> None:
         self._count("read_ahead")
         assert fd in self._open and length > 0 and position >= 0

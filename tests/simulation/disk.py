@@ -275,6 +275,10 @@ class SimulatedFileSystem(FileSystem):
     def sync(self, fd: int) -> None:
         self._sync("sync", fd)
 
+    def sync_all(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            self.sync(fd)
+
     def allocate(self, fd: int, length: int) -> None:
         self._call("allocate")
         inode = self._open[fd].inode

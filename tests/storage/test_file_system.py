@@ -209,6 +209,23 @@ print(fs.lock_byte(fd, 0), fs.lock_byte(fd, 1), fs.lock_holder(fd, 0))
 
 
 class TestReal:
+    def test_several_files_are_synced_as_each_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fs = FileSystem()
+        fds = [fs.open(str(tmp_path / str(number)), create=True) for number in range(20)]
+        synced: list[int] = []
+        monkeypatch.setattr(os, "fsync", synced.append)
+        for count in (0, 1, 20):
+            fs.sync_all(fds[:count])
+        assert sorted(synced) == sorted([fds[0], *fds])
+        monkeypatch.undo()
+        fs.close(fds[7])
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            fs.sync_all(fds)
+        for fd in fds[:7] + fds[8:]:
+            fs.close(fd)
+
     def test_another_process_is_kept_from_a_locked_byte_alone(self, tmp_path: Path) -> None:
         fs = FileSystem()
         path = str(tmp_path / "lock")

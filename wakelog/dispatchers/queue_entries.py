@@ -92,14 +92,17 @@ class EntryPlacement(Generic[Q]):
         config: StoreConfig,
         open_queue: Callable[[QueueKey], Q | None],
         deleted: Callable[[], Mapping[str, int]] = dict,
+        expect: Callable[[Collection[QueueKey]], None] = lambda keys: None,
     ) -> None:
         """Open nothing yet.
 
+        expect: is told the queues of each batch before their entries are put.
         deleted: returns by topic below which physical offset its records get no entry.
         """
         self._config = config
         self._open = open_queue
         self._deleted = deleted
+        self._expect = expect
 
     def place(self, batch: DispatchBatch) -> Collection[Q]:
         """Put an entry of each visible message into each of its queues; return those queues."""
@@ -107,6 +110,7 @@ class EntryPlacement(Generic[Q]):
         has_units = self._config.enable_consume_queue_extension
         if has_units or batch.columns is None or self._has_multi(batch.columns):
             # A queue can get entries from several topics, and only the plain way keeps log order.
+            self._expect({(request.topic, request.queue_id) for request in batch.requests})
             bitmaps = batch.bitmaps or [b""] * len(batch)
             for request, bitmap in zip(batch.requests, bitmaps, strict=True):
                 self._put(request, bitmap, touched)
@@ -160,6 +164,7 @@ class EntryPlacement(Generic[Q]):
         deleted = self._deleted()
         groups = columns.groups()
         entries = columns.entries.data
+        self._expect([(group.topic, group.queue_id) for group in groups])
         for group in groups:
             if deleted and group.physical_offset < deleted.get(group.topic, 0):
                 self._put_not_deleted(columns, group, deleted[group.topic], touched)

@@ -182,6 +182,19 @@ def test_as_many_are_made_ahead_as_are_missing_under_new_names(fs: MemoryFileSys
     assert fs.calls["sync"] == 4
 
 
+def test_files_that_are_made_together_are_synced_together(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(fs, "sync_all", lambda fds: synced.append(len(fds)))
+    ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
+    ahead.make_more(7)
+    assert synced == [7]
+    taken = [ahead.take_file() for _ in range(8)]
+    assert taken == [*(f"{AHEAD}.{number}" for number in range(7)), None]
+    assert all(read_file(fs, path) == bytes(SIZE) for path in taken if path)
+
+
 def test_what_was_made_ahead_and_not_taken_goes(fs: MemoryFileSystem) -> None:
     ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
     ahead.make()
@@ -197,8 +210,12 @@ def test_a_full_disk_leaves_nothing_made_ahead_in_part(fs: MemoryFileSystem) -> 
     with pytest.raises(StoreFull):
         ahead.make()
     assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
+    fs.fail("allocate", nth=3, number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        ahead.make_more(3)
+    assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
     ahead.make()
-    assert fs.list_directory("/store") == [f"wakelog.new.broker.ahead.{n}" for n in (0, 2)]
+    assert fs.list_directory("/store") == [f"wakelog.new.broker.ahead.{n}" for n in (0, 5)]
 
 
 def test_a_file_made_ahead_does_not_replace_one_that_is_there(fs: MemoryFileSystem) -> None:

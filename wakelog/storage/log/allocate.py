@@ -13,6 +13,8 @@ its own name and lets it grow sparse.
 import contextlib
 import errno
 from collections import deque
+from collections.abc import Sequence
+from itertools import count as numbers
 from posixpath import basename, dirname, join
 
 from wakelog.storage.errors import DamagedStore, StoreError, store_errors
@@ -79,7 +81,8 @@ class InlineSegments:
 class FilesAhead:
     """Files of zeros, of one length, built and synced ahead: a new queue then waits for no sync.
 
-    `make` may run in another thread than `take_file`, but not at the same time as `remove`.
+    `make` may run in another thread than `take_file` or `make_more`, but not at the same time as
+    `remove`.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class FilesAhead:
         self._size_bytes = size_bytes
         self._count = count
         self._sparse = sparse
-        self._made_count = 0
+        self._numbers = numbers()
         self._ready: deque[str] = deque()
 
     def take_file(self) -> str | None:
@@ -104,15 +107,27 @@ class FilesAhead:
     def make(self) -> None:
         """Make as many as are missing. Raises: StoreFull, StoreFailed."""
         while len(self._ready) < self._count:
-            path = f"{self._name}.{self._made_count}"
-            self._made_count += 1
-            with store_errors(path, "allocate"):
-                try:
-                    _build(self._fs, path, self._size_bytes, empty=True, sparse=self._sparse)
-                except OSError:
+            self.make_more(1)
+
+    def make_more(self, count: int) -> None:
+        """Make so many files whose syncs are shared. Raises: StoreFull, StoreFailed."""
+        paths = [f"{self._name}.{next(self._numbers)}" for _ in range(count)]
+        with store_errors(paths[0], "allocate"):
+            try:
+                self._build_all(paths)
+            except OSError:
+                for path in paths:
                     _remove_if_there(self._fs, path)
-                    raise
-            self._ready.append(path)
+                raise
+        self._ready.extend(paths)
+
+    def _build_all(self, paths: Sequence[str]) -> None:
+        with contextlib.ExitStack() as files:
+            fds = []
+            for path in paths:
+                fds.append(files.enter_context(opened(self._fs, path, create=True)))
+                _fill(self._fs, fds[-1], self._size_bytes, empty=True, sparse=self._sparse)
+            self._fs.sync_all(fds)
 
     def remove(self) -> None:
         """Remove the files left; `clean_unfinished` removes later what this cannot."""
@@ -194,13 +209,18 @@ def _remove_if_there(fs: FileSystem, path: str) -> None:
 
 def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: bool) -> None:
     with opened(fs, path, create=True) as fd:
-        if empty:
-            fs.truncate(fd, 0)
-        if not sparse:
-            fs.allocate(fd, size_bytes)
-        elif fs.size(fd) < size_bytes:
-            fs.truncate(fd, size_bytes)
+        _fill(fs, fd, size_bytes, empty=empty, sparse=sparse)
         fs.sync(fd)
+
+
+def _fill(fs: FileSystem, fd: int, size_bytes: int, *, empty: bool, sparse: bool) -> None:
+    """Give a file its length; `empty`: without what it held."""
+    if empty:
+        fs.truncate(fd, 0)
+    if not sparse:
+        fs.allocate(fd, size_bytes)
+    elif fs.size(fd) < size_bytes:
+        fs.truncate(fd, size_bytes)
 
 
 def _check_length(fs: FileSystem, path: str, size_bytes: int) -> None:
