@@ -77,7 +77,7 @@ def test_the_error_names_the_broker_that_does_not_answer(retries: int) -> None:
 @pytest.mark.parametrize(
     ("code", "attempts", "remedy"),
     [
-        (ResponseCode.SYSTEM_BUSY, 4, "Check that broker's log"),
+        (ResponseCode.SYSTEM_BUSY, 4, "The log of that server may say more"),
         (ResponseCode.NO_PERMISSION, 1, "Give the topic and the group read permission"),
         (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, 1, "updateSubGroup"),
     ],

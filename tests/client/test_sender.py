@@ -98,8 +98,8 @@ def test_a_failed_request_is_sent_to_another_broker_with_a_new_route(lost: bool)
 @pytest.mark.parametrize(
     ("code", "attempts", "remedy"),
     [
-        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "Check that broker's log"),
-        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "Check that broker's log"),
+        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "The log of that server may say more"),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "The log of that server may say more"),
         (ResponseCode.MESSAGE_ILLEGAL, 1, "The broker's maxMessageSize, 4 MiB by default, limits "),
     ],
 )

@@ -266,7 +266,10 @@ def staged(play: str, cluster: Cluster, driver: JavaDriver, folder: Path) -> Ite
 
 
 def _is_found(words: str, cluster: Cluster) -> bool:
-    return len(wakelog_admin(words.split(), cluster)) > 1
+    try:
+        return len(wakelog_admin(words.split(), cluster)) > 1
+    except ClientError:
+        return False
 
 
 def _has_consumed(words: str, cluster: Cluster) -> bool:

@@ -14,7 +14,7 @@ from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFa
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
-CHECK_LOG: Final = "Check that broker's log"
+CHECK_LOG: Final = "The log of that server may say more"
 ACCOUNT_REMEDY: Final = (
     "Check the access key and the secret key, and the permissions of the account (plain_acl.yml)"
 )

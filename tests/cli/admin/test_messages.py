@@ -65,6 +65,10 @@ def test_what_is_not_there_is_an_error(admin: AdminCommand) -> None:
     queue = r"MessageQueue \[topic=empty, brokerName=broker-a, queueId=1\]"
     with pytest.raises(ClientError, match=rf"{queue} has no message at offset 7\. It has .* 0 to"):
         admin(f"queryMsgByOffset -t {topic} -b broker-a -i 1 -o 7")
+    with pytest.raises(ClientError, match=r"empty has no queue 7 to read at broker .* 0 to 1"):
+        admin(f"printMsgByQueue -t {topic} -a broker-a -i 7")
+    with pytest.raises(ClientError, match="topic empty has no message with the id 0A"):
+        admin(f"queryMsgByUniqueKey -t {topic} -i {'0A' * 16}")
     for words in ("printMsg", "consumeMessage"):
         with pytest.raises(ClientError, match="no name server knows topic absent"):
             admin(f"{words} -t absent")

@@ -91,6 +91,9 @@ async def query_by_unique_key(admin: Admin, flags: Flags) -> AsyncIterator[Outpu
         for record in await admin.query_messages(flags["t"], unique, UNIQUE_MAX, is_unique=True)
         if message_id(record) == unique
     ]
+    if not found:
+        cause = f"topic {flags['t']} has no message with the id {unique}"
+        raise ClientError(cause, "Check id and topic; queryMsgById takes the id of a broker")
     found.sort(key=lambda record: record.store_timestamp_ms)
     if "g" in flags and "d" in flags:
         for record in found[:1]:
@@ -102,12 +105,12 @@ async def query_by_unique_key(admin: Admin, flags: Flags) -> AsyncIterator[Outpu
 
 async def query_by_offset(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the message at an offset of a queue."""
-    queue = MessageQueue(flags["t"], flags["b"], flags.number("i"))
-    pulled = await admin.calls.pull(await admin.queue_at(queue), flags.number("o"), 1)
+    queue = await _queue(admin, flags["t"], flags["b"], flags.number("i"))
+    pulled = await admin.calls.pull(queue, flags.number("o"), 1)
     found = list(_pulled_records(pulled))[:1]
     if not found:
         raise ClientError(
-            f"{queue_text(queue.topic, queue.broker_name, queue.queue_id)} has no message at "
+            f"{queue_text(queue.topic, queue.broker, queue.queue_id)} has no message at "
             f"offset {flags.number('o')}",
             f"It has offsets from {pulled.min_offset} to below {pulled.max_offset}",
         )
@@ -259,6 +262,16 @@ def _printed(record: MessageRecord, broker: str, encoding: str, *, has_body: boo
     return Text(text, value)
 
 
+async def _queue(admin: Admin, topic: str, broker: str, queue_id: int) -> QueueAt:
+    """Return a queue. Raises: ClientError without this broker, or this queue there."""
+    queue = await admin.queue_at(MessageQueue(topic, broker, queue_id))
+    ids = [each.queue_id for each in await admin.queues(topic) if each.broker == broker]
+    if queue_id not in ids:
+        cause = f"topic {topic} has no queue {queue_id} to read at broker {broker}"
+        raise ClientError(cause, f"It has {min(ids)} to {max(ids)}" if ids else "Check its perm")
+    return queue
+
+
 async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Print the messages of all queues of a topic."""
     has_body, encoding = flags.truth("d", default=True), flags.get("c", "UTF-8")
@@ -283,7 +296,7 @@ async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
 
 async def print_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Print the messages of one queue, or count them by tag."""
-    queue = await admin.queue_at(MessageQueue(flags["t"], flags["a"], flags.number("i")))
+    queue = await _queue(admin, flags["t"], flags["a"], flags.number("i"))
     offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
     counts: Counter[str] = Counter()
     while offset < end:
@@ -307,7 +320,7 @@ async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     if ("i" in flags and "b" not in flags) or ("o" in flags and "i" not in flags):
         raise PlanRefused("-o needs -i, and -i needs -b", "Give them as well.")
     if "i" in flags:
-        queues = [await admin.queue_at(MessageQueue(flags["t"], flags["b"], flags.number("i")))]
+        queues = [await _queue(admin, flags["t"], flags["b"], flags.number("i"))]
     else:
         queues = await admin.queues(flags["t"])
     for queue in queues:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from wakelog.cli.admin.command import Command, Flags, Output, Table, may, need
 from wakelog.cli.admin.java_text import NONE, body_of, has_key, plain_time
 from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 from wakelog.protocol.java import iteration_order, parse_boolean
 from wakelog.protocol.names import TRACE_TOPIC
 
@@ -76,6 +77,11 @@ async def query_trace(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             if trace.message_id == message_id:
                 rows = sends if trace.is_send else by_group.setdefault(trace.group, [])
                 rows.append(_row(trace, record.born_host[0]))
+    if not sends and not by_group:
+        raise ClientError(
+            f"no client has recorded message {message_id} in topic {topic}",
+            "Check the id, and that producers and consumers trace (enableMsgTrace)",
+        )
     for row in sends:
         yield _table("Producer", "Send", [row])
     for group in iteration_order(tuple(by_group)):
