@@ -125,11 +125,11 @@ def test_the_error_has_broker_code_remark_and_remedy(
 @pytest.mark.parametrize(
     ("cluster", "fields", "words"),
     [
-        (FakeCluster(routes={}), {}, "no broker accepts messages for topic T"),
+        (FakeCluster(routes={}), {}, r"no broker accepts messages for topic T\. Create the topic"),
         (
             FakeCluster(routes={"T": {"a": 1}}, perm=READ),
             {},
-            "no broker accepts messages for topic T",
+            r"no broker accepts messages for topic T\. Give .* write permission \(.* addWritePerm",
         ),
         (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
         (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),

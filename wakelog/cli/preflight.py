@@ -240,7 +240,7 @@ def _check_names(plan: Plan) -> None:
             if other != broker.broker_addr and _accepts(other):
                 raise PreflightRefused(
                     f"the name server {name_server} has {broker.broker_name} already, at {other}",
-                    "Stop that broker, or give this one a name of its own with --set brokerName.",
+                    "Stop that broker, or give this one a name with --set brokerName=NAME.",
                 )
 
 

@@ -28,6 +28,13 @@ NEW_TOPIC_QUEUES: Final = 4
 """defaultTopicQueueNums of 4.9.3's producer."""
 
 MASTER_ID: Final = 0
+NO_TOPIC: Final = (
+    "Create the topic (mqadmin updateTopic), or wait until its broker has registered with the name "
+    "server"
+)
+NO_WRITES: Final = (
+    "Give back its brokers' write permission (wakelog admin addWritePerm, or updateTopicPerm -p 6)"
+)
 _READABLE: Final = 4
 _WRITABLE: Final = 2
 
@@ -140,14 +147,14 @@ class Routes:
 
     async def _find_writable(self, topic: str) -> list[QueueAt]:
         route = await self.find(topic)
+        template = await self.find(AUTO_CREATE_TOPIC) if route is None else None
         found = [] if route is None else writable_queues(route, topic)
-        if route is None and (template := await self.find(AUTO_CREATE_TOPIC)):
+        if template is not None:
             found = writable_queues(template, topic, queues_max=NEW_TOPIC_QUEUES)
         if not found:
             raise ClientError(
                 f"no broker accepts messages for topic {topic}",
-                "Create the topic (mqadmin updateTopic), or wait until its broker has registered "
-                "with the name server",
+                NO_TOPIC if route is template is None else NO_WRITES,
             )
         return found
 
