@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from scripts import api_document as api
+from scripts import client_matrix as matrix
 from scripts import configuration_document as configuration
 from scripts import requests_document as requests
 from scripts.overview_board import overview_board
@@ -92,6 +94,22 @@ def configuration_document() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def api_document() -> str:
+    """Draw docs/python_api.md."""
+    notice = NOTICE.format(source="the docstrings in wakelog/")
+    return "\n\n".join(["# Python reference", notice, api.INTRODUCTION, *api.lines()]) + "\n"
+
+
+def matrix_document() -> str:
+    """Draw docs/compatibility.md."""
+    notice = NOTICE.format(source="scripts/client_matrix.py")
+    parts = ["# The Python client beside Java's", notice, matrix.INTRODUCTION]
+    for title, features in matrix.SECTIONS.items():
+        parts += [f"## {title}", table(matrix.HEADS, matrix.cells(features))]
+    parts += ["## By other tests", matrix.ALONE, table(matrix.HEADS, matrix.cells(matrix.UNIT))]
+    return "\n\n".join(parts) + "\n"
+
+
 ADMIN_INTRODUCTION = """\
 `wakelog admin COMMAND -n HOST:PORT` does what mqadmin's command of that name does, without a JVM,
 against any RocketMQ 4.x. Names and flags are mqadmin's. `--output json` gives one object a line.
@@ -149,6 +167,8 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/requests.md": requests_document,
     "docs/admin.md": admin_document,
     "docs/configuration.md": configuration_document,
+    "docs/compatibility.md": matrix_document,
+    "docs/python_api.md": api_document,
     "dashboards/overview.json": overview_board,
 }
 """What is drawn, by its path in the repository."""

@@ -371,6 +371,25 @@ def test_a_missing_right_is_an_error_of_the_start() -> None:
         run(cluster, body)
 
 
+def test_a_heartbeat_that_access_control_refuses_is_an_error_of_the_start() -> None:
+    cluster = two_queues()
+
+    def refuse(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code == RequestCode.HEART_BEAT:
+            return answer(command, ResponseCode.SYSTEM_ERROR, "AclException: No permission for T")
+        if command.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP:  # as 4.9.3 then has it
+            return answer(command, ResponseCode.SYSTEM_ERROR, "no consumer for this group, g")
+        return None
+
+    cluster.fail = refuse
+
+    async def body(consumer: Consumer) -> None:
+        raise AssertionError
+
+    with pytest.raises(ClientError, match=r"a heartbeat with .* No permission for T\. Check the"):
+        run(cluster, body)
+
+
 def test_a_right_that_is_taken_away_is_an_error_of_fetch() -> None:
     cluster = two_queues(1)
 

@@ -1,6 +1,7 @@
 """A broker in the test's process: what it holds, its clock, its faults, and what it leaves."""
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -99,6 +100,13 @@ def test_a_full_disk_refuses_sends_until_the_block_ends(broker: EmbeddedBroker) 
     assert [message.body for message in broker.wait_for_messages("full")] == [b"taken"]
 
 
+def test_sends_are_refused_until_the_block_ends(broker: EmbeddedBroker) -> None:
+    with broker.refused_sends():
+        assert send(broker, "refused", b"no") == ResponseCode.SYSTEM_ERROR
+    assert send(broker, "refused", b"yes") == ResponseCode.SUCCESS
+    assert [message.body for message in broker.wait_for_messages("refused")] == [b"yes"]
+
+
 def test_a_connection_that_is_dropped_fails_the_call_under_way(broker: EmbeddedBroker) -> None:
     async def pull() -> RemotingCommand:
         client = Client(broker.address)
@@ -152,9 +160,14 @@ def test_the_twin_waits_in_another_thread(broker: EmbeddedBroker) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_two_hundred_brokers_leave_nothing() -> None:
-    threads = set(threading.enumerate())
+    with EmbeddedBroker() as broker:  # what a first one imports and opens stays
+        send(broker, "t", b"one")
+    threads, descriptors = set(threading.enumerate()), os.listdir("/proc/self/fd")
     for _ in range(200):
         with EmbeddedBroker() as broker:
             send(broker, "t", b"one")
+        assert broker.store is not None and not broker.store.parent.exists()
     assert set(threading.enumerate()) <= threads
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors)

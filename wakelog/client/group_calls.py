@@ -54,13 +54,15 @@ PULL_TIMEOUT_MS: Final = 30_000
 
 CHECK_BROKERS: Final = "Check that its brokers run, and are registered with the name server"
 
+_SQL92: Final = {
+    int(ResponseCode.SYSTEM_ERROR): (
+        "If it filters by SQL92, the broker needs enablePropertyFilter=true; else check its log"
+    ),
+}
 _REMEDIES: Final = {
     int(ResponseCode.NO_PERMISSION): "Give the topic and the group read permission",
     int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): "Create the group (mqadmin updateSubGroup)",
     int(ResponseCode.SUBSCRIPTION_PARSE_FAILED): "Correct the expression of the subscription",
-    int(ResponseCode.SYSTEM_ERROR): (
-        "If it filters by SQL92, the broker needs enablePropertyFilter=true; else check its log"
-    ),
 }
 
 
@@ -201,7 +203,8 @@ class GroupCalls:
         response = await self._invoke(address, code, header, body, timeout_ms=timeout_ms)
         if response.code not in (ResponseCode.SUCCESS, allowed):
             cause = f"{broker_name} answered {code.name} with {describe(response)}"
-            raise refused(broker_name, cause, response, _REMEDIES)
+            more = _SQL92 if code == RequestCode.CHECK_CLIENT_CONFIG else {}
+            raise refused(broker_name, cause, response, _REMEDIES | more)
         return response
 
     async def _invoke(

@@ -184,9 +184,14 @@ class GroupMember:
                 try:
                     done &= await self._balance_topic(topic)
                 except ClientError as error:
-                    await self._note(error)
+                    await self._note(self._refusal or error)
                     done = False
             return done
+
+    @property
+    def _refusal(self) -> ClientError | None:
+        """Why a broker does not know this member, although it was told."""
+        return next(iter(self._instance.refusals.values()), None)
 
     async def _balance_topic(self, topic: str) -> bool:
         queues = await self._calls.queues(topic)
@@ -198,6 +203,8 @@ class GroupMember:
             members = await self._members({queue.broker_name for queue in queues})
             if self._instance.client_id not in members:
                 await self._instance.heartbeat()
+                if self._refusal is not None:
+                    raise self._refusal
                 return False
             mine = allocate(self._options.strategy, queues, members, self._instance.client_id)
         for queue in [one for one in self._inbox.queues if one.topic == topic]:

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self, TypeAlias
 
+from wakelog.client.errors import ClientError, describe, is_account_refused, refused
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import MASTER_ID, Connections, Routes
 from wakelog.client.unique_ids import own_address
@@ -78,6 +79,7 @@ class ClientInstance(Opened):
     producer_group: "" for an instance that produces nothing.
     consumers: the consumer groups of the next heartbeat.
     answers: by request code; the others are refused with code 3.
+    refusals: by address, why access control refused the newest heartbeat.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class ClientInstance(Opened):
         self.producer_group = ""
         self.consumers: Callable[[], Sequence[ConsumerData]] = tuple
         self.answers: dict[int, Answer] = {}
+        self.refusals: dict[str, ClientError] = {}
         self.connections: Connections = (connect or _connect)(self)
         self.routes = Routes(self.connections, options)
         self._pause = pause
@@ -188,6 +191,10 @@ class ClientInstance(Opened):
             logger.warning("a broker does not answer: %s", error)
             return
         self._introduced.add(address)
+        self.refusals.pop(address, None)
+        if is_account_refused(response):
+            cause = f"{address} answered a heartbeat with {describe(response)}"
+            self.refusals[address] = refused("", cause, response, {})
         if response.code != ResponseCode.SUCCESS:
             logger.warning("%s answered %s: %s", address, response.code, response.remark)
 

@@ -35,7 +35,8 @@ from wakelog.client.options import ClientOptions
 from wakelog.client.received import ReceivedMessage
 from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.bodies import TopicConfig
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.java import LONG_MAX
 from wakelog.testing.faulty_disk import FaultyDisk
 
 SMALL_FILES: Final = {
@@ -52,6 +53,8 @@ STEP_SECONDS: Final = 20.0
 
 QUEUES: Final = 4
 """Of a topic that does not say; as many as a topic that the first send creates."""
+
+ACCEPTS_FROM: Final = "startAcceptSendRequestTimeStamp"
 
 PORTS_TRIED_MAX: Final = 20
 STOP_SECONDS_MAX: Final = 30.0
@@ -201,6 +204,18 @@ class EmbeddedBroker:
             self._set_full(False)
 
     @contextmanager
+    def refused_sends(self) -> Iterator[None]:
+        """Refuse sends with code 1, as a broker that does not accept any yet, until the block ends.
+
+        Raises: ClientError.
+        """
+        self._run(self._change(ACCEPTS_FROM, str(LONG_MAX)))
+        try:
+            yield
+        finally:
+            self._run(self._change(ACCEPTS_FROM, self._settings.get(ACCEPTS_FROM, "0")))
+
+    @contextmanager
     def slow_disk(self, seconds: float) -> Iterator[None]:
         """Let each sync of a file take so much longer until the end of the block."""
         self.disk.sync_seconds = seconds
@@ -267,6 +282,12 @@ class EmbeddedBroker:
                     found += map(ReceivedMessage, records(pulled.body))
                     offset = pulled.next_offset
         return found
+
+    async def _change(self, key: str, value: str) -> None:
+        """Change a key of broker.conf while the broker runs. Raises: ClientError."""
+        async with open_admin(self._client_options()) as admin:
+            body = f"{key}={value}\n".encode()
+            await admin.ask(self.address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
 
     def _client_options(self) -> ClientOptions:
         return ClientOptions(name_servers=(self.name_server,), group="wakelog_testing")

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -12,6 +13,8 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -38,12 +41,12 @@ final class Consuming {
     /**
      * Starts a push consumer. "failures" says how often each message is to be consumed again before
      * it counts as done; "orderly" takes the queue's lock and suspends the queue instead. "traced"
-     * sends a trace of what is consumed.
+     * sends a trace of what is consumed. "allocation" is the name of a strategy.
      */
     private static Object consume(JSONObject in) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
                 in.getString("namespace"), in.getString("group"), null,
-                new AllocateMessageQueueAveragely(), in.getBooleanValue("traced"), null);
+                strategy(in.getString("allocation")), in.getBooleanValue("traced"), null);
         Gatherer gatherer = new Gatherer(consumer, in.getIntValue("failures"));
         consumer.setNamesrvAddr(Driver.nameServer);
         consumer.setInstanceName(in.getString("name"));
@@ -76,6 +79,15 @@ final class Consuming {
         GATHERERS.put(in.getString("name"), gatherer);
         Driver.RUNNING.push(consumer::shutdown);
         return null;
+    }
+
+    private static AllocateMessageQueueStrategy strategy(String name) {
+        if ("AVG_BY_CIRCLE".equals(name)) {
+            return new AllocateMessageQueueAveragelyByCircle();
+        }
+        return "CONSISTENT_HASH".equals(name)
+                ? new AllocateMessageQueueConsistentHash()
+                : new AllocateMessageQueueAveragely();
     }
 
     /** Waits for "count" messages, "timeoutMs" at most, and returns all there are. */
