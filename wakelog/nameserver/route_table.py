@@ -12,7 +12,7 @@ until a topic changes at the broker.
 Invariants:
     - an address belongs to one broker name and id, and is in the route exactly if it is live.
     - only names with an address have topics.
-    - registrations of a broker end in the order in which they came.
+    - registrations of a broker end in the order in which their steps began.
     - an encoded route equals a fresh encoding of its route.
 
 Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3), which leaves stale entries.
