@@ -34,9 +34,9 @@ from wakelog.storage.durability.deleted_topics import (
 )
 from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import IllegalName, StoreError
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.storage.log.allocate import FilesAhead, clean_unfinished, make_segment
-from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles, open_files_allowed
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
@@ -47,7 +47,8 @@ FILE_OWNER: Final = "reput"  # part of the names of unfinished files in the stor
 FILES_AHEAD_COUNT: Final = 4
 
 FILES_TOGETHER_MAX: Final = 64
-"""As many descriptors are open then. One new file takes some milliseconds, 64 some 0.4 ms each."""
+"""As many descriptors are open then; a process that may open few makes fewer files at once. One new
+file takes some milliseconds, 64 some 0.4 ms each."""
 
 
 class ConsumeQueueDispatcher:
@@ -77,6 +78,7 @@ class ConsumeQueueDispatcher:
             config, self.open_queue, lambda: self._deleted.ends, self._expect
         )
         self._expected_count = 0
+        self._together_max = open_files_allowed(FILES_TOGETHER_MAX, process_descriptors_max())
         self._illegal_names_count = 0
         self._files_made_count = 0
         self._unsynced: list[str] = []  # directories
@@ -219,7 +221,7 @@ class ConsumeQueueDispatcher:
         """Return a file that was made ahead; make several now if a batch needs as many."""
         self._expected_count -= 1
         taken = self._ahead.take_file()
-        count = min(self._expected_count + 1, FILES_TOGETHER_MAX)
+        count = min(self._expected_count + 1, self._together_max)
         if taken is None and count > 1:
             with suppress(StoreError):  # it is made alone then, and the error is raised if it stays
                 self._ahead.make_more(count)
