@@ -133,6 +133,15 @@ Lines = Annotated[int, option("N", "The last N messages, without --since.", min=
 All = Annotated[bool, typer.Option("--all", help="RocketMQ's own, retries and dead letters, too.")]
 LagMax = Annotated[Number, option("N", "Exit with 1 if it lags by more.", "--max", min=0)]
 ResetTo = Annotated[str, option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to")]
+BenchMode = Annotated[
+    Literal["send", "consume", "both"],
+    typer.Option(help="consume: what the topic has; both: with the time from end to end."),
+]
+BenchMessages = Annotated[int, option("N", "How many.", min=1)]
+BenchSize = Annotated[int, option("BYTES", "Of a body.", min=1)]
+BenchBatch = Annotated[int, option("N", "Messages of one call.", min=1, max=10_000)]
+BenchInFlight = Annotated[int, option("N", "Calls that wait at once.", min=1, max=10_000)]
+BenchRate = Annotated[float, option("N", "Messages a second; 0 for all that can be.", min=0)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only shown.")]
 
 
@@ -302,6 +311,31 @@ def top(wire: Wire, interval: Interval = 2.0) -> None:
     wire.run(lambda admin: asked.top(admin, interval, clears=clears), flushes=True)
 
 
+def bench(
+    wire: Wire,
+    topic: Topic,
+    mode: BenchMode = "send",
+    messages: BenchMessages = 100_000,
+    size: BenchSize = 1_024,
+    batch: BenchBatch = 1,
+    in_flight: BenchInFlight = 256,
+    rate: BenchRate = 0.0,
+) -> None:
+    """Send to a topic, consume it, or both, and say how fast that was.
+
+    \b
+    wakelog bench speed
+    wakelog bench speed --messages 2000 --in-flight 1
+    wakelog bench speed --messages 500000 --batch 1000 --in-flight 4
+    wakelog bench speed --mode both --rate 5000 --output json
+    """
+    from wakelog.cli.admin.command import show
+    from wakelog.cli.cluster.bench import Load, run_bench
+
+    load = Load(topic, messages, size, batch, in_flight, rate)
+    show(run_bench(wire.options(), load, mode), print, as_json=wire.as_json)
+
+
 def dlq_ls(wire: Wire) -> None:
     """List the groups that have dead letters."""
     from wakelog.cli.cluster import dead_letters
@@ -360,6 +394,7 @@ OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     status,
     top,
     doctor,
+    bench,
 )
 DLQ: Final[tuple[Callable[..., None], ...]] = (dlq_ls, dlq_show, dlq_resend, dlq_export)
 
