@@ -1,10 +1,10 @@
-"""The Python client in one run: over TCP, by actor handle, and beside Ray's own queue.
+"""The Python client in one run with Ray's own queue, Redis Streams, NATS JetStream and Kafka.
 
-    ./dev bench client [--rounds N] [--output DIR]
+    ./dev bench client [--rounds N] [--row TEXT] [--without NAMES] [--output DIR]
 
 One broker of `wakelog up` with its defaults serves every row of wakelog. `ray.util.queue` is an
-actor of the same Ray, which keeps what it gets in memory. The rows take turns, round by round, so
-that noise of the machine meets all of them.
+actor of the same Ray, which keeps what it gets in memory. `others` has the servers of the others
+and their clients. The rows take turns, round by round, so that noise of the machine meets all.
 """
 
 import argparse
@@ -15,14 +15,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 import wakelog
+from benchmarks.others import NAMES, OtherServer, Ran
 from benchmarks.rows import BODY_BYTES
 from benchmarks.sides import Wakelog
+from tests.compat.provision import ProvisionFailed
 from wakelog.client import Consumer, Message, Producer
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,26 +34,26 @@ TABLE_NAME = "client.md"
 ROUNDS_COUNT = 5
 IN_FLIGHT = 256
 BATCH_COUNT = 1_000
+LISTS_IN_FLIGHT = 4
+ARROW_COUNT = 10_000
 FETCH_SECONDS = 5.0
 RUN_SECONDS_MAX = 120.0
 
 BODY = os.urandom(BODY_BYTES // 2).hex().encode()
 """Text, as most messages are; it is below the size that the client compresses."""
 
-TEXT = (
-    f"`./dev bench client`: messages a second of {BODY_BYTES} bytes, asynchronous flush, one client"
-    " in one process. Median of the rounds, with the least and the greatest. The queue of Ray keeps"
-    " its messages in memory; the broker writes them to its log. Client CPU is the share of one"
-    " processor that the client's process takes: near 1, its Python bounds the row; far below, it"
-    " waits for calls or for the broker."
-)
+TEXT = f"""`./dev bench client`: messages a second of {BODY_BYTES} bytes, one client in one
+process. The median of the rounds stands before the least and the greatest. Nothing waits for a sync
+of the disk. The queue of Ray keeps its messages in memory; all others write them to a log. Client
+CPU is the share of one processor that the client's process takes. Near 1, it bounds the row; far
+below, it waits for calls or for the server. Kafka's client has threads of its own.
+benchmarks/README.md says what bounds each row."""
 
 
 class Found(msgspec.Struct, frozen=True):
     """One row, a figure a round.
 
-    client_cpu: the client process's CPU seconds for each second, warm-up and connecting included.
-        Near 1, its Python bounds the row; far below, it waits for calls or for the broker.
+    client_cpu: the client process's CPU seconds for each second.
     """
 
     row: str
@@ -65,26 +68,53 @@ class Targets(NamedTuple):
     address: str
     cluster: Any
     queue: Any
+    others: dict[str, OtherServer]
 
 
 class Row(NamedTuple):
-    """One way of sending or receiving. run: takes the count, returns when all are through."""
+    """One way of sending or receiving. run: takes the count, returns when all are through.
+
+    system: of another server, "" for wakelog and Ray.
+    """
 
     name: str
     messages: int
-    run: Callable[[Targets, str, int], Awaitable[float]]
+    run: Callable[[Targets, str, int], Awaitable[Ran]]
+    system: str = ""
 
 
-def sending(way: str, by: str) -> Callable[[Targets, str, int], Awaitable[float]]:
-    """Return what sends in a way, and returns the seconds from the first message to the last."""
+class Watch:
+    """The time and this process's CPU from now on."""
 
-    async def run(targets: Targets, topic: str, count: int) -> float:
+    def __init__(self) -> None:
+        """Begin."""
+        self._seconds, self._cpu_seconds = time.perf_counter(), time.process_time()
+
+    def ran(self) -> Ran:
+        """Return both."""
+        seconds = time.perf_counter() - self._seconds
+        return Ran(seconds, time.process_time() - self._cpu_seconds)
+
+
+def sending(way: str, by: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
+    """Return what sends in a way, and returns what that took."""
+
+    async def run(targets: Targets, topic: str, count: int) -> Ran:
         target = targets.cluster if by == "handle" else targets.address
         async with Producer(target, group="bench") as producer:
             await WAYS[way](producer, topic, BATCH_COUNT)  # routes, topic and connection
-            began_seconds = time.perf_counter()
+            watch = Watch()
             await WAYS[way](producer, topic, count)
-            return time.perf_counter() - began_seconds
+            return watch.ran()
+
+    return run
+
+
+def other(system: str, row: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
+    """Return what runs a row of another system."""
+
+    async def run(targets: Targets, topic: str, count: int) -> Ran:
+        return targets.others[system].run(row, topic, count)
 
     return run
 
@@ -108,51 +138,83 @@ async def send_batches(producer: Producer, topic: str, count: int) -> None:
         await producer.send_many(messages)
 
 
-WAYS = {"one": send_one_by_one, "in flight": send_in_flight, "batches": send_batches}
+async def send_batches_in_flight(producer: Producer, topic: str, count: int) -> None:
+    """Send lists with `LISTS_IN_FLIGHT` callers, each one list after the other."""
+    share = max(count // LISTS_IN_FLIGHT, BATCH_COUNT)
+    callers = (send_batches(producer, topic, share) for _ in range(count // share))
+    await asyncio.gather(*callers)
 
 
-def receiving(by: str) -> Callable[[Targets, str, int], Awaitable[float]]:
-    """Return what receives a backlog that it has sent before, and returns the seconds."""
+WAYS = {
+    "one": send_one_by_one,
+    "in flight": send_in_flight,
+    "batches": send_batches,
+    "batches in flight": send_batches_in_flight,
+}
 
-    async def run(targets: Targets, topic: str, count: int) -> float:
+
+def receiving(by: str, form: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
+    """Return what receives a backlog that it has sent before, and returns what that took."""
+
+    async def run(targets: Targets, topic: str, count: int) -> Ran:
         target = targets.cluster if by == "handle" else targets.address
         async with Producer(targets.address, group="bench") as producer:
             await send_batches(producer, topic, count)
         group = f"{topic}-readers"
-        began_seconds = time.perf_counter()
         async with Consumer(target, group=group, topics=topic, start="first") as consumer:
+            watch = Watch()
             left_count = count
             while left_count > 0:
-                messages = await consumer.fetch(BATCH_COUNT, FETCH_SECONDS)
-                await consumer.ack(*messages)
-                left_count -= len(messages)
-            return time.perf_counter() - began_seconds
+                if form == "Arrow":
+                    rows = await consumer.fetch_arrow(ARROW_COUNT, FETCH_SECONDS)
+                    await consumer.ack_arrow(rows)
+                    left_count -= len(rows)
+                else:
+                    messages = await consumer.fetch(BATCH_COUNT, FETCH_SECONDS)
+                    await consumer.ack(*messages)
+                    left_count -= len(messages)
+            return watch.ran()
 
     return run
 
 
-async def put_into_queue(targets: Targets, topic: str, count: int) -> float:
+async def put_into_queue(targets: Targets, topic: str, count: int) -> Ran:
     """Put lists of `BATCH_COUNT` bodies into Ray's queue, and take them out between the puts."""
     bodies = [BODY] * BATCH_COUNT
-    seconds = 0.0
+    seconds = cpu_seconds = 0.0
     for _ in range(count // BATCH_COUNT):
-        began_seconds = time.perf_counter()
+        watch = Watch()
         targets.queue.put_nowait_batch(bodies)
-        seconds += time.perf_counter() - began_seconds
+        ran = watch.ran()
+        seconds, cpu_seconds = seconds + ran.seconds, cpu_seconds + ran.cpu_seconds
         targets.queue.get_nowait_batch(BATCH_COUNT)
-    return seconds
+    return Ran(seconds, cpu_seconds)
+
+
+def _others(row: str, counts: dict[str, int]) -> list[Row]:
+    """Return the rows of other systems."""
+    return [
+        Row(f"{row}, {NAMES[system]}", count, other(system, row), system)
+        for system, count in counts.items()
+    ]
 
 
 ROWS = (
-    Row("one by one, TCP", 2_000, sending("one", "tcp")),
+    Row("one by one, TCP", 4_000, sending("one", "tcp")),
     Row("one by one, handle", 1_000, sending("one", "handle")),
-    Row("256 in flight, TCP", 20_480, sending("in flight", "tcp")),
-    Row("256 in flight, handle", 20_480, sending("in flight", "handle")),
+    *_others("one by one", {"redis": 4_000, "nats": 4_000, "kafka": 4_000}),
+    Row("256 in flight, TCP", 51_200, sending("in flight", "tcp")),
+    Row("256 in flight, handle", 25_600, sending("in flight", "handle")),
+    *_others("256 in flight", {"nats": 25_600}),
     Row("batches of 1,000, TCP", 50_000, sending("batches", "tcp")),
     Row("batches of 1,000, handle", 50_000, sending("batches", "handle")),
+    Row("batches of 1,000, four in flight, TCP", 100_000, sending("batches in flight", "tcp")),
     Row("batches of 1,000, ray.util.queue", 50_000, put_into_queue),
-    Row("consumed, TCP", 50_000, receiving("tcp")),
-    Row("consumed, handle", 50_000, receiving("handle")),
+    *_others("batches of 1,000", {"redis": 50_000, "kafka": 200_000}),
+    Row("consumed, TCP", 50_000, receiving("tcp", "messages")),
+    Row("consumed, handle", 50_000, receiving("handle", "messages")),
+    Row("consumed, Arrow, TCP", 50_000, receiving("tcp", "Arrow")),
+    *_others("consumed", {"redis": 50_000, "nats": 25_600, "kafka": 200_000}),
 )
 
 
@@ -164,13 +226,10 @@ def measure(
     for number in range(rounds_count):
         for place, row in enumerate(rows):
             running = row.run(targets, f"bench-{place}-{number}", row.messages)
-            began_seconds, began_cpu_seconds = time.perf_counter(), time.process_time()
-            seconds = asyncio.run(asyncio.wait_for(running, RUN_SECONDS_MAX))
-            cpu_seconds = time.process_time() - began_cpu_seconds
-            share = cpu_seconds / (time.perf_counter() - began_seconds)
-            found[place].client_cpu.append(round(share, 2))
-            found[place].per_second.append(round(row.messages / seconds, 1))
-            say(f"round {number + 1}, {row.name}: {row.messages / seconds:,.0f}/s")
+            ran = asyncio.run(asyncio.wait_for(running, RUN_SECONDS_MAX))
+            found[place].client_cpu.append(round(ran.cpu_seconds / ran.seconds, 2))
+            found[place].per_second.append(round(row.messages / ran.seconds, 1))
+            say(f"round {number + 1}, {row.name}: {row.messages / ran.seconds:,.0f}/s")
     return found
 
 
@@ -178,7 +237,7 @@ def table(found: Sequence[Found]) -> str:
     """Return the page."""
     lines = ["# The Python client", "", TEXT, ""]
     lines += [
-        "| row | messages/s | least | greatest | bound by |",
+        "| row | messages/s | least | greatest | client CPU |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
     for each in found:
@@ -199,20 +258,37 @@ def main(arguments: Sequence[str]) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="./dev bench client", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS_COUNT, metavar="N")
+    parser.add_argument("--row", metavar="TEXT", default="", help="rows with this in their names")
+    parser.add_argument(
+        "--without", metavar="NAMES", default="", help=f"of {', '.join(NAMES)}, with commas between"
+    )
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="DIR")
     options = parser.parse_args(arguments)
+    left_out = set(filter(None, options.without.split(",")))
+    if unknown := left_out - NAMES.keys():
+        parser.error(f"--without {','.join(unknown)}: give {', '.join(NAMES)}")
+    rows = [row for row in ROWS if options.row in row.name and row.system not in left_out]
     # A temporary directory of its own, so that `attach` finds this `up` and no other; Ray's socket
     # paths allow no longer one.
-    with tempfile.TemporaryDirectory(prefix="wlb-", dir="/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="wlb-", dir="/tmp") as name, ExitStack() as stack:
         os.environ["TMPDIR"] = tempfile.tempdir = name
+        try:
+            others = {
+                system: stack.enter_context(OtherServer(system, Path(name, system)))
+                for system in NAMES
+                if any(row.system == system for row in rows)
+            }
+        except ProvisionFailed as failure:
+            print(f"./dev bench client: {failure}", file=sys.stderr)
+            return 1
         side = Wakelog(Path(name, "side"), {})
         try:
             cluster = wakelog.attach()
             from ray.util.queue import Queue
 
             queue = Queue(actor_options={"num_cpus": 0})
-            targets = Targets(side.name_server, cluster, queue)
-            write(measure(targets, ROWS, options.rounds, print), options.output)
+            targets = Targets(side.name_server, cluster, queue, others)
+            write(measure(targets, rows, options.rounds, print), options.output)
         finally:
             side.stop(in_order=True)
     return 0

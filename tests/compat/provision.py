@@ -93,7 +93,7 @@ def rocketmq_jars() -> tuple[Path, ...]:
         try:
             if not maven.verify(artifacts, repository):
                 _say("fetching the jars of RocketMQ 4.9.3 with Maven")
-                command, environment = _maven()
+                command, environment = maven_command()
                 maven.fetch(command, environment, artifacts, repository)
         except maven.MavenFailed as failure:
             raise ProvisionFailed(str(failure)) from failure
@@ -134,7 +134,7 @@ def _java_version(java: Path) -> int:
     return int(match[1]) if match and outcome.returncode == 0 else 0
 
 
-def _maven() -> tuple[list[str], dict[str, str]]:
+def maven_command() -> tuple[list[str], dict[str, str]]:
     """Return Maven's command and its environment."""
     runtime = java_runtime()
     found = shutil.which("mvn")
