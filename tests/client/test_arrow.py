@@ -54,6 +54,24 @@ def test_a_consumer_acknowledges_a_table() -> None:
     asyncio.run(run())
 
 
+def test_a_table_is_not_waited_for_when_no_more_may_be_pulled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise each table of a backlog would take all of `wait`."""
+    monkeypatch.setattr("wakelog.client.process_queue.MESSAGES_MAX", 2)
+    cluster = two_queues()
+
+    async def run() -> None:
+        consumer = Consumer(
+            NAME_SERVER, group="g", topics="T", start="first", retries_max=0, connect=cluster.join
+        )
+        async with consumer:
+            table = await asyncio.wait_for(consumer.fetch_arrow(max=100, wait=3600), 60)
+            assert 4 <= len(table) <= 8
+
+    asyncio.run(run())
+
+
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ClientError, match="pip install pyarrow"):

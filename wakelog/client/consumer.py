@@ -336,13 +336,16 @@ class Consumer(Opened):
     async def fetch_arrow(self, max: int = ARROW_MAX, wait: float = 1.0) -> "pyarrow.Table":
         """Return up to `max` messages as a table, after `wait` seconds at the latest; maybe none.
 
-        The columns have the names of the Spark source. `ack_arrow` acknowledges a table.
+        It does not wait for more than a queue may have unacknowledged (`process_queue`). The
+        columns have the names of the Spark source. `ack_arrow` acknowledges a table.
         Raises: ClientError, also without the package pyarrow.
         """
         messages: list[ConsumerMessage] = []
         deadline = asyncio.get_running_loop().time() + wait
         while len(messages) < max and self.is_open:
             left = deadline - asyncio.get_running_loop().time()
+            if messages and self._inbox.is_full:
+                left = 0.0  # what is ready comes; more does only after `ack_arrow`
             found = await self.fetch(max - len(messages), left)
             messages += found
             if not found:

@@ -42,6 +42,11 @@ class Inbox:
         self._awake: dict[MessageQueue, None] = {}
         self._direct: list[ConsumerMessage] = []
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a queue is pulled no further before something is acknowledged."""
+        return any(queue.full_reason for queue in self.queues.values())
+
     def add(self, process_queue: Queue) -> None:
         """Have one more queue."""
         self.queues[process_queue.queue] = process_queue
