@@ -72,8 +72,10 @@ def test_a_name_server_that_answers_takes_the_place_of_one_that_is_away() -> Non
     assert asyncio.run(asking.masters("c")) == ["a0:1"]
     assert asyncio.run(asking.members("c")) == ["a0:1", "a1:1", "b2:1"]
     assert {address for address, _ in connections.asked} == {"n:1"}
-    with pytest.raises(ClientError, match="no cluster d"):
+    with pytest.raises(ClientError, match=r"no cluster d\. The name server knows: c"):
         cluster_members(info, "d")
+    with pytest.raises(ClientError, match=r"no cluster d\. No broker has registered"):
+        cluster_members(ClusterInfo(), "d")
 
 
 def test_a_change_has_to_reach_every_name_server() -> None:

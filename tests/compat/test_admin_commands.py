@@ -33,6 +33,7 @@ from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 ACCOUNTS = """
 globalWhiteRemoteAddresses: [127.0.0.1]
 accounts:
@@ -68,10 +69,10 @@ MASKS = {
     "exportMetadata": r"(?<=.counter.: )\d+",
     "exportMetrics": r"(?<=: )[\d.]+|(?<=: ).[\d.]+.(?=[,}])",
 }
-# What mqadmin says on one kind of broker and not on the other; docs/differences.md has the reasons.
+# What mqadmin says on one kind of broker and not on the other; docs/tools.md lists it.
 SERVERS_DIFFER = {
     "brokerStatus": r"\bgetTransferredTps\b",
-    "getBrokerConfig": r"^(compat\.|parquet|scrub|fileReservedBytes|\w+LimitFactor)"
+    "getBrokerConfig": r"^(compat\.|parquet|replication|scrub|fileReservedBytes|\w+LimitFactor)"
     r"|^(\w+Threads|\w+ThreadPoolNums|storePath\w+|listenPort|haListenPort|rocketmqHome) =",
     "getNamesrvConfig": r"^(configStorePath|kvConfigPath|rocketmqHome|listenPort) ?=",
 }
@@ -143,6 +144,8 @@ def is_known(topic: str, cluster: Cluster) -> bool:
 def test_what_differs_is_documented_and_every_command_is_played() -> None:
     assert set(MENDS) == {name for name, command in COMMANDS.items() if command.differs}
     assert {line.split()[0] for line in PLAY} == set(COMMANDS)
+    listed = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    assert [name for name in SERVERS_DIFFER if f"`{name}`" not in listed] == []
 
 
 @pytest.mark.long

@@ -384,8 +384,11 @@ def cluster_members(info: ClusterInfo, cluster_name: str) -> list[tuple[str, int
     """Return broker name, broker id and address of a cluster's brokers. Raises: ClientError."""
     names = info.cluster_addr_table.get(cluster_name)
     if names is None:
-        known = ", ".join(sorted(info.cluster_addr_table)) or "none"
-        raise ClientError(f"there is no cluster {cluster_name}", f"The name server knows: {known}")
+        known = ", ".join(sorted(info.cluster_addr_table))
+        raise ClientError(
+            f"there is no cluster {cluster_name}",
+            f"The name server knows: {known}" if known else "No broker has registered there yet",
+        )
     return [
         (name, broker_id, address)
         for name in sorted(names)
