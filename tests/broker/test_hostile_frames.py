@@ -1,5 +1,6 @@
 """A broker under hostile frames: it answers, quickly, keeps its invariants and no memory."""
 
+from collections.abc import Generator
 from typing import Any, get_args
 
 import msgspec
@@ -44,6 +45,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.ext_fields import Header
 from wakelog.protocol.names import is_legal_group, is_topic
+from wakelog.protocol.steps import finish
 
 FRAMES_COUNT = 80_000
 LONG_FRAMES_COUNT = 800_000
@@ -158,6 +160,11 @@ class _Core:
                         outcome = error_response(command, error)
                     else:
                         outcome = outcome.finish(result, now_ms)
+                case Generator():
+                    try:
+                        outcome = finish(outcome)
+                    except Exception as error:
+                        outcome = error_response(command, error)
                 case AskClient():
                     outcome = outcome.finish(SendFailed("c", "closed"), now_ms)
                 case RemoveQueues():

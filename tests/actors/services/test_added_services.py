@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from examples.service_plugin import StoreSizes
+from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, attach_request
 from wakelog.actors.services.added_services import (
@@ -90,7 +91,8 @@ def service_of(directory: Path, target: str) -> AddedService:
 KNOWN = dict(msgspec.to_builtins(attach_request()))
 
 
-def test_a_core_has_the_life_of_its_broker(tmp_path: Path) -> None:
+@on_loop
+async def test_a_core_has_the_life_of_its_broker(tmp_path: Path) -> None:
     service = service_of(tmp_path, f"{HERE}:Sound")
     assert service.statistics()["values"] == {}
     assert service.attach(KNOWN)["process_id"] > 0
@@ -108,7 +110,8 @@ def test_a_core_has_the_life_of_its_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["init", "attach", "release", "statistics"])
-def test_what_a_core_raises_stays_with_it(
+@on_loop
+async def test_what_a_core_raises_stays_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     monkeypatch.setattr(Raising, "at", point)
@@ -125,13 +128,15 @@ def test_what_a_core_raises_stays_with_it(
     ("target", "error"),
     [("no.such.module:It", "ModuleNotFoundError"), ("json:It", "AttributeError")],
 )
-def test_what_cannot_be_imported_says_so(tmp_path: Path, target: str, error: str) -> None:
+@on_loop
+async def test_what_cannot_be_imported_says_so(tmp_path: Path, target: str, error: str) -> None:
     service = service_of(tmp_path, target)
     service.attach(KNOWN)
     assert error in service.statistics()["last_error"]
 
 
-def test_there_is_room_for_some_numbers_only(tmp_path: Path) -> None:
+@on_loop
+async def test_there_is_room_for_some_numbers_only(tmp_path: Path) -> None:
     service = service_of(tmp_path, f"{HERE}:Wordy")
     service.attach(KNOWN)
     values = service.statistics()["values"]

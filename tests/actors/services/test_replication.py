@@ -166,7 +166,8 @@ def test_a_release_closes_every_connection_and_the_port(master: Master) -> None:
         master.connect().close()
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+@on_loop
+async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     port = free_port(-2, 1)
     plan = service_plan(tmp_path, listenPort=port, replicationEnable="true")
     service = make_service(ReplicationService, plan)
