@@ -45,7 +45,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.ext_fields import Header
 from wakelog.protocol.names import is_legal_group, is_topic
-from wakelog.protocol.steps import finish
+from wakelog.protocol.steps import Steps, finish
 
 FRAMES_COUNT = 80_000
 LONG_FRAMES_COUNT = 800_000
@@ -161,10 +161,7 @@ class _Core:
                     else:
                         outcome = outcome.finish(result, now_ms)
                 case Generator():
-                    try:
-                        outcome = finish(outcome)
-                    except Exception as error:
-                        outcome = error_response(command, error)
+                    outcome = _finished(command, outcome)
                 case AskClient():
                     outcome = outcome.finish(SendFailed("c", "closed"), now_ms)
                 case RemoveQueues():
@@ -175,6 +172,14 @@ class _Core:
                     return None
                 case _:
                     return outcome
+
+
+def _finished(command: RemotingCommand, steps: Steps[Any]) -> Outcome:
+    try:
+        outcome: Outcome = finish(steps)
+    except Exception as error:
+        return error_response(command, error)
+    return outcome
 
 
 @pytest.mark.slow
