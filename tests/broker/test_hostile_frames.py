@@ -48,6 +48,7 @@ from wakelog.protocol.names import is_legal_group, is_topic
 from wakelog.protocol.steps import Steps, finish
 
 FRAMES_COUNT = 80_000
+LONG = (pytest.mark.long, pytest.mark.timeout(900))
 LONG_FRAMES_COUNT = 800_000
 
 _HEARTBEAT = HeartbeatData(
@@ -183,9 +184,7 @@ def _finished(command: RemotingCommand, steps: Steps[Any]) -> Outcome:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "count", [FRAMES_COUNT, pytest.param(LONG_FRAMES_COUNT, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("count", [FRAMES_COUNT, pytest.param(LONG_FRAMES_COUNT, marks=LONG)])
 def test_hostile_frames_are_answered_quickly_and_leave_nothing(count: int) -> None:
     cores: list[_Core] = []
 

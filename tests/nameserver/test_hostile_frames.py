@@ -11,6 +11,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
 FRAMES_COUNT = 20_000
+LONG = (pytest.mark.long, pytest.mark.timeout(900))
 LONG_FRAMES_COUNT = 200_000
 
 _BROKER = Announced(topics=(TopicConfig("T"), TopicConfig("U", 1, 1)), filter_servers=("a:1",))
@@ -36,9 +37,7 @@ def valid_requests() -> list[RemotingCommand]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "count", [FRAMES_COUNT, pytest.param(LONG_FRAMES_COUNT, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("count", [FRAMES_COUNT, pytest.param(LONG_FRAMES_COUNT, marks=LONG)])
 def test_hostile_frames_are_answered_quickly_and_leave_nothing(count: int) -> None:
     harnesses: list[Harness] = []
 

@@ -47,7 +47,7 @@ _SHARES_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno
 Buffer = bytes | bytearray | memoryview
 
 
-SYNC_THREADS_MAX = 16
+SYNC_THREADS_MAX = 8
 """Threads of one `sync_all`; they end with it."""
 
 
