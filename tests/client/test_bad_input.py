@@ -122,6 +122,8 @@ def test_a_consumer_that_can_receive_nothing(broker: EmbeddedBroker) -> None:
     async def fetch_before_it_is_open() -> None:
         await Consumer(broker.name_server, group="g", topics="known").fetch(1, 0.1)
 
+    with pytest.raises(ClientError, match=r"not open here\. Use it inside of `with`"):
+        next(iter(sync.Consumer(broker.name_server, group="g", topics="known")))
     with pytest.raises(ClientError, match=r"no topics and no queues\. Give topics="):
         asyncio.run(fetch_without_queues())
     with pytest.raises(ClientError, match=r"not open\. Use it inside of `async with`"):

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.client.errors import ClientError, describe, reason_of, refused, remedy_of
+from wakelog.client.errors import CHECK_RUNS, ClientError, describe, reason_of, refused, remedy_of
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import Connections, QueueAt, Routes
 from wakelog.network.client import make_client
@@ -198,7 +198,7 @@ class BrokerCalls:
         self, queue: QueueAt, code: RequestCode, header: msgspec.Struct
     ) -> RemotingCommand:
         fields = to_ext_fields(header)
-        reason, remedy = "", "Check that it runs, and that its address is reachable from here"
+        reason, remedy = "", CHECK_RUNS
         response = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:

@@ -15,6 +15,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
 CHECK_LOG: Final = "The log of that server may say more"
+CHECK_RUNS: Final = "Check that it runs, and that its address is reachable from here"
 ACCOUNT_REMEDY: Final = (
     "Check the access key and the secret key, and the permissions of the account (plain_acl.yml)"
 )

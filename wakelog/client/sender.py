@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from wakelog.client.errors import (
     ACCOUNT_REMEDY,
     CHECK_LOG,
+    CHECK_RUNS,
     ClientError,
     InvalidArgument,
     NotAcknowledged,
@@ -203,7 +204,7 @@ def _may_succeed(failed: ClientError) -> bool:
 
 def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
     cause = f"{queue.broker} at {error.address}: {reason_of(error)}"
-    return ClientError(cause, remedy_of(error) or CHECK_LOG, broker=queue.broker)
+    return ClientError(cause, remedy_of(error) or CHECK_RUNS, broker=queue.broker)
 
 
 def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:

@@ -268,6 +268,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
     def __iter__(self) -> Iterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
+        yield from self.fetch(1, 0.0)  # refuses a consumer that is not open
         while self.twin.is_open:
             yield from self.fetch(1, aio_consumer.ITERATION_SECONDS)
 
