@@ -72,7 +72,20 @@ def test_the_page_has_a_row_for_each_scene() -> None:
     page = render_page([attacked(watched(2, "locks", 60, 70))])
     assert "| locks | 50 | 60.0 | 70.0 | yes |" in page
     assert "| sends | 50 | 5.0 | 20.0 |  |" in page
-    assert "| Broker | 100 | 300 | 110 |" in page
+    assert "| Broker | 100 | 300 | 110 |  |  |" in page
+
+
+@pytest.mark.parametrize(
+    ("after_mib", "tables_mib", "is_over"),
+    [(120, None, False), (121, None, True), (130, 10, False), (131, 10, True)],
+)
+def test_tables_that_the_store_keeps_are_no_garbage(
+    after_mib: int, tables_mib: int | None, is_over: bool
+) -> None:
+    memory = Memory(
+        role="Broker", before_mib=100, peak_mib=300, after_mib=after_mib, tables_mib=tables_mib
+    )
+    assert memory.is_over == is_over
 
 
 def test_a_frame_is_one_that_a_broker_reads() -> None:

@@ -32,6 +32,7 @@ class FakeActor:
         self.store_ids: list[str | None] = []
         self.is_clean = True
         self.hangs = False
+        self.is_busy = False
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
         self.log.append(f"start {self.kind}")
@@ -50,8 +51,13 @@ class FakeActor:
             await asyncio.Event().wait()
         return os.getpid()
 
-    def statistics(self) -> dict[str, Any]:
+    async def statistics(self) -> dict[str, Any]:
+        if self.is_busy:
+            await asyncio.Event().wait()
         return {"kind": self.kind}
+
+    async def queues(self) -> dict[str, Any]:
+        return {"max_offset": {}}
 
 
 class Harness:
@@ -212,6 +218,22 @@ def test_the_statistics_of_all_actors_are_combined(harness: Harness) -> None:
         assert broker["services"]["reput"] == {"kind": "Reput"}
         assert statistics["name_server"] == {"kind": "NameServer"}
         assert statistics["supervisor"]["references"]["statistics"] == 2 + len(NEEDED)
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_a_scrape_leaves_out_a_busy_actor_and_waits_for_no_longer_than_it_may(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SCRAPED_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(module, "STATISTICS_SECONDS_MAX", 3_600.0)
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        harness.actors["Reput"].is_busy = True
+        broker = (await supervisor.metrics())["brokers"]["broker-a"]
+        assert broker["services"]["reput"] == {}
         await supervisor.stop()
 
     run(main)

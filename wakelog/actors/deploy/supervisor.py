@@ -50,6 +50,9 @@ PING_SECONDS = 5.0
 """Ten actors answer within some milliseconds in all."""
 
 STATISTICS_SECONDS_MAX = 2.0
+SCRAPED_SECONDS_MAX = 1.0
+"""A scrape leaves out an actor that is busy for longer, such as Reput with a flood of keys."""
+
 STOP_SECONDS_MAX = 60.0
 """How long one broker may take to stop: Reput has 30 s to reach the end, other services 10 s."""
 
@@ -214,17 +217,17 @@ class SupervisorActor:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and the ends of queues, which only a scrape has measured."""
-        found, *measured = await asyncio.gather(
-            self.statistics(), *(self._ask(broker, "queues") for broker in self._brokers)
-        )
+        asked = [self._ask(one, "queues", SCRAPED_SECONDS_MAX) for one in self._brokers]
+        found, *measured = await asyncio.gather(self.statistics(SCRAPED_SECONDS_MAX), *asked)
         for broker, queues in zip(self._brokers, measured, strict=True):
             found["brokers"][broker.broker_name]["queues"] = queues
         return found
 
-    async def statistics(self) -> dict[str, Any]:
+    async def statistics(self, seconds_max: float = STATISTICS_SECONDS_MAX) -> dict[str, Any]:
         """Return the statistics of every actor; {} for one that does not answer in time."""
         processes = self._processes()
-        answers = await asyncio.gather(*map(self._ask, processes))
+        asked = [self._ask(one, "statistics", seconds_max) for one in processes]
+        answers = await asyncio.gather(*asked)
         name_server: dict[str, Any] = {}
         brokers: dict[str, dict[str, Any]] = {}
         for process, answer in zip(processes, answers, strict=True):
@@ -257,10 +260,12 @@ class SupervisorActor:
         name_server = [] if self._name_server is None else [self._name_server]
         return [*self._brokers, *self._services, *name_server]
 
-    async def _ask(self, process: SupervisedProcess, method: str = "statistics") -> dict[str, Any]:
+    async def _ask(
+        self, process: SupervisedProcess, method: str, seconds_max: float
+    ) -> dict[str, Any]:
         self._references["statistics"] += 1
         call = getattr(process.handle, method).remote()
-        answer = await self._result(call, STATISTICS_SECONDS_MAX)
+        answer = await self._result(call, seconds_max)
         return {} if answer is None else answer
 
     async def _result(self, reference: Awaitable[Any], seconds_max: float) -> Any:
