@@ -18,7 +18,7 @@ from wakelog.client.messages import pack
 from wakelog.client.options import ClientOptions
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
-from wakelog.network.signing import Credentials, sign
+from wakelog.network.signing import Credentials, sign, signature_of
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
@@ -43,6 +43,17 @@ def test_all_values_in_the_order_of_their_names_and_the_body_are_signed(token: s
     assert fields.pop("SecurityToken", "") == token
     assert fields == PULL.ext_fields
     assert (signed.code, signed.body) == (PULL.code, PULL.body)
+
+
+@pytest.mark.parametrize("length", [0, 1, 64, 65, 200])
+def test_a_key_of_any_length_signs_each_request_alone(length: int) -> None:
+    key = "k" * length
+    for number in range(3):
+        fields = {"Signature": "another", "_UNIQUE_KEY_QUERY": "x", "b": "2", "a": str(number)}
+        found = signature_of(RemotingCommand(10, ext_fields=fields, body=b"body"), key)
+        expected = hmac.new(key.encode(), f"{number}2body".encode(), hashlib.sha1).digest()
+        assert base64.b64decode(found) == expected
+        assert fields["Signature"] == "another"
 
 
 def test_a_response_is_not_signed() -> None:

@@ -11,6 +11,7 @@ AclUtils#combineRequestContent (4.9.3).
 
 import base64
 import hmac
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,9 @@ SIGNATURE: Final = "Signature"
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
 _NOT_SIGNED = (SIGNATURE, UNIQUE_KEY_QUERY)
+
+_KEYED_MAX: Final = 256
+"""Hashes that are begun from a secret key and kept; a broker has tens of accounts."""
 
 
 class Credentials(NamedTuple):
@@ -52,6 +56,17 @@ def sign(command: RemotingCommand, credentials: Credentials) -> RemotingCommand:
 def signature_of(command: RemotingCommand, secret_key: str) -> str:
     """Return the signature that a request has to have, whatever signature it has."""
     fields = command.ext_fields
-    content = "".join(fields[name] for name in sorted(fields) if name not in _NOT_SIGNED)
-    digest = hmac.digest(secret_key.encode(), content.encode() + command.body, "sha1")
-    return base64.b64encode(digest).decode()
+    names = sorted(fields)
+    for name in _NOT_SIGNED:
+        if name in fields:
+            names.remove(name)
+    content = "".join(map(fields.__getitem__, names))
+    # A copy of a keyed hash costs two thirds of one that is begun from the key.
+    keyed = _keyed(secret_key).copy()
+    keyed.update(content.encode() + command.body)
+    return base64.b64encode(keyed.digest()).decode()
+
+
+@lru_cache(_KEYED_MAX)
+def _keyed(secret_key: str) -> hmac.HMAC:
+    return hmac.new(secret_key.encode(), digestmod="sha1")
