@@ -81,13 +81,16 @@ def park(
     return SCHEDULE_TOPIC, level - 1, encode_properties(properties)
 
 
-def unpark(record: MessageRecord) -> MessageDraft | None:
+def unpark(record: MessageRecord, properties: dict[str, str] | None = None) -> MessageDraft | None:
     """Return the message that a due record of the schedule topic is delivered as.
+
+    properties: of the record, if the caller has decoded them.
 
     None if the record names no destination that a message may have. 4.9.3 would try such a record
     for ever, or refuse it when it names the half topic.
     """
-    properties = decode_properties(record.properties_text)
+    if properties is None:
+        properties = decode_properties(record.properties_text)
     topic = properties.get(REAL_TOPIC, "")
     queue_id = properties.get(REAL_QUEUE_ID, "")
     if topic in (SCHEDULE_TOPIC, TRANS_HALF_TOPIC) or not is_topic(topic):

@@ -40,6 +40,7 @@ from wakelog.storage.log.append import MessageDraft, moved_draft
 HALF_QUEUE_ID: Final = 0
 REMOVE_TAG: Final = "d"
 ENDED_MAX: Final = 100_000  # a second's worth
+_OP_PROPERTIES_TEXT: Final = encode_properties({TAGS: REMOVE_TAG, WAIT: "true"})
 
 
 class TransactionCounts(msgspec.Struct):
@@ -89,12 +90,16 @@ def prepare(properties: dict[str, str], topic: str, queue_id: int) -> str:
     return encode_properties(properties)
 
 
-def committed_draft(half: MessageRecord) -> MessageDraft | None:
+def committed_draft(
+    half: MessageRecord, properties: dict[str, str] | None = None
+) -> MessageDraft | None:
     """Return the message that a half message becomes for consumers.
+
+    properties: of the half message, if the caller has decoded them.
 
     None if the record names no destination that a message may have.
     """
-    draft = unpark(half)
+    draft = unpark(half, properties)
     if draft is not None:
         draft.sys_flag = (half.sys_flag & ~TRANSACTION_MASK) | TRANSACTION_COMMIT
         draft.prepared_transaction_offset = half.physical_offset
@@ -107,7 +112,7 @@ def op_draft(half: MessageRecord, store_host: Host, now_ms: int) -> MessageDraft
         topic=TRANS_OP_HALF_TOPIC,
         queue_id=half.queue_id,
         body=str(half.queue_offset).encode(),
-        properties_text=encode_properties({TAGS: REMOVE_TAG, WAIT: "true"}),
+        properties_text=_OP_PROPERTIES_TEXT,
         born_timestamp_ms=now_ms,
         born_host=store_host,
         store_host=store_host,

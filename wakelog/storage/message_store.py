@@ -286,8 +286,11 @@ class MessageStore:
 
     def message_at_nowait(self, physical_offset: int) -> MessageRecord | None:
         """Do what `message_at` does; None also if the record is long or the disk is needed."""
-        with self._readers.lend() as readers:
+        readers = self._readers.borrow()
+        try:
             return readers.query.message_at_nowait(physical_offset, self._view())
+        finally:
+            self._readers.give_back(readers)
 
     def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
         """Return the record at `physical_offset` as it is stored, or None if there is none."""

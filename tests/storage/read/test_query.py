@@ -36,10 +36,11 @@ def test_a_record_is_found_by_its_place(store: MessageStore) -> None:
 
 def test_without_waiting_a_record_is_found_that_is_short(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config(commit_log_file_bytes=1 << 20))
-    (short,) = put(store, b"x" * 15_000)
+    shorts = put(store, *(b"x" * size for size in (1, 3_900, 4_000, 4_096, 15_000)))
     (long,) = put(store, b"x" * 17_000)
-    found = store.message_at_nowait(short.physical_offset)
-    assert found is not None and found == store.message_at(short.physical_offset)
+    for short in shorts:
+        found = store.message_at_nowait(short.physical_offset)
+        assert found is not None and found == store.message_at(short.physical_offset)
     assert store.message_at_nowait(long.physical_offset) is None
     for place in (-1, short.physical_offset + 1, store.max_physical_offset, 1 << 62):
         assert store.message_at_nowait(place) is None
@@ -68,6 +69,7 @@ def test_a_changed_body_is_not_handed_out(fs: MemoryFileSystem, store: MessageSt
     file.write(place + BODY_SIZE_OFFSET_V4 + 4, b"?")
     assert store.record_bytes(place) is None
     assert store.store_time_at(TOPIC, 0, 3) == NOW_MS + 3000
+    assert store.message_at_nowait(place) is None
 
 
 def test_keys_are_found_in_the_order_of_the_log(store: MessageStore) -> None:

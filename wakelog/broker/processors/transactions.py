@@ -141,7 +141,7 @@ def _commit(
     properties: dict[str, str],
     now_ms: int,
 ) -> RemotingCommand | AwaitFlush:
-    draft = committed_draft(half)
+    draft = committed_draft(half, properties)
     if draft is None:
         return request.refusal(ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL)
     result = state.store.put_message(draft, now_ms)
