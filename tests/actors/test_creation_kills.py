@@ -177,9 +177,8 @@ class CreationKills:
 
 
 def is_half_made(path: Path) -> bool:
-    """Tell whether a file has no name of its own yet, and was not made ahead of need."""
-    found = path.stat()
-    return ".ahead." not in path.name or found.st_blocks * 512 < max(found.st_size, 1)
+    """Tell whether a file has no name of its own yet; one made ahead is whole with its length."""
+    return ".ahead." not in path.name or path.stat().st_size == 0
 
 
 def is_dead(process_id: int) -> bool:

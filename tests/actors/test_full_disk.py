@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 SEGMENT_BYTES = 64 << 10
 BODY_BYTES = 10_000
 MESSAGES_MAX = 40
-"""Far more than the segments that were made ahead have room for."""
+"""Far more than the segment in use, which is reserved as a whole, has room for."""
 
 
 class FullDisk:
@@ -32,17 +32,17 @@ class FullDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
         self.used_percent = 50
-        allocate = FileSystem.allocate
+        reserve = FileSystem.reserve
 
-        def allocate_or_not(fs: FileSystem, fd: int, length: int) -> None:
+        def reserve_or_not(fs: FileSystem, fd: int, position: int, length: int) -> None:
             if self.is_full:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            allocate(fs, fd, length)
+            reserve(fs, fd, position, length)
 
         def usage(_fs: FileSystem, _path: str) -> DiskUsage:
             return DiskUsage(100 << 30, self.used_percent << 30, (100 - self.used_percent) << 30)
 
-        monkeypatch.setattr(FileSystem, "allocate", allocate_or_not)
+        monkeypatch.setattr(FileSystem, "reserve", reserve_or_not)
         monkeypatch.setattr(FileSystem, "disk_usage", usage)
 
 
@@ -113,7 +113,7 @@ def test_a_store_that_turns_read_only_refuses_sends_until_the_next_start(
         assert await is_taken(client, "t", b"before")
         await wait_until(lambda: _equals(client, "t", [b"before"]), "the first")
         with monkeypatch.context() as patched:
-            for name in ("allocate", "pwrite", "pwritev"):
+            for name in ("reserve", "pwrite", "pwritev"):
                 patched.setattr(FileSystem, name, refuse)
             for _ in range(3):
                 answer = await client.send("t", b"refused")

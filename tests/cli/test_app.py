@@ -79,6 +79,7 @@ def test_every_flag_arrives(
         (["log", "verify", "x"], "got unexpected extra argument(s) (x). See wakelog log verify "),
         (["up", "--brokers", "two"], "--brokers needs a whole number. See wakelog up --help."),
         (["up", "--transport", "doves"], "--transport: 'doves' is not one of 'notifications', "),
+        (["topics", "-o", "yaml"], "--output: 'yaml' is not one of 'table', 'json'. See wakelog "),
         (["up", "--brokers", "0"], "--brokers 0 is not possible. Give 1 to 26."),
         (["up", "--set", "listenPort"], "--set listenPort has no value. Write --set key=value"),
         (["up", "--config", "/none.conf"], "--config /none.conf cannot be read: No such file"),

@@ -17,6 +17,7 @@ from wakelog.cli.store_check import (
     FIRST_QUEUES_COUNT,
     SPARE_BYTES,
     check_stores,
+    continued_stores,
     forgotten_topics,
 )
 from wakelog.storage.durability.store_identity import claim_identity
@@ -25,7 +26,7 @@ from wakelog.storage.file_system import DiskUsage, FileSystem
 
 OTHER_USER = 65_534
 SEGMENT_BYTES = 1 << 20
-QUEUE_BYTES = 6_000_000
+QUEUE_BYTES = 64 << 10
 SMALL = f"mappedFileSizeCommitLog={SEGMENT_BYTES}"
 NEW_STORE_BYTES = SEGMENT_BYTES + SPARE_BYTES + FIRST_QUEUES_COUNT * QUEUE_BYTES
 
@@ -203,7 +204,7 @@ def with_a_segment(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "needed_bytes", "words"),
-    [([SMALL], NEW_STORE_BYTES, "62.8 MiB"), ([], NEW_STORE_BYTES + (1023 << 20), "1.1 GiB")],
+    [([SMALL], NEW_STORE_BYTES, "17.5 MiB"), ([], NEW_STORE_BYTES + (63 << 20), "80.5 MiB")],
 )
 def test_a_disk_without_room_for_the_first_files_is_refused(
     settings: list[str], needed_bytes: int, words: str, tmp_path: Path
@@ -211,9 +212,8 @@ def test_a_disk_without_room_for_the_first_files_is_refused(
     plan = plan_in(tmp_path, *settings)
     check_stores(plan, SmallDisk(needed_bytes))
     assert refusal(plan, SmallDisk(needed_bytes - 1)) == (
-        f"the disk of {tmp_path}/store needs {words} and has {words} free. Free some space, give "
-        "a --store on another disk, or make the files smaller with "
-        "--set mappedFileSizeCommitLog=268435456."
+        f"the disk of {tmp_path}/store needs {words} and has {words} free. Free some space, or "
+        "give a --store on another disk."
     )
 
 
@@ -239,6 +239,18 @@ def test_a_store_with_segments_needs_little_and_several_brokers_need_their_sum(
     plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
     check_stores(plan, SmallDisk(needed_bytes))
     assert "the disk of " in refusal(plan, SmallDisk(needed_bytes - 1))
+
+
+def test_a_store_that_a_real_broker_had_last_is_named(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, SMALL)
+    lock = Path(plan.store_root) / "lock"
+    assert not continued_stores(plan, FileSystem())
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_bytes(b"wake")
+    assert not continued_stores(plan, FileSystem())
+    lock.write_bytes(b"lock")
+    [notice] = continued_stores(plan, FileSystem())
+    assert f"a RocketMQ broker had {plan.store_root} last" in notice
 
 
 def test_queues_without_a_table_of_topics_are_named(tmp_path: Path) -> None:

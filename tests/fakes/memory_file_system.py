@@ -135,6 +135,10 @@ class MemoryFileSystem(FileSystem):
         content = self._open[fd].data
         content.extend(bytes(max(0, length - len(content))))
 
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        self._count("reserve")
+        assert position >= 0 and position + length <= len(self._open[fd].data)
+
     def truncate(self, fd: int, length: int) -> None:
         self._count("truncate")
         content = self._open[fd].data

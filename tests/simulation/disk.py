@@ -287,6 +287,10 @@ class SimulatedFileSystem(FileSystem):
             inode.unsynced.append((length, None))
             self.disk.note(Resized(inode.number, length))
 
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        self._call("reserve")
+        assert position >= 0 and position + length <= len(self._open[fd].inode.data)
+
     def truncate(self, fd: int, length: int) -> None:
         self._call("truncate")
         inode = self._open[fd].inode

@@ -193,16 +193,13 @@ def _make_segment_unsynced(
 _MAKE_SEGMENT = allocate.make_segment
 
 
-def _leave_all_names_to_the_flush(
-    self: ConsumeQueueDispatcher, path: str, size_bytes: int, *, sparse: bool = False
-) -> None:
+def _leave_all_names_to_the_flush(self: ConsumeQueueDispatcher, path: str, size_bytes: int) -> None:
     unfinished = self._config.paths.new_file(path, consume_queue.FILE_OWNER)
     allocate.make_segment(
         self._fs,
         path,
         size_bytes,
         temporary_path=unfinished,
-        sparse=sparse,
         unsynced=self._unsynced,
     )
 

@@ -92,6 +92,16 @@ class TestContract:
         assert fs.pread(fd, 4, 0) == b"data"
         fs.close(fd)
 
+    def test_reserve_keeps_content_and_length(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"data", 0)
+        fs.truncate(fd, 10_000)
+        fs.reserve(fd, 4, 9_996)
+        fs.reserve(fd, 100, 8_000)
+        assert fs.size(fd) == 10_000
+        assert fs.pread(fd, 10_000, 0) == b"data" + bytes(9_996)
+        fs.close(fd)
+
     def test_truncate_cuts_and_zeros(self, fs: FileSystem, root: str) -> None:
         fd = fs.open(f"{root}/file", create=True)
         fs.pwrite(fd, b"0123456789", 0)
@@ -367,6 +377,16 @@ class TestMacos:
         assert fs.size(fd) == 3_000_000
         assert fs.pread(fd, 5, 0) == b"data\0"
         assert os.stat(tmp_path / "file").st_blocks * 512 >= 3_000_000
+        fs.close(fd)
+
+    def test_reserve_writes_zeros_in_pieces(self, fs: FileSystem, tmp_path: Path) -> None:
+        fd = fs.open(str(tmp_path / "file"), create=True)
+        fs.pwrite(fd, b"data", 0)
+        fs.truncate(fd, 4_000_000)
+        fs.reserve(fd, 4, 2_999_996)
+        assert fs.size(fd) == 4_000_000
+        assert fs.pread(fd, 5, 0) == b"data\0"
+        assert 3_000_000 <= os.stat(tmp_path / "file").st_blocks * 512 < 3_500_000
         fs.close(fd)
 
     @pytest.mark.parametrize("sync", [FileSystem.sync, FileSystem.datasync])

@@ -295,7 +295,7 @@ class Mortal(MemoryFileSystem):
 
 CHANGES = {
     *("allocate", "datasync", "open", "pwrite", "pwritev", "remove_directory", "rename"),
-    *("rename_new", "sync", "sync_directory", "truncate", "unlink"),
+    *("rename_new", "reserve", "sync", "sync_directory", "truncate", "unlink"),
 }
 
 

@@ -138,6 +138,9 @@ class ScratchFileSystem(UnfinishedFileSystem):
         if self.size(fd) < length:
             super().truncate(fd, length)
 
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        """Leave a hole."""
+
     def truncate(self, fd: int, length: int) -> None:
         """Copy the twin's spans, then truncate."""
         self._fetch(fd)

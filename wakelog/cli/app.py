@@ -86,7 +86,9 @@ class Process(NamedTuple):
 NEAR_ENOUGH = 0.8
 """How alike two options are that may be meant for each other; 1 is the same."""
 
-_BAD_VALUE = re.compile(r"Invalid value for '([^']+)': (?:Value error, )?(.*)", re.DOTALL)
+_BAD_VALUE = re.compile(
+    r"Invalid value for '([^']+)'(?: / '[^']+')*: (?:Value error, )?(.*)", re.DOTALL
+)
 _KINDS = {"a valid integer": "a whole number", "a valid number": "a number"}
 
 INTERRUPTED = SIGNALLED + signal.SIGINT

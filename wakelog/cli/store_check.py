@@ -21,9 +21,10 @@ from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.cli.screen import size_text
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity
-from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
+from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid, was_another_brokers
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.reservation import LOG_STEP_BYTES, QUEUE_STEP_BYTES
 from wakelog.storage.paths import parse_offset_name
 
 SPARE_BYTES = 16 * 1024 * 1024
@@ -74,6 +75,23 @@ def forgotten_topics(plan: Plan, fs: FileSystem) -> list[str]:
             f"and {', '.join(topics[:SHOWN_TOPICS_MAX])}{more}"
         )
     return found
+
+
+def continued_stores(plan: Plan, fs: FileSystem) -> list[str]:
+    """Return a notice for each store that a 4.9.3 broker had last."""
+    return [
+        f"a RocketMQ broker had {broker.store_directory} last; this one goes on with it. To go "
+        "back, stop this one first (docs/migration.md)"
+        for broker in plan.brokers
+        if _was_another_brokers(broker, fs)
+    ]
+
+
+def _was_another_brokers(broker: ServicePlan, fs: FileSystem) -> bool:
+    try:
+        return was_another_brokers(fs, broker.settings.store.paths.lock)
+    except OSError:
+        return False  # opening the store reports it
 
 
 def _check_layout(plan: Plan, fs: FileSystem) -> None:
@@ -170,8 +188,10 @@ def _needs(brokers: Iterable[ServicePlan], fs: FileSystem) -> dict[str, int]:
         paths = store.paths
         needs[paths.root] += SPARE_BYTES
         if not _segments((*paths.commit_log_directories, *store.read_only_directories), fs):
-            needs[paths.commit_log_directories[0]] += store.commit_log_file_bytes
-            needs[paths.root] += FIRST_QUEUES_COUNT * store.consume_queue_file_bytes
+            first_bytes = min(LOG_STEP_BYTES, store.commit_log_file_bytes)
+            needs[paths.commit_log_directories[0]] += first_bytes
+            queue_bytes = min(QUEUE_STEP_BYTES, store.consume_queue_file_bytes)
+            needs[paths.root] += FIRST_QUEUES_COUNT * queue_bytes
         if store.transient_pool_in_use:
             pool_bytes = store.transient_store_pool_count * store.commit_log_file_bytes
             needs[SHARED_MEMORY] += pool_bytes
@@ -205,6 +225,5 @@ def _no_space(directory: str, needed_bytes: int, free_bytes: int) -> PreflightRe
         )
     return PreflightRefused(
         f"the disk of {directory} {numbers}",
-        "Free some space, give a --store on another disk, or make the files smaller with "
-        "--set mappedFileSizeCommitLog=268435456.",
+        "Free some space, or give a --store on another disk.",
     )

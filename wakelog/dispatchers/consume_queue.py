@@ -18,7 +18,6 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildCo
 
 from collections.abc import Collection
 from contextlib import suppress
-from functools import partial
 from posixpath import dirname, join
 from typing import Final
 
@@ -213,8 +212,7 @@ class ConsumeQueueDispatcher:
             self._config.paths.consume_queue_extension(*key),
             file_bytes=self._config.consume_queue_extension_file_bytes,
             open_files=self._open_files,
-            # 48 MiB for each queue by default, and a million messages need only half of it.
-            make_file=partial(self._make_file, sparse=True),
+            make_file=self._make_extension_file,
         )
 
     def _take_file(self) -> str | None:
@@ -228,8 +226,13 @@ class ConsumeQueueDispatcher:
             taken = self._ahead.take_file()
         return taken
 
-    def _make_file(self, path: str, size_bytes: int, *, sparse: bool = False) -> None:
-        made_ahead = None if sparse else self._take_file()
+    def _make_extension_file(self, path: str, size_bytes: int) -> None:
+        self._make(path, size_bytes, None)
+
+    def _make_file(self, path: str, size_bytes: int) -> None:
+        self._make(path, size_bytes, self._take_file())
+
+    def _make(self, path: str, size_bytes: int, made_ahead: str | None) -> None:
         is_first = not self._fs.exists(dirname(path))
         if not is_first:
             sync_directories(self._fs, [dirname(path)])
@@ -239,7 +242,6 @@ class ConsumeQueueDispatcher:
             size_bytes,
             temporary_path=made_ahead or self._config.paths.new_file(path, FILE_OWNER),
             is_built=made_ahead is not None,
-            sparse=sparse,
             unsynced=self._unsynced if is_first else None,
         )
         self._files_made_count += 1

@@ -13,7 +13,7 @@ Invariants:
 - A call that raised has promised nothing. A failed sync is never repeated and trusted.
 
 Source: java.nio.channels.FileChannel and java.io.File as org.apache.rocketmq.store.MappedFile and
-MappedFileQueue (4.9.3) use them, with `posix_fallocate` in the place of sparse mapped files.
+MappedFileQueue (4.9.3) use them, with `posix_fallocate` ahead of the writer in the place of maps.
 """
 
 import contextlib
@@ -209,11 +209,22 @@ class FileSystem:
             os.posix_fallocate(fd, 0, length)
             return
         position = self.size(fd)
-        zeros = bytes(ZERO_PIECE_BYTES)
-        while position < length:
-            piece = zeros[: length - position]
-            self.pwrite(fd, piece, position)
-            position += len(piece)
+        if position < length:
+            _write_zeros(self, fd, position, length - position)
+
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        """Have blocks for a stretch inside the file, so that no write there finds the disk full.
+
+        It is a stretch that was never written. Where the disk clearly has too little room, nothing
+        is taken: a failed `posix_fallocate` keeps the part that it got.
+        """
+        usage = os.fstatvfs(fd)
+        if usage.f_blocks and usage.f_bavail * usage.f_frsize < length:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if sys.platform == "darwin":
+            _write_zeros(self, fd, position, length)
+        else:
+            os.posix_fallocate(fd, position, length)
 
     def truncate(self, fd: int, length: int) -> None:
         """Set the file's length; bytes beyond the old one read as zero."""
@@ -376,6 +387,12 @@ class FileSystem:
     def modified_ms(self, path: str) -> int:
         """Return a file's modification time, cut to milliseconds as File.lastModified is."""
         return os.stat(path).st_mtime_ns // 1_000_000
+
+
+def _write_zeros(fs: FileSystem, fd: int, position: int, length: int) -> None:
+    zeros = bytes(min(length, ZERO_PIECE_BYTES))
+    for begin in range(0, length, ZERO_PIECE_BYTES):
+        fs.pwrite(fd, memoryview(zeros)[: length - begin], position + begin)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from tests.cli.cluster.conftest import CommandLine
     ("words", "code", "part"),
     [
         (("tail", "absent"), 1, "no name server knows topic absent"),
-        (("tail", "absent", "--sql", "a >"), 2, "is no expression"),
+        (("tail", "absent", "--sql", "a >"), 2, "is no expression: Encountered "),
         (("tail", "absent", "--filter", "||"), 2, "has no tag"),
         (("tail", "absent", "--since", "noon"), 2, "'noon' is no time"),
         (("send", "t", "b", "--delay", "soon"), 2, "'soon' is no length of time"),

@@ -30,6 +30,17 @@ def test_a_dead_letter_is_shown_and_consumed_again(cli: CommandLine) -> None:
     assert again.properties["RETRY_TOPIC"] == "parcels"  # by which consumers know its topic
 
 
-def test_a_group_without_dead_letters_is_refused(cli: CommandLine) -> None:
+def test_a_group_without_dead_letters_has_none_and_an_unknown_one_is_refused(
+    cli: CommandLine,
+) -> None:
     cli("dlq", "show", "nobody", code=1)
-    assert "knows topic %DLQ%nobody" in cli.err
+    assert "no broker knows group nobody" in cli.err
+    cli("dlq", "resend", "nobody", "--all", code=1)
+    assert "no broker knows group nobody" in cli.err
+    cli.broker.create_topic("spotless", queues=1)
+    cli("send", "spotless", "x")
+    cli.consume("careful", "spotless", 1)
+    assert cli("dlq", "show", "careful") == ["group careful has no dead letters"]
+    assert cli("dlq", "export", "careful") == []
+    cli("dlq", "resend", "careful", "--all", code=2)
+    assert "has no such dead letters" in cli.err

@@ -31,5 +31,6 @@ def test_a_group_lags_and_is_reset(cli: CommandLine) -> None:
 def test_an_unknown_group_is_refused(cli: CommandLine) -> None:
     cli("lag", "nobody", code=1)
     assert "group nobody has consumed nothing" in cli.err
-    cli("reset", "nobody", "bills", "--to", "now", code=1)
-    assert "no broker knows group nobody" in cli.err
+    for words in (["groups", "nobody"], ["reset", "nobody", "bills", "--to", "now"]):
+        cli(*words, code=1)
+        assert "no broker knows group nobody" in cli.err

@@ -12,6 +12,6 @@ def test_columns_are_as_wide_as_their_cells() -> None:
         "longer          2  x,y  -",
     ]
     assert list(table.values())[1] == {
-        "name": "longer", "messages": 2, "of": ["x", "y"], "lastStored": 0
+        "name": "longer", "messages": 2, "of": ["x", "y"], "lastStored": None
     }  # fmt: skip
     assert list(Columns(("name",), [], "none yet").lines()) == ["none yet"]

@@ -96,7 +96,7 @@ def test_a_maker_that_wakes_late_cannot_put_zeros_over_the_log(fs: MemoryFileSys
     assert fs.list_directory("/store") == ["commitlog"]
 
 
-@pytest.mark.parametrize("operation", ["allocate", "sync", "rename_new", "open"])
+@pytest.mark.parametrize("operation", ["truncate", "sync", "rename_new", "open"])
 def test_a_failure_leaves_nothing_in_the_data_folder(fs: MemoryFileSystem, operation: str) -> None:
     fs.fail(operation, number=errno.ENOSPC)
     with pytest.raises(StoreFull):
@@ -145,7 +145,7 @@ def test_only_the_owners_leftovers_are_cleaned(fs: MemoryFileSystem) -> None:
 def test_inline_segments_keep_the_reason_and_recover(fs: MemoryFileSystem) -> None:
     config = small_config()
     segments = InlineSegments(fs, config.paths, commit_log_files(fs, config), "broker")
-    fs.fail("allocate", number=errno.ENOSPC)
+    fs.fail("truncate", number=errno.ENOSPC)
     assert segments.take_segment(0) is None
     assert isinstance(segments.failure, StoreFull)
     assert segments.take_segment(0) == PATH
@@ -206,7 +206,7 @@ def test_what_was_made_ahead_and_not_taken_goes(fs: MemoryFileSystem) -> None:
 
 def test_a_full_disk_leaves_nothing_made_ahead_in_part(fs: MemoryFileSystem) -> None:
     ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
-    fs.fail("allocate", nth=2, number=errno.ENOSPC)
+    fs.fail("truncate", nth=4, number=errno.ENOSPC)
     with pytest.raises(StoreFull):
         ahead.make()
     assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]

@@ -217,7 +217,7 @@ class TestRoll:
         self.fill(log, 200)
         log.write_pending()
         end = log.end_offset
-        fs.fail("allocate", number=errno.ENOSPC)
+        fs.fail("truncate", number=errno.ENOSPC)
         refused = log.append(draft(b"x" * 500), NOW_MS)
         assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
         assert refused.cause is not None and os.strerror(errno.ENOSPC) in refused.cause

@@ -130,7 +130,7 @@ def open_writer(
 ) -> ConsumeQueueExtWriter:
     def make_file(path: str, size_bytes: int) -> None:
         temporary = f"/store/{path.replace('/', '.')}"
-        make_segment(fs, path, size_bytes, temporary_path=temporary, sparse=True)
+        make_segment(fs, path, size_bytes, temporary_path=temporary)
 
     writer = ConsumeQueueExtWriter(
         fs, DIRECTORY, file_bytes=file_bytes, open_files=OpenFiles(2), make_file=make_file

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.errors import StoreFailed
+from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.growing_files import GrowingFiles
 
@@ -47,3 +47,21 @@ def test_a_failed_write_can_be_repeated() -> None:
         harness.growing.write(4, b"efghij")
     assert harness.growing.write(4, b"efghij") == 10
     assert harness.content() == b"abcdefghij".ljust(16, b"\0")
+
+
+def test_a_full_disk_is_met_before_a_write_of_each_file() -> None:
+    harness = Harness()
+    harness.fs.fail("reserve", nth=2, number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        harness.growing.write(0, b"abcdefghij")
+    assert harness.fs.calls["pwrite"] == 1
+    assert harness.growing.write(0, b"abcdefghij") == 10
+    assert harness.content() == b"abcdefghij".ljust(16, b"\0")
+
+
+def test_a_file_that_is_made_again_is_reserved_again() -> None:
+    harness = Harness()
+    harness.growing.write(0, b"abcd")
+    harness.files.truncate(0)
+    harness.growing.write(0, b"efgh")
+    assert harness.fs.calls["reserve"] == 2

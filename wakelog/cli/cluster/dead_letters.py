@@ -12,6 +12,7 @@ from typing import Final
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.cluster.groups import refuse_unknown
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.cluster.tail import Shown, Wanted, tail
 from wakelog.client.admin import Admin
@@ -43,8 +44,20 @@ async def list_groups(admin: Admin) -> AsyncIterator[Output]:
 
 async def show(admin: Admin, group: str, since_ms: int | None, lines: int) -> AsyncIterator[Output]:
     """Yield the last dead letters of a group, or those from a time on. Raises: ClientError."""
-    async for output in tail(admin, DLQ_PREFIX + group, Wanted(since_ms=since_ms, lines=lines)):
-        yield output
+    if await has_letters(admin, group):
+        wanted = Wanted(since_ms=since_ms, lines=lines)
+        async for output in tail(admin, DLQ_PREFIX + group, wanted):
+            yield output
+    else:
+        yield Columns((), (), f"group {group} has no dead letters")
+
+
+async def has_letters(admin: Admin, group: str) -> bool:
+    """Return whether a group has a dead-letter topic. Raises: ClientError if none knows it."""
+    if DLQ_PREFIX + group in await admin.routes.topics():
+        return True
+    await refuse_unknown(admin, group)
+    return False
 
 
 async def resend(
@@ -57,8 +70,9 @@ async def resend(
     if sends_all == bool(ids):
         raise PlanRefused("it is not said which dead letters", "Give --id ID, or --all.")
     rows = []
-    async for output in tail(admin, DLQ_PREFIX + group, Wanted(since_ms=0)):
-        assert isinstance(output, Shown)
+    async for output in show(admin, group, 0, 0):
+        if not isinstance(output, Shown):
+            break
         message = output.message
         if sends_all or ids & {message.message_id, message.offset_message_id}:
             stored = await admin.sender.send(SendRequest((retry_of(message, group),)))

@@ -61,6 +61,14 @@ async def group_names(admin: Admin) -> list[str]:
     return sorted(x for x in found - OWN_GROUPS if not x.startswith(SYSTEM_GROUP_PREFIX))
 
 
+async def refuse_unknown(admin: Admin, name: str) -> None:
+    """Raises: ClientError if no broker knows the group."""
+    known = await group_names(admin)
+    if name not in known:
+        remedy = f"Groups here: {', '.join(known[:GROUPS_NAMED_MAX]) or 'none'}"
+        raise ClientError(f"no broker knows group {name}", remedy)
+
+
 async def groups(admin: Admin) -> AsyncIterator[Output]:
     """Yield one row for each group."""
     rows = []
@@ -75,8 +83,10 @@ async def groups(admin: Admin) -> AsyncIterator[Output]:
 
 
 async def group(admin: Admin, name: str) -> AsyncIterator[Output]:
-    """Yield the clients of a group, and its subscriptions."""
+    """Yield the clients of a group, and its subscriptions. Raises: ClientError."""
     found = await clients_of(admin, name)
+    if not found.connection_set:
+        await refuse_unknown(admin, name)
     clients = [
         (x.client_id, x.client_addr, x.language, version_name(x.version).removeprefix("V"))
         for x in sorted(found.connection_set, key=lambda x: x.client_id)
@@ -150,10 +160,7 @@ async def reset(
 
     Clients that are online take the new offsets themselves. Raises: ClientError.
     """
-    known = await group_names(admin)
-    if name not in known:
-        remedy = f"Groups here: {', '.join(known[:GROUPS_NAMED_MAX]) or 'none'}"
-        raise ClientError(f"no broker knows group {name}", remedy)
+    await refuse_unknown(admin, name)
     if changes:
         try:
             table = await reset_online(admin, name, topic, time_ms, True, LanguageCode.JAVA)

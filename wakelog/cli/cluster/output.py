@@ -42,8 +42,12 @@ class Columns(NamedTuple):
             ).rstrip()
 
     def values(self) -> Iterator[dict[str, Any]]:
-        """Yield each row by its heads, in camel case."""
-        return named_values(self.heads, self.rows)
+        """Yield each row by its heads, in camel case; no time is None."""
+        rows = [
+            [None if isinstance(cell, Moment) and cell <= 0 else cell for cell in row]
+            for row in self.rows
+        ]
+        return named_values(self.heads, rows)
 
 
 def _is_number(cell: object) -> bool:

@@ -9,6 +9,7 @@ Invariants: at most `PULL_MAX` messages of each queue are in memory, besides the
 
 import asyncio
 import base64
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -32,6 +33,9 @@ FOLLOWED_MAX: Final = 32
 """Queues that are waited at at the same time; a client has so many calls under way."""
 WAITING_MAX: Final = 1_024
 """New messages that wait to be put out."""
+
+_CLASS_NAME: Final = re.compile(r"^[a-z.]+\.[A-Za-z0-9]+: ")
+"""Of 4.9.3's exception, with which a broker answers."""
 
 Accepts = Callable[[ReceivedMessage], bool]
 
@@ -97,7 +101,8 @@ def make_filter(tags: str, sql: str) -> Accepts:
         raise PlanRefused(f"--filter {tags!r} has no tag", "Give 'paid || refunded'.") from None
     except IllegalExpression as error:
         remedy = "See docs/filter.md for the language."
-        raise PlanRefused(f"--sql {sql!r} is no expression: {error}", remedy) from None
+        reason = _CLASS_NAME.sub("", str(error))
+        raise PlanRefused(f"--sql {sql!r} is no expression: {reason}", remedy) from None
 
     def accepts(message: ReceivedMessage) -> bool:
         if names and message.tags not in names:

@@ -67,7 +67,6 @@ class IndexWriter:
             config.paths.new_file(join(config.paths.root, "index.ahead"), _UNFINISHED_OWNER),
             self._shape.file_bytes,
             count=1,
-            sparse=True,
         )
         self.keys_count = 0
         self.files_made_count = 0

@@ -1,13 +1,14 @@
 """Make segments ahead of need: decide which ones, and make each appear whole or not at all.
 
 When the log rolls into a segment, the next one should exist and the one after it be under way.
-`make_segment` builds a file under a name of its maker's own, outside the data folder. It allocates
-the full length, syncs, renames the file in one step that refuses a taken name, and syncs the
-folder. So a crash leaves no short file, for which 4.9.3 would refuse the store. And a maker that
-was stopped and resumes late cannot zero a segment that was written since.
+`make_segment` builds a file under a name of its maker's own, outside the data folder. It sets the
+full length, syncs, renames the file in one step that refuses a taken name, and syncs the folder. So
+a crash leaves no short file, for which 4.9.3 would refuse the store. And a maker that was stopped
+and resumes late cannot zero a segment that was written since. The file is sparse: its writer has
+blocks reserved ahead of what it writes (`reservation.py`).
 
 Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3), which creates the file under
-its own name and lets it grow sparse.
+its own name.
 """
 
 import contextlib
@@ -85,15 +86,12 @@ class FilesAhead:
     `remove`.
     """
 
-    def __init__(
-        self, fs: FileSystem, name: str, size_bytes: int, *, count: int, sparse: bool = False
-    ) -> None:
+    def __init__(self, fs: FileSystem, name: str, size_bytes: int, *, count: int) -> None:
         """`name` is an unfinished name from `StorePaths.new_file`; each file appends a number."""
         self._fs = fs
         self._name = name
         self._size_bytes = size_bytes
         self._count = count
-        self._sparse = sparse
         self._numbers = numbers()
         self._ready: deque[str] = deque()
 
@@ -126,7 +124,7 @@ class FilesAhead:
             fds = []
             for path in paths:
                 fds.append(files.enter_context(opened(self._fs, path, create=True)))
-                _fill(self._fs, fds[-1], self._size_bytes, empty=True, sparse=self._sparse)
+                _fill(self._fs, fds[-1], self._size_bytes, empty=True)
             self._fs.sync_all(fds)
 
     def remove(self) -> None:
@@ -142,14 +140,12 @@ def make_segment(
     *,
     temporary_path: str,
     is_built: bool = False,
-    sparse: bool = False,
     unsynced: list[str] | None = None,
 ) -> bool:
     """Make a file of zeros of full length appear at `path` in one step; False if one was there.
 
     temporary_path: where it is built, see `StorePaths.new_file`.
     is_built: it exists already, from `FilesAhead`.
-    sparse: reserve no disk space.
     unsynced: gets the directories that the caller has to sync to make the name durable; without it
         the name is durable on return.
     Raises: StoreFull, StoreFailed, DamagedStore when a file of another length has the name.
@@ -163,7 +159,7 @@ def make_segment(
         fs.make_directories(dirname(path), unsynced)
         try:
             if not is_built:
-                _build(fs, temporary_path, size_bytes, empty=True, sparse=sparse)
+                _build(fs, temporary_path, size_bytes, empty=True)
             fs.rename_new(temporary_path, path)
         except FileExistsError:
             # Another maker was faster, and the log may have written to its file already.
@@ -176,7 +172,7 @@ def make_segment(
                 raise
             # Under the final name, keep what the file holds: it may be another maker's log. A
             # crash can leave a short file, which our recovery extends.
-            _build(fs, path, size_bytes, empty=False, sparse=sparse)
+            _build(fs, path, size_bytes, empty=False)
         sync_name(fs, path, unsynced)
         return True
 
@@ -207,19 +203,17 @@ def _remove_if_there(fs: FileSystem, path: str) -> None:
         fs.unlink(path)
 
 
-def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: bool) -> None:
+def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool) -> None:
     with opened(fs, path, create=True) as fd:
-        _fill(fs, fd, size_bytes, empty=empty, sparse=sparse)
+        _fill(fs, fd, size_bytes, empty=empty)
         fs.sync(fd)
 
 
-def _fill(fs: FileSystem, fd: int, size_bytes: int, *, empty: bool, sparse: bool) -> None:
+def _fill(fs: FileSystem, fd: int, size_bytes: int, *, empty: bool) -> None:
     """Give a file its length; `empty`: without what it held."""
     if empty:
         fs.truncate(fd, 0)
-    if not sparse:
-        fs.allocate(fd, size_bytes)
-    elif fs.size(fd) < size_bytes:
+    if fs.size(fd) < size_bytes:
         fs.truncate(fd, size_bytes)
 
 

@@ -11,6 +11,8 @@ Invariants:
 - After a failed write the log takes no message until the next recovery: what the disk holds above
   `appended_offset` is unknown.
 - Store times never decrease within a segment, so that a search by time can bisect.
+- What is placed, and a blank after it, has blocks reserved in its segment, also while a transient
+  pool has it. So neither a write nor a commit meets a full disk.
 
 Source: org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3). Here
 the blank is written only after the next segment was obtained. So a full disk leaves the log as it
@@ -43,6 +45,7 @@ from wakelog.storage.log.append import (
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets, TopicClosed
+from wakelog.storage.log.reservation import LOG_STEP_BYTES, Reservation
 from wakelog.storage.log.transient_pool import TransientPool
 
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
@@ -110,6 +113,9 @@ class CommitLog:
         self._multi_dispatch = config.enable_multi_dispatch
         self._target: MappedFile | None = last
         self._file_end = end_offset if last is None else last.end_offset
+        self._reservation = Reservation(LOG_STEP_BYTES)
+        self._room_end = 0
+        self._no_room: StoreError | None = None
         self.end_offset = self.appended_offset = self._pending_offset = end_offset
         self._pending: list[bytes] = []
         self._rolled: list[tuple[MappedFile, int, list[bytes]]] = []
@@ -142,10 +148,10 @@ class CommitLog:
                 return _BATCH_TOO_LONG
             if not fits(0, size, self.files.file_size_bytes):
                 return _ILLEGAL
-            if not fits(self.end_offset, size, self._file_end):
-                if not self._roll(now_ms):
+            if self.end_offset + size > self._room_end:
+                if not self._make_room(size, now_ms):
                     return self._no_segment()
-                timestamp_ms = now_ms
+                timestamp_ms = self._store_timestamp_ms
                 records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
         except (IllegalName, ProtocolError, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
@@ -258,10 +264,10 @@ class CommitLog:
         size = len(record)
         if size > self._message_bytes_max or not fits(0, size, self.files.file_size_bytes):
             return _ILLEGAL
-        if not fits(self.end_offset, size, self._file_end):
-            if not self._roll(now_ms):
+        if self.end_offset + size > self._room_end:
+            if not self._make_room(size, now_ms):
                 return self._no_segment()
-            timestamp_ms = now_ms
+            timestamp_ms = self._store_timestamp_ms
             record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
         physical_offset = self.end_offset
         self._pending.append(record)
@@ -275,14 +281,45 @@ class CommitLog:
             PutStatus.PUT_OK, physical_offset, size, queue_offset, timestamp_ms, (physical_offset,)
         )
 
-    def _roll(self, now_ms: int) -> bool:
+    def _make_room(self, size_bytes: int, now_ms: int) -> bool:
+        """Have room and blocks for a record and a blank, in this segment or in the next.
+
+        The record has to be encoded again after it.
+        Returns: False, with nothing changed, if there are none.
+        """
+        if fits(self.end_offset, size_bytes, self._file_end):
+            file = self.files.last
+            assert file is not None
+            if not self._reserve(file, self.end_offset, size_bytes + BLANK_BYTES):
+                return False
+        elif not self._roll(size_bytes, now_ms):
+            return False
+        self._room_end = min(self._reservation.end, self._file_end) - BLANK_BYTES
+        return True
+
+    def _reserve(self, file: MappedFile, begin: int, length: int) -> bool:
+        try:
+            self._reservation.cover(file, begin, begin + length)
+        except StoreFailed as error:
+            self._no_room = error
+            return False
+        self._no_room = None
+        return True
+
+    def _roll(self, size_bytes: int, now_ms: int) -> bool:
         """Continue in the next segment; False, with nothing changed, if there is none."""
-        start_offset = self._file_end
+        start_offset, last = self._file_end, self.files.last
+        blank_bytes = min(start_offset - self.end_offset, BLANK_BYTES)
+        if last is not None and not self._reserve(last, self.end_offset, blank_bytes):
+            return False
         path = self._segments.take_segment(start_offset)
         if path is None:
             return False
         file = self._take_file(path, start_offset)
         if file is None:
+            return False
+        if not self._reserve(file, start_offset, size_bytes + BLANK_BYTES):
+            self.files.forget_last()
             return False
         remaining = start_offset - self.end_offset
         # Our records leave room for a blank. A foreign log may leave less; then no record fits
@@ -302,7 +339,7 @@ class CommitLog:
 
     def _no_segment(self) -> PutResult:
         """Refuse a message for which there is no segment; give the reason if it is known."""
-        cause = self.failure or self._segments.failure
+        cause = self.failure or self._no_room or self._segments.failure
         return PutResult(
             PutStatus.CREATE_MAPPED_FILE_FAILED, cause=None if cause is None else str(cause)
         )

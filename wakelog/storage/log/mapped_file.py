@@ -177,6 +177,12 @@ class MappedFile:
         except OSError as error:
             raise store_failure(self.path, "write", error) from error
 
+    def reserve(self, position: int, length: int) -> None:
+        """Have blocks for a stretch that was never written. Raises: StoreFailed, StoreFull."""
+        assert position >= 0 and position + length <= self.size_bytes, (position, length)
+        with store_errors(self.path, "reserve"):
+            self._fs.reserve(self.fd, position, length)
+
     def datasync(self) -> None:
         """Return once what was written is durable. Raises: StoreFailed; then nothing is certain."""
         with store_errors(self.path, "sync"):

@@ -219,7 +219,7 @@ class MappedFileQueue:
         start_offset = parse_offset_name(path.rpartition("/")[2])
         assert start_offset is not None, path
         with store_errors(path, "allocate"), opened(self._fs, path) as fd:
-            self._fs.allocate(fd, self.file_size_bytes)
+            self._fs.truncate(fd, self.file_size_bytes)
             self._fs.sync(fd)
         return self.add(path, start_offset)
 

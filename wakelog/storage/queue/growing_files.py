@@ -1,7 +1,7 @@
 """The files of a queue, or of its extension units, as their one writer fills them.
 
-A write past the last file makes the next one, whole and zeroed. The files with unsynced data are
-kept for the sync (`dispatchers/sync_files.py`).
+A write past the last file makes the next one, of full length and sparse. Blocks are reserved ahead
+of each write. The files with unsynced data are kept for the sync (`dispatchers/sync_files.py`).
 
 Source: org.apache.rocketmq.store.MappedFileQueue (4.9.3), as ConsumeQueue and ConsumeQueueExt use
 it to append.
@@ -13,12 +13,13 @@ from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.reservation import QUEUE_STEP_BYTES, Reservation
 
 
 class GrowingFiles:
     """Writes across files. `dirty` are those written since `take_dirty`."""
 
-    __slots__ = ("_files", "_fs", "_make_file", "dirty")
+    __slots__ = ("_files", "_fs", "_make_file", "_reservation", "dirty")
 
     def __init__(
         self, fs: FileSystem, files: MappedFileQueue, make_file: Callable[[str, int], None]
@@ -27,6 +28,7 @@ class GrowingFiles:
         self._fs = fs
         self._files = files
         self._make_file = make_file
+        self._reservation = Reservation(QUEUE_STEP_BYTES)
         self.dirty: set[str] = set()
 
     def load(self) -> None:
@@ -53,6 +55,7 @@ class GrowingFiles:
             if file is None:
                 file = self._make(offset - offset % file_bytes)
             length = min(len(view), file.end_offset - offset)
+            self._reservation.cover(file, offset, offset + length)
             file.write(offset - file.start_offset, view[:length])
             self.dirty.add(file.path)
             offset += length
@@ -67,4 +70,5 @@ class GrowingFiles:
     def _make(self, start_offset: int) -> MappedFile:
         path = self._files.path_for(start_offset)
         self._make_file(path, self._files.file_size_bytes)
+        self._reservation.forget_from(start_offset)
         return self._files.add(path, start_offset)
