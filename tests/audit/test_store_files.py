@@ -196,6 +196,18 @@ def test_names_lengths_and_texts(
     assert check(store) == (expected, False)
 
 
+def test_queues_without_a_table_of_topics_are_noted_where_a_broker_was(store: Path) -> None:
+    for topic in ("orders", "bills", "SCHEDULE_TOPIC_XXXX"):
+        (store / "consumequeue" / topic / "0").mkdir(parents=True)
+    assert check(store) == ([], False)
+    (store / "lock").write_bytes(b"wake")
+    forgotten = ("config/topics.json", "missing: a start forgets the settings of 2 topics")
+    assert check(store) == ([forgotten], False)
+    (store / "config").mkdir()
+    (store / "config" / "topics.json.bak").write_bytes(b"{}")
+    assert check(store) == ([], False)
+
+
 def test_a_text_without_end_is_not_read(store: Path) -> None:
     (store / "config").mkdir()
     with (store / "config" / "topics.json").open("wb") as file:

@@ -260,3 +260,18 @@ def test_what_a_rebuild_made_when_it_failed_is_removed(
 def test_a_mistake(words: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*words) == 2
     assert cause in capsys.readouterr().err
+
+
+def test_lag_dead_letters_and_keys_need_no_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    assert run("hotkeys", "--store", str(store), "--limit", "1", "--json") == 0
+    out, err = capsys.readouterr()
+    [row] = [json.loads(line) for line in out.splitlines()]
+    assert row["messages"] >= 1 and 0 < row["percent"] <= 100
+    assert "more: --limit shows them" in err
+    assert run("deadletters", "--store", str(store)) == 0
+    assert capsys.readouterr().out
+    assert run("lag", "--store", str(store), "--group", "nobody") == 2
+    assert "no group nobody has committed an offset" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from tests.fakes.records import record
 from wakelog.audit.findings import FINDINGS_KEPT_MAX, Finding, Findings, Severity
 from wakelog.audit.rebuild import LogReport
 from wakelog.audit.verify import VerifyReport
-from wakelog.cli.log_text import record_json, record_line, report_json, report_lines
+from wakelog.cli.log_text import advice, record_json, record_line, report_json, report_lines
 from wakelog.protocol.record import decode_record
 
 LOG = LogReport(0, 1000, 1, 0, 0, (), 0, 0, ())
@@ -33,6 +33,13 @@ def test_a_sound_store_that_is_in_use() -> None:
     assert report_lines(report(is_live=True)) == [
         "sound, while its broker runs: 1 record in 1000 bytes, 1 queue with 2 entries, 3 keys"
     ]
+
+
+def test_a_broken_table_is_restored_and_queues_are_repaired() -> None:
+    table = Finding(Severity.DAMAGE, "table", "config/topics.json", "no JSON")
+    assert [line[:24] for line in advice(report(table))] == ["next: restore the table "]
+    assert [line[:24] for line in advice(report(QUEUE))] == ["next: wakelog log repair"]
+    assert len(advice(report(table, QUEUE))) == 2
 
 
 def test_what_is_left_out_is_said() -> None:

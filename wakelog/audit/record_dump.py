@@ -14,12 +14,15 @@ from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
+ReportGap = Callable[[BadStretch], None]
+
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which records; None selects all. Times are store times, [since_ms, until_ms)."""
 
     physical_offset: int | None = None
     topic: str | None = None
+    topic_prefix: str = ""
     queue_id: int | None = None
     queue_offset: int | None = None
     key: str | None = None
@@ -35,6 +38,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         )
         if any(want is not None and want != there for want, there in wanted):
             return False
+        if not request.topic.startswith(self.topic_prefix):
+            return False
         if self.since_ms is not None and request.store_timestamp_ms < self.since_ms:
             return False
         if self.until_ms is not None and request.store_timestamp_ms >= self.until_ms:
@@ -45,8 +50,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def selected_records(
-    log: CommitLogReader, selection: Selection, report_gap: Callable[[BadStretch], None]
+    log: CommitLogReader, selection: Selection, report_gap: ReportGap
 ) -> Iterator[MessageRecord]:
+    """Yield the selected records whole, as `selected_requests` finds them. Raises: StoreFailed."""
+    for request in selected_requests(log, selection, report_gap):
+        data = log.read(request.physical_offset, request.size_bytes)
+        if data is not None:
+            try:
+                yield decode_record(data)
+            except ProtocolError:
+                continue  # cut or overwritten since it was found
+
+
+def selected_requests(
+    log: CommitLogReader, selection: Selection, report_gap: ReportGap
+) -> Iterator[DispatchRequest]:
     """Yield the selected records in log order, from `selection.physical_offset` on.
 
     Bytes that hold no sound record are passed over and reported. Bytes after the last sound record
@@ -68,10 +86,5 @@ def selected_records(
             unreported.clear()
         for request in batch.requests:
             if request.physical_offset >= begin and selection.has(request):
-                data = log.read(request.physical_offset, request.size_bytes)
-                if data is not None:
-                    try:
-                        yield decode_record(data)
-                    except ProtocolError:
-                        continue  # cut or overwritten since it was found
+                yield request
         cursor.passed(batch)

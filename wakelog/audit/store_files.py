@@ -8,6 +8,7 @@
     another length than the configured one  damage; recovery mends a short or empty last segment
     files missing between others            damage
     a configuration that is no JSON         damage, unless its .bak is JSON
+    queues of topics and no topics.json     note, if a broker had the store
 
 Invariants: a link is followed only after it is known to stay inside. No content of the log, the
 queues or the index is read.
@@ -23,6 +24,7 @@ from posixpath import basename, join, relpath
 from typing import Final
 
 from wakelog.audit.findings import Finding, Findings, Severity
+from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, loads
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES
@@ -35,6 +37,9 @@ from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_
 
 # A million topics or offsets; a broker writes no longer file.
 CONFIGURATION_BYTES_MAX: Final = 256 << 20
+TABLE: Final = "table"
+"""The kind of findings about a configuration, which no repair mends."""
+TOPICS: Final = "topics.json"
 
 
 @dataclass
@@ -116,7 +121,19 @@ class StoreFiles:
                 if self.fs.is_file(path + ".bak") and self._is_json(path + ".bak"):
                     self._note(path, "no JSON; its .bak holds")
                 else:
-                    self._damage(path, "no JSON, and no .bak that is")
+                    self._add(Severity.DAMAGE, TABLE, path, "no JSON, and no .bak that is")
+        topics_path = self.config.paths.config(TOPICS)
+        if self.fs.exists(self.config.paths.lock) and not any(
+            self.fs.exists(path) for path in (topics_path, topics_path + ".bak")
+        ):
+            self._note_forgotten(topics_path)
+
+    def _note_forgotten(self, topics_path: str) -> None:
+        root = self.config.paths.consume_queue_root
+        topics = [name for name in self._names(root) if name not in SYSTEM_TOPICS]
+        if topics:
+            reason = f"missing: a start forgets the settings of {len(topics)} topics"
+            self._add(Severity.NOTE, TABLE, topics_path, reason)
 
     def _is_json(self, path: str) -> bool:
         with reading(self.fs, path) as fd:

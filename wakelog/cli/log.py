@@ -5,6 +5,7 @@ Those modules are imported when one of these commands runs: `wakelog up` needs n
 command   writes                                           while a broker runs
 verify    a temporary folder outside the store             yes
 dump      nothing                                          yes
+tables    nothing (lag, deadletters, hotkeys)              yes
 rebuild   the given folder; or the store, under its lock   only into a folder
 repair    the store, under its lock                        no
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,14 +36,21 @@ from wakelog.cli.options import (
 from wakelog.cli.program import FAILED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wakelog.cli.cluster.output import Columns
     from wakelog.cli.log_operator import LogOperator
     from wakelog.dispatchers.log_cursor import BadStretch
+    from wakelog.storage.config import StoreConfig
+    from wakelog.storage.log.commit_log_reader import CommitLogReader
+
+GROUPS_NAMED_MAX = 5
 
 Into = Annotated[Text, option("DIR", "A new folder, in place of the store.")]
 
 log = typer.Typer(
     name="log",
-    help="Look into a store: verify, dump, rebuild, repair.",
+    help="Look into a store: verify, dump, rebuild, repair; lag, deadletters, hotkeys.",
     rich_markup_mode=None,
 )
 
@@ -95,8 +103,6 @@ def dump(
     from wakelog.audit.record_dump import Selection, selected_records
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
-    from wakelog.storage.file_system import FileSystem
-    from wakelog.storage.log.commit_log_reader import CommitLogReader
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
         raise PlanRefused("a count below zero", "Give --limit and --body-bytes from 0 on.")
@@ -113,8 +119,8 @@ def dump(
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
     text = record_json if as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
-    with closing(CommitLogReader(FileSystem(), settled)) as log:
-        records = selected_records(log, selection, lambda gap: _note(passed_over(gap)))
+    with _opened(settled) as log:
+        records = selected_records(log, selection, _note_gap)
         for record in itertools.islice(records, count_max):
             count += 1
             print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))
@@ -123,6 +129,96 @@ def dump(
     if count == 0:
         _note("no record is selected")
     return 0
+
+
+@log.command(short_help="Count the messages that groups have not consumed.")
+def lag(
+    store: Store = None,
+    config: Config = None,
+    settings: Settings = None,
+    group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count the messages that groups have not consumed, by group and topic."""
+    from wakelog.audit.traffic import committed_places, lags
+    from wakelog.cli.cluster.output import Columns, Moment
+    from wakelog.cli.log_settings import store_config
+    from wakelog.storage.file_system import FileSystem
+
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    places = committed_places(FileSystem(), settled)
+    groups = sorted({place.group for place in places})
+    if not groups or (group is not None and group not in groups):
+        raise PlanRefused(
+            f"no group {group or ''} has committed an offset in this store".replace("  ", " "),
+            f"Groups here: {', '.join(groups[:GROUPS_NAMED_MAX]) or 'none'}.",
+        )
+    wanted = [place for place in places if group in (None, place.group)]
+    with _opened(settled) as log:
+        found = lags(log, wanted, _note_gap)
+    rows = [(*row[:4], Moment(row.oldest_ms)) for row in found]
+    _show(Columns(("group", "topic", "messages", "bytes", "oldest"), rows), as_json)
+
+
+@log.command(short_help="Count dead letters by topic of origin and reason.")
+def deadletters(
+    store: Store = None,
+    config: Config = None,
+    settings: Settings = None,
+    group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
+    retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
+    as_json: AsJson = False,
+) -> None:
+    """Count dead letters by group, topic of origin and reason."""
+    from wakelog.audit.traffic import dead_letters
+    from wakelog.cli.cluster.output import Columns, Moment
+    from wakelog.cli.log_settings import store_config
+
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    with _opened(settled) as log:
+        found = dead_letters(log, _note_gap, group=group or "", retries_max=retries)
+    heads = ("group", "origin", "reason", "messages", "retries", "oldest", "newest")
+    rows = [(*row[:5], Moment(row.oldest_ms), Moment(row.newest_ms)) for row in found]
+    _show(Columns(heads, rows, "no dead letters"), as_json)
+
+
+@log.command(short_help="List the keys with the most messages.")
+def hotkeys(
+    store: Store = None,
+    config: Config = None,
+    settings: Settings = None,
+    limit: Annotated[int, option("N", "How many rows at most.", min=1)] = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """List the keys with the most messages, and their part of the topic in percent."""
+    from wakelog.audit.traffic import hot_keys
+    from wakelog.cli.cluster.output import Columns
+    from wakelog.cli.log_settings import store_config
+
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    with _opened(settled) as log:
+        found = hot_keys(log, _note_gap)
+    rows = [(*row[:4], 100 * row.share) for row in found[:limit]]
+    heads = ("topic", "key", "messages", "bytes", "percent")
+    _show(Columns(heads, rows, "no message has a key"), as_json)
+    if len(found) > limit:
+        _note(f"{len(found) - limit} more: --limit shows them")
+
+
+@contextmanager
+def _opened(config: StoreConfig) -> Iterator[CommitLogReader]:
+    """Open a store's log, to read it."""
+    from wakelog.storage.file_system import FileSystem
+    from wakelog.storage.log.commit_log_reader import CommitLogReader
+
+    with closing(CommitLogReader(FileSystem(), config)) as log:
+        yield log
+
+
+def _show(table: Columns, as_json: bool) -> None:
+    from wakelog.cli.admin.command import show
+
+    show(table, print, as_json=as_json)
 
 
 def _moment_ms(option: str, text: str | None) -> int | None:
@@ -137,6 +233,10 @@ def _moment_ms(option: str, text: str | None) -> int | None:
 def passed_over(stretch: BadStretch) -> str:
     """Return the line for a damaged stretch of the log."""
     return f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}"
+
+
+def _note_gap(stretch: BadStretch) -> None:
+    _note(passed_over(stretch))
 
 
 def _note(line: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from wakelog.audit.findings import Finding, Severity
 from wakelog.audit.repair import KEPT, MENDED
+from wakelog.audit.store_files import TABLE
 from wakelog.audit.verify import VerifyReport
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import Host, MessageRecord
@@ -66,6 +67,11 @@ def advice(report: VerifyReport) -> list[str]:
         first = "stop the broker, then " if report.is_live else ""
         lines.append(
             f"next: {first}wakelog log repair; it rebuilds queues and index and deletes nothing"
+        )
+    if TABLE in kinds:
+        lines.append(
+            "next: restore the table from a backup; without it and its .bak a broker starts, and "
+            "says what it forgets"
         )
     if kinds & KEPT:
         lines.append("what rotted in the log hides only itself; only a copy of it brings it back")
