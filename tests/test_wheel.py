@@ -1,5 +1,6 @@
 """The wheel: what it holds, that it imports alone, and, in the long run, that it starts alone."""
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.compat.processes import TestProcess, free_port
 
@@ -17,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INSTALL_SECONDS_MAX = 600
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
+DOWNLOAD_BYTES_MAX = 60_000_000
 
 ONLY_EXTRAS_BRING = ("ray", "numba", "llvmlite", "pyspark", "pyarrow", "pandas", "plotly")
 REFUSE_EXTRAS = f"""
@@ -52,10 +55,42 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     folders = {name.split("/")[0] for name in names}
     assert {"wakelog", "pyspark_rocketmq"} == {
-        folder for folder in folders if not folder.endswith(".dist-info")
+        folder for folder in folders if not folder.endswith((".dist-info", ".data"))
     }
+    shared = {name.partition("/data/share/wakelog/")[2] for name in names}
+    for needed in ("dashboards/overview.json", "deploy/prometheus.yml", "deploy/runtime_env.yaml"):
+        assert needed in shared
     assert "wakelog/py.typed" in names
     assert any(name.endswith("licenses/NOTICE") for name in names)
+
+
+@pytest.mark.process
+def test_an_install_without_extras_brings_no_ray_compiler_or_spark(wheel: Path) -> None:
+    [metadata] = [
+        zipfile.ZipFile(wheel).read(name).decode()
+        for name in zipfile.ZipFile(wheel).namelist()
+        if name.endswith(".dist-info/METADATA")
+    ]
+    lines = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    names, waiting = set[str](), [line.partition(": ")[2] for line in lines]
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        if wanted.name not in names:
+            names.add(wanted.name)
+            waiting += importlib.metadata.requires(wanted.name) or []
+    assert {"numpy", "cffi"} <= names  # cffi comes with another package
+    assert not names & set(ONLY_EXTRAS_BRING)
+
+
+@pytest.mark.long
+@pytest.mark.process
+def test_an_install_without_extras_downloads_little(wheel: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "-d", str(tmp_path), str(wheel)]
+    subprocess.run(pip, check=True, timeout=INSTALL_SECONDS_MAX)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sum(sizes.values()) < DOWNLOAD_BYTES_MAX, sizes
 
 
 @pytest.mark.process

@@ -110,7 +110,7 @@ def test_an_obstacle_is_one_line_and_exit_code_1(
         ([], "Commands:"),
         (["--help"], "Commands:"),
         (["up", "--help"], "--namesrv-port PORT"),
-        (["log"], "verify   Prove a store sound, or list its damage."),
+        (["log"], "verify       Prove a store sound, or list its damage."),
         (["spark"], "hotkeys      List the keys with the most messages."),
     ],
 )

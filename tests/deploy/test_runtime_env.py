@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 UPLOAD_BYTES_MAX = 5_000_000
 
 
-def runtime_env() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "runtime_env.yaml").read_text())
+def runtime_env(name: str = "runtime_env.yaml") -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / name).read_text())
     return found
 
 
@@ -38,6 +38,16 @@ def test_the_packages_are_those_of_the_project_and_of_fast() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["fast"]
     assert runtime_env()["pip"] == sorted(wanted)
+
+
+def test_ray_data_brings_its_packages_as_well() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    of_ray_data = [each for each in extras["ray-data"] if not each.startswith("wakelog[")]
+    found = runtime_env("ray_data_env.yaml")
+    assert found["pip"] == sorted(runtime_env()["pip"] + of_ray_data)
+    assert found["excludes"] == runtime_env()["excludes"]
 
 
 def test_every_exclude_leaves_something_out() -> None:
