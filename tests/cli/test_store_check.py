@@ -17,7 +17,6 @@ from wakelog.cli.store_check import (
     FIRST_QUEUES_COUNT,
     SPARE_BYTES,
     check_stores,
-    continued_stores,
     forgotten_topics,
 )
 from wakelog.storage.durability.store_identity import claim_identity
@@ -239,18 +238,6 @@ def test_a_store_with_segments_needs_little_and_several_brokers_need_their_sum(
     plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
     check_stores(plan, SmallDisk(needed_bytes))
     assert "the disk of " in refusal(plan, SmallDisk(needed_bytes - 1))
-
-
-def test_a_store_that_a_real_broker_had_last_is_named(tmp_path: Path) -> None:
-    plan = plan_in(tmp_path, SMALL)
-    lock = Path(plan.store_root) / "lock"
-    assert not continued_stores(plan, FileSystem())
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_bytes(b"wake")
-    assert not continued_stores(plan, FileSystem())
-    lock.write_bytes(b"lock")
-    [notice] = continued_stores(plan, FileSystem())
-    assert f"a RocketMQ broker had {plan.store_root} last" in notice
 
 
 def test_queues_without_a_table_of_topics_are_named(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.cli.screen import size_text
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity
-from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid, was_another_brokers
+from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.reservation import LOG_STEP_BYTES, QUEUE_STEP_BYTES
@@ -75,23 +75,6 @@ def forgotten_topics(plan: Plan, fs: FileSystem) -> list[str]:
             f"and {', '.join(topics[:SHOWN_TOPICS_MAX])}{more}"
         )
     return found
-
-
-def continued_stores(plan: Plan, fs: FileSystem) -> list[str]:
-    """Return a notice for each store that a 4.9.3 broker had last."""
-    return [
-        f"a RocketMQ broker had {broker.store_directory} last; this one goes on with it. To go "
-        "back, stop this one first (docs/migration.md)"
-        for broker in plan.brokers
-        if _was_another_brokers(broker, fs)
-    ]
-
-
-def _was_another_brokers(broker: ServicePlan, fs: FileSystem) -> bool:
-    try:
-        return was_another_brokers(fs, broker.settings.store.paths.lock)
-    except OSError:
-        return False  # opening the store reports it
 
 
 def _check_layout(plan: Plan, fs: FileSystem) -> None:
