@@ -207,8 +207,8 @@ def test_a_full_disk_leaves_none_of_the_files_that_were_made_together(
     for i in range(10):
         log.add(queue_id=i)
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
-    for nth in (5, 6):  # of those together, then of one alone
-        fs.fail("allocate", nth=nth, number=errno.ENOSPC)
+    for nth in (10, 11):  # of the fifth of those together, then of one alone
+        fs.fail("truncate", nth=nth, number=errno.ENOSPC)
     with pytest.raises(StoreFull):
         dispatcher.dispatch(batch_of(log))
     dispatcher.close()

@@ -54,6 +54,7 @@ FAULTS = (
             ("pwrite", errno.EIO),
             ("pwrite", errno.ENOSPC),
             ("allocate", errno.ENOSPC),
+            ("reserve", errno.ENOSPC),
             ("truncate", errno.EIO),
             ("rename", errno.EIO),
             ("rename_new", errno.ENOSPC),

@@ -210,7 +210,7 @@ def test_a_full_disk_leaves_nothing_made_ahead_in_part(fs: MemoryFileSystem) -> 
     with pytest.raises(StoreFull):
         ahead.make()
     assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
-    fs.fail("allocate", nth=3, number=errno.ENOSPC)
+    fs.fail("truncate", nth=6, number=errno.ENOSPC)
     with pytest.raises(StoreFull):
         ahead.make_more(3)
     assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
