@@ -10,6 +10,7 @@ from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES
+from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log import commit_log
 from wakelog.storage.log.append import BatchDraft, PutStatus
@@ -133,6 +134,22 @@ class TestLog:
         fs.reserved.clear()
         assert again.append(draft(b"x" * 500), NOW_MS).physical_offset == SEGMENT_BYTES
         assert fs.reserved == [(end, SEGMENT_BYTES - end), (0, STEP_BYTES)]
+
+    def test_bytes_of_a_master_are_reserved_as_well(self) -> None:
+        fs = Disk()
+        log = open_log(fs, small_config())
+        fs.fail("reserve", number=errno.ENOSPC)
+        with pytest.raises(NotWriteable, match=os.strerror(errno.ENOSPC)):
+            log.append_bytes(0, b"x" * 100, NOW_MS)
+        log.append_bytes(0, b"x" * 100, NOW_MS)
+        fs.fail("reserve", number=errno.ENOSPC)
+        with pytest.raises(NotWriteable, match=os.strerror(errno.ENOSPC)):
+            log.append_bytes(100, b"x" * STEP_BYTES, NOW_MS)
+        log.append_bytes(100, b"x" * (SEGMENT_BYTES - 100), NOW_MS)
+        log.append_bytes(SEGMENT_BYTES, b"x" * SEGMENT_BYTES, NOW_MS)
+        assert placed_end(log) == 2 * SEGMENT_BYTES
+        rest = SEGMENT_BYTES - STEP_BYTES
+        assert fs.reserved == [(0, STEP_BYTES), (STEP_BYTES, rest), (0, SEGMENT_BYTES)]
 
     def test_what_a_pool_has_is_reserved_in_its_segment(self) -> None:
         fs = Disk()

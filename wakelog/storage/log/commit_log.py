@@ -178,7 +178,12 @@ class CommitLog:
         if self.failure is not None:
             raise NotWriteable(self.failure)
         assert physical_offset == self.end_offset, (physical_offset, self.end_offset)
-        if self.end_offset == self._file_end and not self._roll(now_ms):
+        if self.end_offset == self._file_end:
+            has_room = self._roll(len(data), now_ms)
+        else:
+            file = self.files.last
+            has_room = file is not None and self._reserve(file, physical_offset, len(data))
+        if not has_room:
             raise NotWriteable(str(self._no_segment().cause))
         assert physical_offset + len(data) <= self._file_end, (physical_offset, len(data))
         self._pending.append(data)
@@ -318,7 +323,8 @@ class CommitLog:
         file = self._take_file(path, start_offset)
         if file is None:
             return False
-        if not self._reserve(file, start_offset, size_bytes + BLANK_BYTES):
+        needed_bytes = min(size_bytes + BLANK_BYTES, file.size_bytes)
+        if not self._reserve(file, start_offset, needed_bytes):
             self.files.forget_last()
             return False
         remaining = start_offset - self.end_offset
