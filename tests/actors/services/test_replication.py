@@ -68,9 +68,10 @@ def master(tmp_path: Path) -> Iterator[Master]:
 
 
 @contextmanager
-def started(folder: Path, **settings: Any) -> Iterator[Master]:
+def started(folder: Path, trusted: str = "", **settings: Any) -> Iterator[Master]:
     port = free_port(-2, 1)
     plan = service_plan(folder, listenPort=port, replicationEnable="true", **settings)
+    plan = msgspec.structs.replace(plan, trusted_addresses=trusted)
     with attached_service(ReplicationService, plan) as (service, store):
         yield Master(service, store, port + 1)
 
@@ -190,6 +191,25 @@ def test_more_slaves_than_there_may_be_are_refused(
             second.sendall(encode_report(0))
             until(lambda: master.service.statistics()["refused_count"] == 1)
             assert master.exchange(0) == (0, 1)
+
+
+@pytest.mark.parametrize(("trusted", "is_let_in"), [("", False), ("127.0.0.*", True)])
+def test_another_host_reads_the_log_only_if_it_is_trusted(
+    tmp_path: Path, trusted: str, is_let_in: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication, "is_loopback", lambda host: False)
+    with started(tmp_path, trusted) as master:
+        end = fill(master.store, 10)
+        master.exchange(end)
+        with closing(master.connect()) as slave:
+            slave.sendall(encode_report(1))
+            if is_let_in:
+                assert receive(slave, end - 1) == master.log(end)[1:]
+            else:
+                until(lambda: master.service.statistics()["refused_count"] == 1)
+            assert master.exchange(end) == ((1, 1) if is_let_in else (0, 0))
+            sent_bytes = master.service.statistics()["sent_bytes"]
+            assert sent_bytes == (end - 1 if is_let_in else 0)
 
 
 @on_loop
