@@ -295,6 +295,14 @@ def test_paused_queues_give_nothing_until_they_are_resumed() -> None:
     run(cluster, body)
 
 
+def test_a_wait_may_be_a_timedelta() -> None:
+    async def body(consumer: Consumer) -> None:
+        assert len(await consumer.fetch(4, timedelta(seconds=5))) > 0
+        assert (await consumer.fetch_arrow(100, timedelta(milliseconds=10))).num_rows <= 8
+
+    run(two_queues(), body)
+
+
 def test_lag_is_what_was_not_acknowledged() -> None:
     cluster = two_queues()
 

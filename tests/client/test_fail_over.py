@@ -75,7 +75,8 @@ def test_a_consumer_asks_the_name_server_that_answers() -> None:
         cluster.asked.clear()
         assert len(await consumer.queues("T")) == 2
         routes = RequestCode.GET_ROUTEINFO_BY_TOPIC
-        assert [at for at, code in cluster.asked if code == routes] == ["n2:9876", "n1:9876"]
+        asked = [address for address, code in cluster.asked if code == routes]
+        assert asked[:2] == ["n2:9876", "n1:9876"]
 
     run(cluster, work)
 

@@ -41,6 +41,7 @@ from wakelog.client.options import (
     Target,
     make_options,
     milliseconds,
+    seconds,
     with_namespace,
     without_namespace,
 )
@@ -274,14 +275,17 @@ class Consumer(Opened):
 
     # Messages
 
-    async def fetch(self, max: int = FETCH_MAX, wait: float = 1.0) -> list[ConsumerMessage]:
-        """Return up to `max` messages, after `wait` seconds at the latest; maybe none.
+    async def fetch(
+        self, max: int = FETCH_MAX, wait: float | timedelta = 1.0
+    ) -> list[ConsumerMessage]:
+        """Return up to `max` messages, after `wait` at the latest; maybe none.
 
+        wait: seconds, or a timedelta.
         Raises: ClientError if a broker refuses what the consumer needs, if the consumer is not open
         yet, or if it has neither topics nor queues.
         """
         self._check_reading()
-        deadline = asyncio.get_running_loop().time() + wait
+        deadline = asyncio.get_running_loop().time() + seconds(wait)
         while self.is_open:
             if messages := self._inbox.take(self._now_ms(), max):
                 if self._tracer is not None:
@@ -333,15 +337,17 @@ class Consumer(Opened):
         if self._tracer is not None:
             self._tracer.ended(message, outcome)
 
-    async def fetch_arrow(self, max: int = ARROW_MAX, wait: float = 1.0) -> "pyarrow.Table":
-        """Return up to `max` messages as a table, after `wait` seconds at the latest; maybe none.
+    async def fetch_arrow(
+        self, max: int = ARROW_MAX, wait: float | timedelta = 1.0
+    ) -> "pyarrow.Table":
+        """Return up to `max` messages as a table, after `wait` at the latest; maybe none.
 
         It does not wait for more than a queue may have unacknowledged (`process_queue`). The
         columns have the names of the Spark source. `ack_arrow` acknowledges a table.
         Raises: ClientError, also without the package pyarrow.
         """
         messages: list[ConsumerMessage] = []
-        deadline = asyncio.get_running_loop().time() + wait
+        deadline = asyncio.get_running_loop().time() + seconds(wait)
         while len(messages) < max and self.is_open:
             left = deadline - asyncio.get_running_loop().time()
             if messages and self._inbox.is_full:

@@ -60,6 +60,11 @@ def milliseconds(name: str, given: timedelta) -> int:
     return -(-given // MILLISECOND)
 
 
+def seconds(given: float | timedelta) -> float:
+    """Return the seconds of a time that may be given in either form."""
+    return given.total_seconds() if isinstance(given, timedelta) else given
+
+
 class ClientOptions(NamedTuple):
     """How to reach a cluster.
 

@@ -259,9 +259,12 @@ class Consumer(Blocking[aio_consumer.Consumer]):
             )
         )
 
-    def fetch(self, max: int = aio_consumer.FETCH_MAX, wait: float = 1.0) -> list[ConsumerMessage]:
-        """Return up to `max` messages, after `wait` seconds at the latest; maybe none.
+    def fetch(
+        self, max: int = aio_consumer.FETCH_MAX, wait: float | timedelta = 1.0
+    ) -> list[ConsumerMessage]:
+        """Return up to `max` messages, after `wait` at the latest; maybe none.
 
+        wait: seconds, or a timedelta.
         Raises: ClientError if a broker refuses what the consumer needs.
         """
         return [ConsumerMessage(each) for each in LOOP.run(self.twin.fetch(max, wait))]
