@@ -166,7 +166,7 @@ def receiving(by: str, form: str) -> Callable[[Targets, str, int], Awaitable[Ran
             left_count = count
             while left_count > 0:
                 if form == "Arrow":
-                    rows = await consumer.fetch_arrow(ARROW_COUNT, FETCH_SECONDS)
+                    rows = await consumer.fetch_arrow(min(ARROW_COUNT, left_count), FETCH_SECONDS)
                     await consumer.ack_arrow(rows)
                     left_count -= len(rows)
                 else:

@@ -153,7 +153,8 @@ def _kafka(folder: Path, port: int) -> Command:
     java = [runtime.java, *_KAFKA_HEAP, f"-Dlog4j.configuration=file:{folder}/log4j.properties"]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     make = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
-    subprocess.run(make, env=environment, stdout=subprocess.DEVNULL, check=True)
+    silent = subprocess.DEVNULL
+    subprocess.run(make, env=environment, stdout=silent, stderr=silent, check=True)
     return (*java, "kafka.Kafka", str(path)), environment
 
 
