@@ -28,7 +28,7 @@ data or the server is no matter of a request: syncs, access control, limits on c
 without effect is accepted and shown. The last table has the keys of `wakelog up`, which no client
 sees."""
 
-_NOTES: Final = {"brokerRole": "; SLAVE does not start, because it could not follow yet"}
+_NOTES: Final = {"brokerRole": "; a SLAVE needs a brokerId above 0"}
 
 _WHATEVER: Final = "any"
 

@@ -56,8 +56,6 @@ BOTH: Final = "Broker, NameServer"
 TASK: Final = "BrokerControllerScheduledThread: "
 STORE_TASK: Final = "StoreScheduledThread: "
 
-NO_SLAVE: Final = "a wakelog broker is no slave yet"
-
 # Two lines a row: what it is in 4.9.3, then what it is here.
 # fmt: off
 NETWORK: Final[tuple[Row, ...]] = (
@@ -138,9 +136,9 @@ TASKS: Final[tuple[Row, ...]] = (
     AbsentThread(TASK + "fetchNameServerAddr", "asks a web server for name servers", "2 min",
                  "off by default (fetchNamesrvAddrByAddressServer); namesrvAddr names them"),
     AbsentThread(TASK + "printMasterAndSlaveDiff", "logs the lag of a slave", "1 min",
-                 NO_SLAVE),
-    AbsentThread(TASK + "SlaveSynchronize.syncAll", "copies the tables of a master", "10 s",
-                 NO_SLAVE),
+                 "the metric rocketmq_slave_behind_bytes has it"),
+    Thread(TASK + "SlaveSynchronize.syncAll", "copies the tables of a master", "10 s",
+           "Broker", "broker.replication.table_sync", "rocketmq_tables_copied_total"),
     Thread(TASK + "registerBrokerAll", "registers with every name server",
            "registerNameServerPeriod, 30 s",
            "Broker", "broker.registration", "rocketmq_registrations_total"),
@@ -218,7 +216,8 @@ STORE: Final[tuple[Row, ...]] = (
            "Broker", "broker.offset_waiters", "rocketmq_replica_waiting_answers"),
     Thread("ReadSocketService, WriteSocketService", "carry the log to one slave", "1 s",
            "Replication", "broker.replication.shipping", "rocketmq_slave_sent_bytes_total"),
-    AbsentThread("HAClient", "carries the log from a master", "1 s", NO_SLAVE),
+    Thread("HAClient", "carries the log from a master", "1 s",
+           "Broker", "broker.replication.following", "rocketmq_followed_bytes_total"),
 )
 
 NAME_SERVER: Final[tuple[Row, ...]] = (

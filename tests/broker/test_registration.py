@@ -163,6 +163,18 @@ def test_the_answer_says_which_topics_are_ordered(harness: Harness) -> None:
     assert harness.instructions() == [Persist("topics")]
 
 
+@pytest.mark.parametrize(("role", "expected"), [("SLAVE", True), ("ASYNC_MASTER", False)])
+def test_the_answer_says_to_a_slave_where_its_master_is(role: str, *, expected: bool) -> None:
+    harness = Harness(brokerRole=role, brokerId="1")
+    response = answered(ResponseCode.SUCCESS, b"")
+    registration.registered(harness.broker.state, response, NOW_MS)
+    assert harness.broker.state.master is None
+    response.ext_fields = {"haServerAddr": "10.0.0.1:10912", "masterAddr": "10.0.0.1:10911"}
+    registration.registered(harness.broker.state, response, NOW_MS)
+    known = ("10.0.0.1:10912", "10.0.0.1:10911")
+    assert harness.broker.state.master == (known if expected else None)
+
+
 @pytest.mark.parametrize(("code", "body"), [(0, b""), (1, encode_body(KVTable({"T": "x"})))])
 def test_an_answer_without_a_table_changes_nothing(
     harness: Harness, code: int, body: bytes

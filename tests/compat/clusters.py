@@ -80,7 +80,8 @@ def real_cluster(
 class Wakelog:
     """`wakelog up` as a user would run it, with a name server of its own.
 
-    `temporary` is where its temporary files go: what is killed leaves them behind.
+    `temporary` is where its temporary files go: what is killed leaves them behind. `ports` are
+    those of the name server and of the broker, for one that is started again.
     """
 
     def __init__(
@@ -91,9 +92,11 @@ class Wakelog:
         settings: Mapping[str, str] | None = None,
         flags: Sequence[str] = (),
         temporary: Path | None = None,
+        ports: tuple[int, int] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        ports = free_port(), free_port(-2, 1)
+        ports = ports or (free_port(), free_port(-2, 1))
+        self.ports = ports
         name_server, broker = (f"127.0.0.1:{port}" for port in ports)
         self.cluster = Cluster(name_server, broker, store or folder / "store")
         options = {

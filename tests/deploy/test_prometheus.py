@@ -25,7 +25,7 @@ from tests.telemetry.traffic import MESSAGES_COUNT, TOPIC, make_traffic
 from tests.test_dashboards import BOARDS, expanded, expressions_of
 from wakelog.telemetry.actor_metrics import ADDED_SERVICES
 from wakelog.telemetry.metrics import METRICS
-from wakelog.telemetry.store_metrics import PLUGINS
+from wakelog.telemetry.store_metrics import FOLLOWING, PLUGINS
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -147,10 +147,10 @@ def test_promtool_accepts_the_metrics(broker: Ports) -> None:
 
 
 def test_every_metric_is_served(broker: Ports) -> None:
-    """With Ray and notifications every declared metric has a value, except those of plug-ins."""
+    """With Ray and notifications every metric has a value, except those of plug-ins and slaves."""
     text = fetch(f"http://127.0.0.1:{broker.metrics}/metrics").decode()
     served = {family.name for family in text_string_to_metric_families(text) if family.samples}
-    of_others = (*PLUGINS, *ADDED_SERVICES)
+    of_others = (*PLUGINS, *ADDED_SERVICES, *FOLLOWING)
     missing = {spec.name for spec in METRICS if spec not in of_others} - served
     assert not missing - {"rocketmq_build"}, "its family has its suffix in the text format"
     assert "rocketmq_build_info" in served

@@ -21,6 +21,7 @@ ABSENT = {
     "plugins": "none is installed",
     "added_services": "none is installed, and there are some with Ray only",
     "puts_by_topic": "a slave has these",
+    "following": "a slave has these",
 }
 
 

@@ -182,7 +182,8 @@ class ConsumerOffsets:
 
     def load(self, text: str) -> None:
         """Replace the table by the contents of a file of wakelog or 4.9.3."""
-        content = loads(text, entries_max=FILE_ENTRIES_MAX)
+        content: dict[str, Any] = loads(text, entries_max=FILE_ENTRIES_MAX)
+        content.get("offsetTable")  # raises if it is no table, with nothing replaced
         self._table, self._lmq_table, self._topics = BlockTable(), BlockTable(), {}
         for name, queues in (content.get("offsetTable") or {}).items():
             offsets = {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}

@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import (
     DataVersion,
@@ -161,10 +162,13 @@ def _identity(state: BrokerState) -> BrokerIdentityRequestHeader:
 
 
 def registered(state: BrokerState, response: RemotingCommand, now_ms: int) -> None:
-    """Mark the topics that a name server lists as ordered in its response.
+    """Mark the topics that a name server lists as ordered in its response, and note the master.
 
     Raises: RemoteProtocolError if the body is not a table.
     """
+    fields = response.ext_fields
+    if state.is_slave and fields.get("haServerAddr") and fields.get("masterAddr"):
+        state.master = MasterAddress(fields["haServerAddr"], fields["masterAddr"])
     if response.code == ResponseCode.SUCCESS and response.body:
         table = decode_body(KVTable, response.body).table
         state.topics.update_order_topics(table, now_ms)

@@ -16,11 +16,13 @@ from wakelog.broker.consumer_notices import ConsumerNotices
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, AwaitFlush, Instruction, Push, WriteLine
 from wakelog.broker.delayed_delivery import DelayedDelivery
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.filter_servers import FilterServers
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, GroupClients
 from wakelog.broker.names import FAQ_HINT
+from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.replicas import Replicas
 from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
@@ -37,6 +39,9 @@ from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.storage.log.append import PutResult
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
+
+SLAVE_COMMITS_MAX = 100_000
+"""Offsets of queues that a slave keeps for its master, some 30 MB."""
 
 
 class BrokerState:
@@ -82,6 +87,8 @@ class BrokerState:
         self.measure: Callable[[], RuntimeMeasures] = RuntimeMeasures
         self.transactions = TransactionCounts()
         self.open_check = OpenCheck()
+        self.master: MasterAddress | None = None
+        self.slave_commits: dict[tuple[str, str, int], int] = {}
         self.replicas = Replicas(self.store_config.ha_slave_fallbehind_bytes_max)
         self.config_version = DataVersion(now_ms, 0)
         self.store_host = (self.config.broker_ip1, self.config.listen_port)
@@ -148,6 +155,19 @@ class BrokerState:
             now_ms + config.slave_timeout_ms if needs_replica else None,
             self.is_sync_flush,
         )
+
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit the offset of a queue; a slave keeps it for its master, too.
+
+        Raises: LimitReached.
+        """
+        key = (group, topic, queue_id)
+        commits = self.slave_commits
+        if self.is_slave and key not in commits and len(commits) >= SLAVE_COMMITS_MAX:
+            raise LimitReached("offsets for its master", SLAVE_COMMITS_MAX)
+        self.offsets.commit(group, topic, queue_id, offset)
+        if self.is_slave:
+            commits[key] = offset
 
     def push(
         self, channel_id: int, code: RequestCode, ext_fields: dict[str, str], body: bytes = b""

@@ -101,6 +101,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     ha_transfer_batch_bytes: int = _key("haTransferBatchSize", 32 * 1024)
     ha_slave_fallbehind_bytes_max: int = _key("haSlaveFallbehindMax", 256 * 1024 * 1024)
     slave_timeout_ms: int = _key("slaveTimeout", 3_000)
+    ha_master_address: str | None = _key("haMasterAddress", None)
     broker_role: BrokerRole = _key("brokerRole", BrokerRole.ASYNC_MASTER)
     flush_disk_type: FlushDiskType = _key("flushDiskType", FlushDiskType.ASYNC_FLUSH)
     sync_flush_timeout_ms: int = _key("syncFlushTimeout", 5_000)
@@ -138,6 +139,9 @@ class StoreConfig(msgspec.Struct, kw_only=True):
         if not self.store_path_root:
             raise IllegalConfiguration("storePathRootDir", "", "an absolute path")
         _delays_ms(self.message_delay_level)
+        host, _, port = (self.ha_master_address or "host:1").rpartition(":")
+        if not (host and port.isdecimal() and 0 < int(port) <= 0xFFFF):
+            raise IllegalConfiguration("haMasterAddress", self.ha_master_address, "HOST:PORT")
 
     @property
     def delays_ms(self) -> tuple[int, ...]:
@@ -248,7 +252,6 @@ _WITHOUT_EFFECT = {
         dLegerGroup dLegerPeers dLegerSelfId enableBatchPush isEnableBatchPush=false
         preferredLeaderId
     """,
-    "a slave does not start yet": "haMasterAddress",
     "no file is mapped": """
         destroyMapedFileIntervalForcibly=120000 flushLeastPagesWhenWarmMapedFile=4096
         redeleteHangedFileInterval=120000 warmMapedFileEnable=false

@@ -220,4 +220,13 @@ REPLICATION = (
     counter("rocketmq_replica_waits_timed_out", "Answers given as FLUSH_SLAVE_TIMEOUT.",
             f"{BROKER}/replica_waiters/timed_out_count"),
 )
+
+FOLLOWING = (
+    gauge("rocketmq_following", "1 while a slave is connected to its master.",
+          f"{BROKER}/following/is_connected"),
+    counter("rocketmq_followed_bytes", "Bytes that a slave received from its masters.",
+            f"{BROKER}/following/received_bytes"),
+    counter("rocketmq_tables_copied", "Tables that a slave took over from its master.",
+            f"{BROKER}/following/tables_copied_count"),
+)
 # fmt: on

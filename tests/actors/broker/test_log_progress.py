@@ -205,6 +205,23 @@ def test_a_clock_that_is_set_back_lets_no_response_wait_longer() -> None:
     assert harness.given == [(110, TIMED_OUT), (120, TIMED_OUT)]
 
 
+def test_with_slaves_every_turn_is_synced_and_what_was_written_before() -> None:
+    harness = Harness(synchronous_flush=False)
+    harness.append(200)
+    harness.take()
+    harness.progress.sync_every_turn(wanted=True)
+    assert harness.take() == [("commit", 200), ("flush", 200, 200, 7), ("dispatch", 200), ("sync",)]
+    harness.append(300)
+    assert harness.take()[-1] == ("sync",)
+    harness.progress.sync_every_turn(wanted=False)
+    harness.append(400)
+    assert harness.take() == []
+    always = Harness(synchronous_flush=True)
+    always.progress.sync_every_turn(wanted=False)
+    always.append(200)
+    assert always.take()[-1] == ("sync",)
+
+
 @pytest.mark.parametrize("disk_first", [True, False])
 def test_a_response_may_wait_for_the_disk_and_for_a_slave(*, disk_first: bool) -> None:
     harness = Harness(synchronous_flush=True)

@@ -195,6 +195,7 @@ def test_a_name_that_another_address_has_is_refused(
             async with Peer(service) as broker:
                 await broker.ask(Announced().request())
                 refused = None
+                masters = await name_servers.master_addresses(config, client)
                 try:
                     await name_servers.refuse_taken_name(config, client)
                 except DeploymentFailed as error:
@@ -202,6 +203,8 @@ def test_a_name_that_another_address_has_is_refused(
             await client.close()
         await service.stop()
         assert (refused is not None) is (address is not None)
+        is_known = not {"brokerName", "namesrvAddr"} & settings.keys()
+        assert masters == (["10.0.0.1:10911"] if is_known else [])
         if refused is not None:
             assert refused.cause == (
                 f"{HOST}:{service.port} has a broker broker-a at {address} already"

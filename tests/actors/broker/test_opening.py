@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.actors.deployments import small_plan
-from tests.actors.plans import service_plan
+from tests.actors.plans import SEGMENT_BYTES, service_plan
 from wakelog.actors.broker import opening
-from wakelog.actors.broker.opening import OpenedStore, end_holders, open_store
+from wakelog.actors.broker.opening import OpenedStore, end_holders, is_log_empty, open_store
 from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
@@ -50,6 +50,21 @@ def test_another_store_than_expected_is_let_go(tmp_path: Path) -> None:
     again = opened(plan)  # its lock was given back
     assert again.store_id == first.store_id
     again.store.close(dispatch_behind_bytes=0)
+
+
+def test_the_empty_log_of_a_slave_begins_where_its_masters_does(tmp_path: Path) -> None:
+    port = small_plan(tmp_path).brokers[0].settings.broker.listen_port
+    plan = service_plan(tmp_path, listenPort=port, brokerRole="SLAVE", brokerId=1)
+    begin = 3 * SEGMENT_BYTES
+    assert is_log_empty(FileSystem(), plan.settings.store)
+    store = open_store(FileSystem(), plan, None, None, begin).store
+    assert (store.min_physical_offset, store.log.end_offset) == (begin, begin)
+    store.append_bytes(begin, b"abc", stored_ms=0, now_ms=0)
+    store.close(dispatch_behind_bytes=1)
+    assert not is_log_empty(FileSystem(), plan.settings.store)
+    store = open_store(FileSystem(), plan, None, None, 7 * SEGMENT_BYTES).store
+    assert store.min_physical_offset == begin
+    store.close(dispatch_behind_bytes=0)
 
 
 LOCK_BYTES = {name: row.lock_byte for name, row in SERVICES.items() if row.lock_byte is not None}

@@ -255,11 +255,8 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             {},
             "wakelog.trustedAddresses=10.0.0.0/8 is not accepted (--set). Give patterns of",
         ),
-        (
-            ["brokerRole=SLAVE", "brokerId=1"],
-            {},
-            "brokerRole=SLAVE is not accepted (--set). Give ASYNC_MASTER or SYNC_MASTER: nothing",
-        ),
+        (["brokerRole=SLAVE"], {}, "brokerId=0 is not accepted (not set). Give above 0 for"),
+        (["haMasterAddress=far"], {}, "haMasterAddress=far is not accepted (--set). Give HOST:"),
         ([], {"bind": "nowhere"}, "--bind nowhere is not known: Name or service not known. Give"),
         ([], {"advertise": "nowhere"}, "--advertise nowhere is not known"),
         ([], {"advertise": "0.0.0.0"}, "--advertise 0.0.0.0 is no address that a client could"),

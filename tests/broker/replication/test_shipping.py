@@ -86,6 +86,14 @@ def test_what_cannot_be_true_is_refused_and_held(
     assert (core.why_over(held_ms - 1), core.why_over(held_ms)) == ("", core.refusal)
 
 
+def test_the_whole_log_may_be_asked_for_before_any_of_it_is_durable() -> None:
+    empty = LogRange(0, 0, SEGMENT)
+    core = shipping(1, log=empty)
+    assert (core.acked, core.counts, pieces(core, empty)) == (0, True, [])
+    assert pieces(core, LogRange(0, 300, SEGMENT)) == [(1, 299)]
+    assert shipping(2, log=empty).refusal
+
+
 def test_an_acknowledgement_is_of_what_was_sent() -> None:
     core = shipping(8_192)
     assert pieces(core) == [(8192, 1500), (9692, 308)]

@@ -88,6 +88,14 @@ class LogProgress:
             self._will_report = True
             self._call_soon(self._report)
 
+    def sync_every_turn(self, *, wanted: bool) -> None:
+        """Ask for a sync after every write from now on, and for one of what is written; or stop."""
+        wanted = wanted or self._synchronous_flush
+        if wanted and not self.syncs_every_turn and self.flushed < self.appended:
+            self._report()
+            self._flush.request_sync()
+        self.syncs_every_turn = wanted
+
     def note_committed(self) -> None:
         """Report to Flush what the segments hold, and move `readable`."""
         self._flush.note_appended(

@@ -15,7 +15,7 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker import registration
-from wakelog.broker.config import BrokerConfig
+from wakelog.broker.config import MASTER_ID, BrokerConfig
 from wakelog.broker.registration import Due, NameServerProgress
 from wakelog.broker.state import BrokerState
 from wakelog.client.options import read_name_servers
@@ -46,7 +46,7 @@ async def refuse_taken_name(config: BrokerConfig, client: RemotingClient) -> Non
     Raises: DeploymentFailed.
     """
     for name_server in read_name_servers(config.namesrv_addr):
-        address = await _registered_address(name_server, config, client)
+        address = await _registered_address(name_server, config, client, config.broker_id)
         if address not in (None, config.broker_addr):
             raise DeploymentFailed(
                 f"{name_server} has a broker {config.broker_name} at {address} already",
@@ -55,8 +55,17 @@ async def refuse_taken_name(config: BrokerConfig, client: RemotingClient) -> Non
             )
 
 
+async def master_addresses(config: BrokerConfig, client: RemotingClient) -> list[str]:
+    """Return the addresses at which name servers have the master of this broker's name."""
+    found = [
+        await _registered_address(name_server, config, client, MASTER_ID)
+        for name_server in read_name_servers(config.namesrv_addr)
+    ]
+    return [address for address in dict.fromkeys(found) if address is not None]
+
+
 async def _registered_address(
-    name_server: str, config: BrokerConfig, client: RemotingClient
+    name_server: str, config: BrokerConfig, client: RemotingClient, broker_id: int
 ) -> str | None:
     request = make_request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, opaque=0)
     try:
@@ -65,7 +74,7 @@ async def _registered_address(
     except (RemotingError, ProtocolError):
         return None
     known = brokers.get(config.broker_name)
-    return None if known is None else known.broker_addrs.get(config.broker_id)
+    return None if known is None else known.broker_addrs.get(broker_id)
 
 
 class NameServers:

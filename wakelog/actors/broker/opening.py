@@ -25,12 +25,15 @@ from wakelog.actors.services.session import BROKER, open_logs
 from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_identity import claim_identity, read_identity
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError, StoreLocked
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.allocate import InlineSegments
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.store_parts import MakeSegmentSource, OpenOptions
+from wakelog.storage.store_parts import BROKER_OWNER, MakeSegmentSource, OpenOptions
 from wakelog.telemetry.logs import Log, logger
 
 RELEASE_SECONDS_MAX = 1.0
@@ -54,11 +57,13 @@ def open_store(
     plan: ServicePlan,
     segment_source: MakeSegmentSource | None,
     expected_store_id: str | None,
+    log_begin: int = 0,
 ) -> OpenedStore:
     """Lock and recover the store of a plan, and claim it for its broker.
 
     segment_source: where the log gets its segments; None makes them when they are needed.
     expected_store_id: the store that this broker ran on before; None if any may be opened.
+    log_begin: where an empty log begins: for a slave, where its master's does.
 
     Raises: StoreError; nothing is left open then.
     """
@@ -70,6 +75,9 @@ def open_store(
         if not plan.in_one_process:
             open_logs(plan, BROKER, wall_ms())
         end_holders(fs, config.paths.lock, lock_bytes(plan))
+        if log_begin and is_log_empty(fs, config):
+            files = commit_log_files(fs, config)
+            InlineSegments(fs, config.paths, files, BROKER_OWNER).take_segment(log_begin)
 
     store = MessageStore.open(
         fs,
@@ -95,6 +103,13 @@ def open_store(
         store.close(dispatch_behind_bytes=1)
         raise
     return OpenedStore(store, claimed.store_id)
+
+
+def is_log_empty(fs: FileSystem, config: StoreConfig) -> bool:
+    """Tell whether a store has no segment."""
+    files = commit_log_files(fs, config, read_only=True)
+    files.refresh()
+    return files.last is None
 
 
 def end_holders(fs: FileSystem, lock_path: str, lock_bytes: Mapping[str, int]) -> None:

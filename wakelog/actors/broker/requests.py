@@ -117,7 +117,7 @@ class Requests:
         self._name_servers = name_servers
         self._reput = self._services.get(ReputClient)
         self._pull_hold = self._services.get(PullHoldClient)
-        self._schedule = self._services.get(ScheduleClient)
+        self._schedule = self._services.find(ScheduleClient)
 
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Hand a request to the core, with the latest progress of dispatch."""
@@ -145,8 +145,9 @@ class Requests:
                 self.times.end_turn(has_put=has_put)
                 if has_put:
                     self._progress.note_appended(appended)
-                    if self._broker.state.delayed.parked_count != self._parked_count:
-                        self._parked_count = self._broker.state.delayed.parked_count
+                    parked_count = self._broker.state.delayed.parked_count
+                    if parked_count != self._parked_count and self._schedule is not None:
+                        self._parked_count = parked_count
                         self._schedule.note_delayed(appended)
         except NotWriteable as error:
             self._has_failed = True

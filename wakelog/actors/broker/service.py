@@ -24,6 +24,7 @@ import msgspec
 
 from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.broker.filter_file import FilterPublisher
+from wakelog.actors.broker.following import Follower, log_begin
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers, refuse_taken_name
 from wakelog.actors.broker.opening import OpenedStore, open_store
@@ -111,6 +112,7 @@ class BrokerService:
             self._wait_durable,
         )
         self._published: FilterPublisher | None = None
+        self._follower: Follower | None = None
         self._has_dispatched = False
         self._dispatched = asyncio.Event()
         self._timer = Timer(self._tick)
@@ -156,7 +158,8 @@ class BrokerService:
                 await refuse_taken_name(self._settings.broker, client)
             await self.services.release_holders()
             source = self.services.segment_source
-            opening = partial(open_store, self._fs, self._plan, source, expected_store_id)
+            begin = await log_begin(self._settings, self._fs, client, self._pool)
+            opening = partial(open_store, self._fs, self._plan, source, expected_store_id, begin)
             opened: OpenedStore = await self._pool.submit(opening)
             self.store, self.store_id = opened
             undo.callback(self.store.close, dispatch_behind_bytes=1)
@@ -170,6 +173,7 @@ class BrokerService:
                 measure=self._measure,
             )
             self._name_servers = NameServers(self.broker.state, client)
+            self._client = client
             undo.push_async_callback(self._name_servers.close)
             undo.push_async_callback(self.services.stop)
             # First of all: one of two ports may accept when the other cannot.
@@ -229,10 +233,19 @@ class BrokerService:
             self._progress,
             store_id=self.store_id,
         )
+        if not store.config.appends:
+            self._follower = Follower(
+                self.broker,
+                store,
+                self._progress,
+                self._client,
+                self._pool,
+                end_turn=self._requests.end_of_turn_logged,
+            )
         self._requests.begin(
             self._server, self.broker, self._progress, self._name_servers, published=self._published
         )
-        self._schedule = services.get(ScheduleClient)
+        self._schedule = services.find(ScheduleClient)
         self._replication = services.find(ReplicationClient)
         services.start()
         self._progress.begin()
@@ -241,6 +254,8 @@ class BrokerService:
         self.broker.tick(wall_ms())
         await self._name_servers.register(seconds_max=REGISTER_SECONDS_MAX)
         await self._server.start_listening()
+        if self._follower is not None:
+            self._follower.start()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
 
     def _make_server(self) -> Server:
@@ -290,6 +305,8 @@ class BrokerService:
             task.cancel()
         self._certificates.close()
         self._server.stop_listening()
+        if self._follower is not None:
+            await self._follower.stop()
         await self._name_servers.unregister()
         await self._server.close()
         try:
@@ -351,7 +368,8 @@ class BrokerService:
         """Let readers see what is in the queues now, and let Schedule check it."""
         self._has_dispatched = True
         self.store.set_dispatched(physical_offset)
-        self._schedule.note_dispatched(physical_offset)
+        if self._schedule is not None:
+            self._schedule.note_dispatched(physical_offset)
         self._dispatched.set()
 
     def flushed(self, physical_offset: int) -> None:
@@ -359,12 +377,14 @@ class BrokerService:
         self._progress.note_flushed(physical_offset)
         if self._replication is not None:
             self._replication.note_durable(physical_offset)
+        if self._follower is not None:
+            self._follower.note_flushed()
 
     def replicated(self, physical_offset: int, near_count: int) -> None:
         """Send the responses that waited for a slave; let later ones wait for those that count."""
         self.broker.state.replicas.note(physical_offset, near_count)
         self._progress.note_replicated(physical_offset)
-        self._progress.syncs_every_turn = bool(near_count) or self.store.config.synchronous_flush
+        self._progress.sync_every_turn(wanted=near_count > 0)
 
     def flush_failed(self, cause: str) -> None:
         """Fail the responses that wait, and accept no more messages."""
@@ -476,6 +496,7 @@ class BrokerService:
             "pool": self._pool.statistics(),
             "certificates": self._certificates.statistics(),
             "name_servers": self._name_servers.statistics(),
+            "following": {} if self._follower is None else self._follower.statistics(),
             "tables": {
                 "saved_count": self._tables.saved_count,
                 "failed_count": self._tables.failed_count,

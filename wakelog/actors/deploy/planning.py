@@ -67,7 +67,7 @@ from wakelog.network.tls_properties import (
     read_flag,
     read_tls,
 )
-from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import convert_value
 from wakelog.telemetry.logs import LogFormat, LogLevel
@@ -340,7 +340,6 @@ class _Planning:
                 "", defaults=_from_environment(), overrides={**merged, **follows, **values}
             )
             _refuse_without_pyarrow(settings.store)
-            _refuse_slave(settings.store)
             self._warnings.extend(settings.warnings)
             found[name] = settings
         return found
@@ -352,12 +351,6 @@ def _refuse_without_pyarrow(store: StoreConfig) -> None:
             "parquetDispatcher=true needs pyarrow, which is not installed",
             "Run pip install 'wakelog[spark]', or leave parquetDispatcher out.",
         )
-
-
-def _refuse_slave(store: StoreConfig) -> None:
-    if store.broker_role is BrokerRole.SLAVE:
-        accepted = "ASYNC_MASTER or SYNC_MASTER: nothing would be copied, replication is missing"
-        raise IllegalConfiguration("brokerRole", store.broker_role.value, accepted)
 
 
 def _from_environment() -> dict[str, str]:

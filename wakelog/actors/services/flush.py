@@ -175,7 +175,9 @@ class FlushService(Service):
             stored_ms = shared.get(SharedWatermark.STORED_MS)
             committed = shared.get(SharedWatermark.COMMITTED)
             appended = shared.get(SharedWatermark.APPENDED)
-            next_step_ms = self._step(committed, appended, stored_ms)
+            # Under ASYNC_FLUSH slaves and tables wait for syncs, too, though no producer does.
+            force = shared.get(SharedWatermark.WANTED) > self._core.flushed_offset
+            next_step_ms = self._step(committed, appended, stored_ms, force=force)
             flushed = self._core.flushed_offset
             is_flushed = flushed > shared.get(SharedWatermark.FLUSHED)
             if is_flushed:

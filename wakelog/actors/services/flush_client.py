@@ -129,6 +129,8 @@ class FlushClient(FollowingClient):
     def request_sync(self) -> None:
         """Flush now what is committed: a caller waits for it."""
         self._notified_for = self.wanted
+        if self.watermarks is not None:
+            self.watermarks.set(SharedWatermark.WANTED, self.wanted)
         if self.notifier is None or not self.is_attached:
             self._call_for_sync()
             return

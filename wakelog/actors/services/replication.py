@@ -14,7 +14,7 @@ HAConnection (4.9.3).
 import asyncio
 import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
@@ -40,6 +40,9 @@ PIECES_PER_TURN: Final = 32
 
 CHECK_SECONDS: Final = 1.0
 """How often progress is read while slaves are connected: a notification may be lost."""
+
+CLOSING_TURNS: Final = 3
+"""Of the loop, until a connection that was aborted has closed its socket."""
 
 EXCHANGE_SECONDS: Final = 0.05
 """How long `exchange` waits for an acknowledgement."""
@@ -187,6 +190,8 @@ class ReplicationService(Service):
             slave.drop()
         while self.slaves:
             await asyncio.sleep(0)
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
 
     def _on_notified(self, _notes: Note) -> None:
         self._ship()
@@ -226,11 +231,10 @@ class _Slave(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the connection, and refuse it if it comes from somewhere else."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        peer = transport.get_extra_info("peername")
+        self._transport = opened = cast(asyncio.Transport, transport)  # uvloop has others
+        peer = opened.get_extra_info("peername")
         if peer is None:  # it has closed the connection already
-            transport.abort()
+            opened.abort()
             return
         host, port = peer[:2]
         self.address = f"{host}:{port}"

@@ -30,7 +30,7 @@ SERVICES: Final = {
     "flush": _row("flush:Flush", client="flush_client:Flush", lock_byte=5),
     "allocate_mapped_file": _row("allocate_mapped_file:AllocateMappedFile", lock_byte=2),
     "commit": _row("commit:Commit", lock_byte=3, needed_when="transient_pool_in_use"),
-    "schedule": _row("schedule:Schedule"),
+    "schedule": _row("schedule:Schedule", needed_when="appends"),
     "transaction_check": _row("transaction_check:TransactionCheck", needed_when="appends"),
     "replication": _row("replication:Replication", needed_when="ships"),
     "retention": _row("retention:Retention", lock_byte=4),

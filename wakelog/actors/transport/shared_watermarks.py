@@ -15,6 +15,7 @@ work that it reports is done. Readers may read at any time, mostly because a not
     7     448      stored_ms: store time of the last record Broker  after appended covers it
     8     512      replicated: what is durable on a slave   Replic. a slave has reported it
     9     576      slaves: how many count now               Replic. one came, went or fell behind
+    10    640      wanted: up to where a sync is waited for Broker  a sync was asked for
 
 Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
@@ -56,6 +57,7 @@ class SharedWatermark(IntEnum):
     STORED_MS = 7
     REPLICATED = 8
     SLAVES = 9
+    WANTED = 10
 
 
 _INDEX = {name: name * LINE_BYTES // VALUE_BYTES for name in SharedWatermark}

@@ -43,7 +43,7 @@ def update_consumer_offset(
     if header.queue_id < 0:
         remark = f"queueId[{header.queue_id}] is illegal"
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
-    state.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+    state.commit_offset(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     return request.success()
 
 

@@ -79,7 +79,8 @@ class Shipping:
         if self.refusal:
             return
         reports = self._reports.read(data)
-        limit = log.end if self.acked is None else self.position
+        # 1 asks for the whole log: also for one of which nothing is durable yet.
+        limit = max(log.end, 1) if self.acked is None else self.position
         for report in reports:
             if not 0 <= report <= limit:
                 self.refuse(
@@ -99,7 +100,7 @@ class Shipping:
         elif first < log.begin:
             self.refuse(f"its log ends at {first}, and this one begins at {log.begin}", now_ms)
         else:
-            self.position = self.acked = first
+            self.position, self.acked = first, min(first, log.end)
 
     def refuse(self, cause: str, now_ms: int) -> None:
         """Send nothing more; the connection is over after a time."""

@@ -1,0 +1,117 @@
+"""A slave's Broker as a client of its master: how its connection ends, and where its log begins."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.actors.bounded import on_loop
+from wakelog.actors.broker.following import _MasterConnection, log_begin
+from wakelog.actors.transport.clocks import steady_ms
+from wakelog.broker.config_file import read_broker_conf
+from wakelog.broker.replication.following import (
+    Following,
+    FollowingEnded,
+    FollowingSettings,
+    MasterLog,
+)
+from wakelog.protocol.ha_frames import encode_header
+from wakelog.storage.errors import NotWriteable
+
+SEGMENT_BYTES = 4096
+
+
+class Transport:
+    """Writes down what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.is_aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Slave:
+    """A slave with an empty log whose master's is empty."""
+
+    def __init__(self, failure: str = "") -> None:
+        self.failure = failure
+        self.turns = 0
+        self.taken: list[bytes] = []
+        parts: Any = SimpleNamespace(
+            store=SimpleNamespace(append_bytes=self.append),
+            progress=SimpleNamespace(appended=0, flushed=0),
+            end_turn=self.end_turn,
+        )
+        core = Following(
+            FollowingSettings(),
+            MasterLog(0, 0, SEGMENT_BYTES),
+            own_end=0,
+            overlap=b"",
+            now_ms=steady_ms(),
+        )
+        self.connection = _MasterConnection(parts, core)
+        self.transport = Transport()
+        opened: Any = self.transport
+        self.connection.connection_made(opened)
+
+    def append(self, offset: int, data: bytes, **_: int) -> None:
+        if self.failure:
+            raise NotWriteable(self.failure)
+        self.taken.append(data)
+
+    def end_turn(self) -> None:
+        self.turns += 1
+
+
+@on_loop
+async def test_the_first_report_is_sent_at_once() -> None:
+    slave = Slave()
+    assert slave.transport.sent == [bytes(8)]
+    slave.connection.data_received(encode_header(0, 0))
+    slave.connection.connection_lost(None)
+    assert "closed the connection" in await slave.connection.ended
+    slave.connection.close()
+    assert slave.transport.is_aborted and slave.taken == []
+
+
+@pytest.mark.parametrize(
+    ("data", "failure", "kind"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", FollowingEnded),
+        (encode_header(7, 0), "", FollowingEnded),
+        (encode_header(0, 4000) + bytes(4000), "the disk is full", NotWriteable),
+    ],
+)
+@on_loop
+async def test_what_ends_a_connection(data: bytes, failure: str, kind: type[Exception]) -> None:
+    slave = Slave(failure)
+    slave.connection.data_received(data)
+    slave.connection.data_received(encode_header(0, 0))
+    with pytest.raises(kind):
+        await slave.connection.ended
+    assert slave.turns == 1 and slave.taken == []
+    slave.connection.close()
+    await asyncio.sleep(0)
+
+
+@on_loop
+async def test_half_a_frame_is_no_record() -> None:
+    slave = Slave()
+    slave.connection.data_received((encode_header(0, 300) + bytes(300))[:200])
+    slave.connection.connection_lost(ConnectionResetError())
+    await slave.connection.ended
+    assert slave.taken == []
+    slave.connection.close()
+
+
+@on_loop
+async def test_only_a_slave_asks_where_a_log_begins() -> None:
+    settings = read_broker_conf("", overrides={"storePathRootDir": "/nowhere"})
+    nothing: Any = None
+    assert await log_begin(settings, nothing, nothing, nothing) == 0

@@ -1,0 +1,111 @@
+"""Masters and slaves in tests: messages to one, and what both have of them."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.compat.clusters import Wakelog
+from tests.compat.frames import Frame, RawConnection
+from wakelog.protocol.bodies import KVTable, decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+
+SEGMENT_BYTES = 1 << 20
+SMALL = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
+MASTER = {**SMALL, "brokerRole": "SYNC_MASTER"}
+SLAVE = {**SMALL, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
+WAIT_SECONDS_MAX = 60.0
+TOPIC = "copied"
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    """Return once it is true."""
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def ask(address: str, code: int, fields: Mapping[str, str], body: bytes = b"") -> Frame:
+    """Send one request over a connection of its own."""
+    with RawConnection(address, seconds_max=WAIT_SECONDS_MAX) as connection:
+        return connection.ask(code, fields, body)
+
+
+def send(address: str, count: int, body: bytes = b"x" * 1_000) -> list[int]:
+    """Send so many messages; return the codes of the answers."""
+    texts = "a=group b=copied c=TBW102 d=4 e=0 f=0 g=1 h=0 i= j=0 k=false"
+    fields = dict(text.split("=") for text in texts.split())
+    with RawConnection(address, seconds_max=WAIT_SECONDS_MAX) as connection:
+        return [
+            connection.ask(RequestCode.SEND_MESSAGE_V2, fields, body).code for _ in range(count)
+        ]
+
+
+def pulled(address: str, offset: int = 0) -> tuple[int, bytes]:
+    """Pull from the queue; return code and what came."""
+    texts = (
+        f"consumerGroup=group topic={TOPIC} queueId=0 queueOffset={offset} maxMsgNums=32 sysFlag=4 "
+        "commitOffset=0 suspendTimeoutMillis=0 subscription=* subVersion=0 expressionType=TAG"
+    )
+    answer = ask(address, RequestCode.PULL_MESSAGE, dict(text.split("=") for text in texts.split()))
+    return answer.code, answer.body
+
+
+def commit(address: str, offset: int) -> int:
+    """Commit an offset of the queue; return the code."""
+    fields = {"consumerGroup": "group", "topic": TOPIC, "queueId": "0", "commitOffset": str(offset)}
+    return ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields).code
+
+
+def committed(address: str) -> str | None:
+    """Return the committed offset of the queue."""
+    fields = {"consumerGroup": "group", "topic": TOPIC, "queueId": "0"}
+    return ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields).fields.get("offset")
+
+
+def log_end(address: str) -> int:
+    """Return where a broker's log ends, -1 if it does not say."""
+    answer = ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, {})
+    if answer.code != ResponseCode.SUCCESS:
+        return -1
+    return int(decode_body(KVTable, answer.body).table["commitLogMaxOffset"])
+
+
+def assert_equal(first: Path, second: Path, end: int) -> None:
+    """Compare every segment up to `end`, what lies after blanks included."""
+    assert end > 0
+    for begin in range(0, end, SEGMENT_BYTES):
+        name, length = f"{begin:020d}", min(SEGMENT_BYTES, end - begin)
+        data = [(store / "commitlog" / name).read_bytes()[:length] for store in (first, second)]
+        assert data[0] == data[1], name
+
+
+@contextmanager
+def wakelog_up(
+    folder: Path,
+    settings: Mapping[str, str],
+    *,
+    flags: Sequence[str] = ("--local",),
+    store: Path | None = None,
+    ports: tuple[int, int] | None = None,
+) -> Iterator[Wakelog]:
+    """Run a broker; the test stops it."""
+    started = Wakelog(folder, settings=settings, flags=flags, store=store, ports=ports)
+    with started.process:
+        started.wait_ready()
+        yield started
+
+
+def slave_of(master: Wakelog, **settings: str) -> dict[str, str]:
+    """Return the settings of a slave that finds its master by the name server."""
+    return {**SLAVE, "namesrvAddr": master.cluster.name_server, **settings}
+
+
+def log_text(broker: Wakelog) -> str:
+    """Return what a broker has written to its logs."""
+    return "".join(
+        path.read_text(errors="replace")
+        for path in broker.cluster.store.rglob("*.log")
+        if path.is_file()
+    )

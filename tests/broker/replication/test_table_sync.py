@@ -1,0 +1,97 @@
+"""A slave takes over its master's tables, and offers it the commits that it does not have."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.harness import Harness
+from wakelog.broker import state as broker_state
+from wakelog.broker.replication.table_sync import TableSync
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.storage.errors import DamagedStore
+
+OFFSETS = b'{"offsetTable":{"T@g":{0:20,1:5}}}'
+
+
+@pytest.fixture
+def slave(make_harness: Callable[..., Harness]) -> Harness:
+    return make_harness(brokerRole="SLAVE", brokerId="1")
+
+
+def sync_of(slave: Harness) -> TableSync:
+    state = slave.broker.state
+    return TableSync(slave.broker.load, state.offsets, state.slave_commits)
+
+
+def commit(slave: Harness, queue_id: int, offset: int) -> int:
+    fields = {"consumerGroup": "g", "topic": "T", "queueId": queue_id, "commitOffset": offset}
+    texts = {key: str(value) for key, value in fields.items()}
+    return slave.ask(RequestCode.UPDATE_CONSUMER_OFFSET, texts).code
+
+
+def offered(requests: list[RemotingCommand]) -> list[tuple[str, str]]:
+    assert {request.code for request in requests} <= {RequestCode.UPDATE_CONSUMER_OFFSET}
+    return [(one.ext_fields["queueId"], one.ext_fields["commitOffset"]) for one in requests]
+
+
+def test_tables_are_those_of_the_master(slave: Harness) -> None:
+    sync = sync_of(slave)
+    codes = [table.code for table in sync.tables]
+    assert codes == [21, 43, 45, 201]  # in 4.9.3's order
+    topics = (
+        b'{"dataVersion":{"counter":7,"timestamp":9},"topicConfigTable":{"T":{"perm":6,'
+        b'"readQueueNums":3,"topicName":"T","writeQueueNums":3}}}'
+    )
+    groups = (
+        b'{"dataVersion":{"counter":1,"timestamp":2},"subscriptionGroupTable":{"g":'
+        b'{"groupName":"g","retryMaxTimes":4}}}'
+    )
+    bodies = (topics, OFFSETS, b'{"offsetTable":{2:1}}', groups)
+    for table, body in zip(sync.tables, bodies, strict=True):
+        assert sync.take(table, body)
+        assert not sync.take(table, body)  # nothing is new
+    state = slave.broker.state
+    topic = state.topics.get("T")
+    assert topic is not None and topic.read_queue_nums == 3
+    assert state.topics.data_version.counter == 7
+    assert [state.offsets.query("g", "T", queue_id) for queue_id in (0, 1)] == [20, 5]
+    assert state.delayed.offsets()[2] == 1
+    group = state.groups.find("g", 0)
+    assert group is not None and group.retry_max_times == 4
+    assert sync.copied_count == 4
+
+
+def test_what_is_no_table_is_refused_and_the_own_one_stays(slave: Harness) -> None:
+    sync = sync_of(slave)
+    sync.take(sync.tables[1], OFFSETS)
+    with pytest.raises(DamagedStore):
+        sync.take(sync.tables[1], b"[1]")
+    assert slave.broker.state.offsets.query("g", "T", 0) == 20
+
+
+def test_commits_are_offered_until_the_master_has_them(slave: Harness) -> None:
+    sync, offsets = sync_of(slave), slave.broker.state.offsets
+    assert sync.offers(OFFSETS) == []
+    assert commit(slave, 0, 77) == commit(slave, 1, 4) == ResponseCode.SUCCESS
+    assert offered(sync.offers(OFFSETS)) == [("0", "77")]  # the master has passed the other
+    sync.take(sync.tables[1], OFFSETS)
+    assert [offsets.query("g", "T", queue_id) for queue_id in (0, 1)] == [77, 5]
+    later = OFFSETS.replace(b"20", b"77")
+    assert sync.offers(later) == [] and slave.broker.state.slave_commits == {}
+    sync.take(sync.tables[1], OFFSETS.replace(b"20", b"3"))  # reset at the master
+    assert offsets.query("g", "T", 0) == 3
+
+
+def test_a_commit_that_cannot_be_kept_is_refused(
+    slave: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_state, "SLAVE_COMMITS_MAX", 1)
+    assert commit(slave, 0, 1) == commit(slave, 0, 2) == ResponseCode.SUCCESS
+    assert commit(slave, 1, 1) == ResponseCode.SYSTEM_ERROR
+    assert slave.broker.state.offsets.query("g", "T", 1) == -1
+
+
+def test_a_master_keeps_nothing_for_another(harness: Harness) -> None:
+    assert commit(harness, 0, 77) == ResponseCode.SUCCESS
+    assert harness.broker.state.slave_commits == {}

@@ -1,0 +1,304 @@
+"""Follower: the Broker of a slave as a client of its master.
+
+It finds the master by `haMasterAddress`, or as the name server's response to a registration says.
+It asks for the master's settings and the ends of its log, compares, connects, and appends what
+comes. The Broker stays the only writer of its log. Beside that it copies the tables.
+
+It decides nothing about bytes: `broker.replication.following` does.
+
+Source: org.apache.rocketmq.store.ha.HAService.HAClient,
+org.apache.rocketmq.broker.slave.SlaveSynchronize (4.9.3).
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
+
+from wakelog.actors.broker.log_progress import LogProgress
+from wakelog.actors.broker.name_servers import master_addresses
+from wakelog.actors.broker.opening import is_log_empty
+from wakelog.actors.broker.work_pool import WorkPool
+from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.timer import Timer
+from wakelog.broker.broker import Broker
+from wakelog.broker.config_file import BrokerSettings
+from wakelog.broker.decision import Persist
+from wakelog.broker.replication.following import (
+    Following,
+    FollowingEnded,
+    FollowingSettings,
+    check_log,
+    overlap_begin,
+)
+from wakelog.broker.replication.master import MasterAddress, MasterFacts, read_facts
+from wakelog.broker.replication.table_sync import FIRST_SECONDS, PERIOD_SECONDS, TableSync
+from wakelog.network.client import RemotingClient
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.bodies import KVTable, decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.errors import ProtocolError
+from wakelog.storage.errors import NotWriteable, StoreError
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.message_store import MessageStore
+from wakelog.telemetry.logs import Log, logger
+
+PAUSE_SECONDS: Final = (1.0, 5.0)
+"""Between two connections, at random, so that slaves do not come back together."""
+
+CONNECT_SECONDS_MAX: Final = 5.0
+ASK_MS_MAX: Final = 3_000
+
+UNSYNCED_BYTES_MAX: Final = 64 << 20
+"""A slave whose disk is slower than the network stops reading until it has caught up."""
+
+
+async def log_begin(
+    settings: BrokerSettings, fs: FileSystem, client: RemotingClient, pool: WorkPool
+) -> int:
+    """Return where the log of a slave that has none yet begins: where its master's does.
+
+    0 for any other broker, and if no master answers. The segments before are gone for good.
+    """
+    store, broker = settings.store, settings.broker
+    if store.appends or not await pool.submit(partial(is_log_empty, fs, store)):
+        return 0
+    if store.ha_master_address:
+        addresses = [MasterAddress.of(store.ha_master_address).broker]
+    else:
+        addresses = await master_addresses(broker, client)
+    for address in addresses:
+        request = make_request(RequestCode.GET_BROKER_RUNTIME_INFO, {}, opaque=0)
+        try:
+            response = await client.invoke(address, request, timeout_ms=ASK_MS_MAX)
+            return int(decode_body(KVTable, response.body).table["commitLogMinOffset"])
+        except (RemotingError, ProtocolError, KeyError, ValueError):
+            continue
+    return 0
+
+
+class Follower:
+    """Follows until `stop`. One loop's thread.
+
+    cause: why nothing is copied now, "" while something is.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: MessageStore,
+        progress: LogProgress,
+        client: RemotingClient,
+        pool: WorkPool,
+        *,
+        end_turn: Callable[[], None],
+    ) -> None:
+        """Do nothing yet. end_turn: writes what was placed, and carries out instructions."""
+        self.store, self.progress, self.end_turn = store, progress, end_turn
+        self._broker = broker
+        self._client = client
+        self._pool = pool
+        self._sync = TableSync(broker.load, broker.state.offsets, broker.state.slave_commits)
+        self._random = random.Random()
+        self._connection: _MasterConnection | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connected_count = self._received_bytes = 0
+        self.cause = "not connected yet"
+        self._log = logger(Log.STORE)
+
+    def start(self) -> None:
+        """Begin."""
+        self.progress.sync_every_turn(wanted=True)  # a report is of what is durable
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._follow()), loop.create_task(self._copy_tables())]
+
+    async def stop(self) -> None:
+        """Append nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def note_flushed(self) -> None:
+        """Report to the master what is durable now."""
+        if self._connection is not None:
+            self._connection.work()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return counters."""
+        connection = self._connection
+        received = 0 if connection is None else connection.core.received_bytes
+        return {
+            "is_connected": connection is not None,
+            "connected_count": self._connected_count,
+            "received_bytes": self._received_bytes + received,
+            "tables_copied_count": self._sync.copied_count,
+        }
+
+    @property
+    def _master(self) -> MasterAddress | None:
+        configured = self.store.config.ha_master_address
+        return MasterAddress.of(configured) if configured else self._broker.state.master
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                cause = await self._follow_once()
+            except (FollowingEnded, NotWriteable) as error:
+                cause = str(error)
+            except (OSError, TimeoutError, RemotingError, ProtocolError, StoreError) as error:
+                cause = f"the master cannot be followed: {error!r}"
+            if cause != self.cause:
+                self.cause = cause
+                self._log.warning("not following", cause=cause)
+            await asyncio.sleep(self._random.uniform(*PAUSE_SECONDS))
+
+    async def _follow_once(self) -> str:
+        """Follow until that ends; return why."""
+        master = self._master
+        if master is None:
+            return "no master is known: no name server has one by this broker's name"
+        facts = await self._facts(master)
+        config, end = self.store.config, self.store.log.end_offset
+        if cause := facts.mismatch(self._broker.state.config):
+            raise FollowingEnded(cause, is_mismatch=True)
+        check_log(end, config.commit_log_file_bytes, facts.log)
+        begin = overlap_begin(self.store.min_physical_offset, end, facts.log)
+        overlap = await self._pool.submit(partial(self._read, begin, end))
+        settings = FollowingSettings(
+            config.ha_send_heartbeat_interval_ms, config.ha_housekeeping_interval_ms
+        )
+        core = Following(settings, facts.log, own_end=end, overlap=overlap, now_ms=steady_ms())
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            host, _, port = master.ha.rpartition(":")
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: _MasterConnection(self, core), host, int(port)
+            )
+        self._connection = connection
+        self._connected_count += 1
+        self.cause = ""
+        self._log.info("following", master=master.ha, begins=end)
+        try:
+            return await connection.ended
+        finally:
+            self._received_bytes += core.received_bytes
+            self._connection = None
+            connection.close()
+
+    def _read(self, begin: int, end: int) -> bytes:
+        found = []
+        while begin < end:
+            file = self.store.log.files.find(begin)
+            assert file is not None, begin
+            size = min(end, file.end_offset) - begin
+            found.append(file.read(file.position_of(begin), size))
+            begin += size
+        return b"".join(found)
+
+    async def _facts(self, master: MasterAddress) -> MasterFacts:
+        config = await self._ask(master, RequestCode.GET_BROKER_CONFIG)
+        runtime = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return read_facts(config, runtime)
+
+    async def _ask(self, master: MasterAddress, code: RequestCode) -> bytes:
+        response = await self._send(master, make_request(code, {}, opaque=0))
+        if response.code != ResponseCode.SUCCESS:
+            remark = response.remark or f"code {response.code}"
+            raise FollowingEnded(f"{master.broker} does not answer {code.name}: {remark}")
+        return response.body
+
+    async def _send(self, master: MasterAddress, request: RemotingCommand) -> RemotingCommand:
+        return await self._client.invoke(master.broker, request, timeout_ms=ASK_MS_MAX)
+
+    async def _copy_tables(self) -> None:
+        seconds = FIRST_SECONDS
+        while True:
+            await asyncio.sleep(seconds)
+            seconds = PERIOD_SECONDS
+            master = self._master
+            try:
+                if master is not None:
+                    await self._copy_from(master)
+            except (FollowingEnded, RemotingError, ProtocolError, StoreError, ValueError) as error:
+                self._log.warning("tables not copied", cause=str(error))
+
+    async def _copy_from(self, master: MasterAddress) -> None:
+        state = self._broker.state
+        for table in self._sync.tables:
+            body = await self._ask(master, table.code)
+            if table.name == state.offsets.file_name:
+                for request in self._sync.offers(body):
+                    await self._send(master, request)
+            if self._sync.take(table, body):
+                state.instructions.append(Persist(table.name))
+        self.end_turn()
+
+
+class _MasterConnection(asyncio.Protocol):
+    """One connection to a master."""
+
+    def __init__(self, follower: Follower, core: Following) -> None:
+        self.core = core
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._follower = follower
+        self._transport: asyncio.Transport | None = None
+        self._timer = Timer(self.work)
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say where the log is wanted from, at once."""
+        self._transport = opened = cast(asyncio.Transport, transport)  # uvloop has others
+        opened.write(self.core.first_report())
+        self.work()
+
+    def data_received(self, data: bytes) -> None:
+        """Append what came."""
+        if self.ended.done():
+            return
+        store = self._follower.store
+        try:
+            now_ms = wall_ms()
+            for part in self.core.receive(data, steady_ms()):
+                store.append_bytes(part.offset, part.data, stored_ms=part.stored_ms, now_ms=now_ms)
+        except (FollowingEnded, NotWriteable) as error:
+            self.ended.set_exception(error)
+        finally:
+            self._follower.end_turn()
+        self.work()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end."""
+        if not self.ended.done():
+            self.ended.set_result(f"the master closed the connection: {exc or 'end of file'}")
+
+    def work(self) -> None:
+        """Report what is due, and look whether the master is silent."""
+        if self.ended.done() or self._transport is None:
+            return
+        progress, now_ms = self._follower.progress, steady_ms()
+        try:
+            self.core.check_silence(now_ms)
+        except FollowingEnded as error:
+            self.ended.set_exception(error)
+            return
+        report = self.core.next_report(progress.flushed, now_ms)
+        if report is not None:
+            self._transport.write(report)
+        is_behind = progress.appended - progress.flushed > UNSYNCED_BYTES_MAX
+        if is_behind != self._is_paused:
+            self._is_paused = is_behind
+            if is_behind:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+        self._timer.restart_at(max(now_ms + 1, self.core.next_ms()), now_ms)
+
+    def close(self) -> None:
+        """Close it; what was received is appended."""
+        self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        if not self.ended.done():
+            self.ended.cancel()
