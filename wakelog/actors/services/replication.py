@@ -181,11 +181,11 @@ class ReplicationService(Service):
 
     async def _close(self) -> None:
         self._timer.cancel()
+        # asyncio drops a connection that it is accepting while its server closes, unclosed.
+        while accepting := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(accepting)
         if self._server is not None:
             self._server.close()
-        accepting = asyncio.all_tasks() - {asyncio.current_task()}
-        if accepting:
-            await asyncio.wait(accepting)
         for slave in list(self.slaves):
             slave.drop()
         while self.slaves:
