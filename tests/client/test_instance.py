@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.client.clusters import NAME_SERVER, FakeCluster
+from tests.client.clusters import NAME_SERVER, FakeCluster, instance_of
 from wakelog.client.errors import ClientError
 from wakelog.client.instance import HEARTBEAT_SECONDS, ClientInstance
 from wakelog.client.options import ClientOptions
@@ -25,6 +25,23 @@ def instance(cluster: FakeCluster, **fields: object) -> ClientInstance:
     for name, value in fields.items():
         setattr(made, name, value)
     return made
+
+
+def test_a_refusal_is_forgotten_by_the_next_heartbeat() -> None:
+    async def run() -> None:
+        cluster = FakeCluster(routes={"T": {"a": 1}})
+        instance = instance_of(cluster)(ClientOptions((NAME_SERVER,)))
+        instance.producer_group = "g"
+        await instance.routes.writable("T")
+        refusal = "AclException: No accessKey"
+        cluster.fail = lambda _, command: answer(command, ResponseCode.SYSTEM_ERROR, refusal)
+        await instance.heartbeat()
+        assert "a heartbeat with 1 (SYSTEM_ERROR)" in str(instance.refusals["a:10911"])
+        cluster.fail = lambda *_: None
+        await instance.heartbeat()
+        assert not instance.refusals
+
+    asyncio.run(run())
 
 
 def test_every_broker_of_a_topic_in_use_hears_of_the_groups() -> None:

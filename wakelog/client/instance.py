@@ -121,6 +121,7 @@ class ClientInstance(Opened):
         A broker that cannot be reached gets the next heartbeat.
         """
         command = self._heartbeat()
+        self.refusals.clear()  # a broker that has left the routes says nothing any more
         if command is not None:
             await self._send_to_brokers(command, with_slaves=bool(self.consumers()))
 
