@@ -14,8 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -254,6 +254,24 @@ def write(found: Sequence[Found], folder: Path) -> None:
     (folder / TABLE_NAME).write_text(table(found))
 
 
+@contextmanager
+def temporary_directory() -> Iterator[str]:
+    """Have temporary files in a directory of their own.
+
+    So `attach` finds the `up` of this run and no other. Ray's socket paths allow no longer name.
+    """
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory(prefix="wlb-", dir="/tmp") as name:
+        os.environ["TMPDIR"] = tempfile.tempdir = name
+        try:
+            yield name
+        finally:
+            tempfile.tempdir = before[0]
+            os.environ.pop("TMPDIR")
+            if before[1] is not None:
+                os.environ["TMPDIR"] = before[1]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="./dev bench client", description=__doc__)
@@ -268,10 +286,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := left_out - NAMES.keys():
         parser.error(f"--without {','.join(unknown)}: give {', '.join(NAMES)}")
     rows = [row for row in ROWS if options.row in row.name and row.system not in left_out]
-    # A temporary directory of its own, so that `attach` finds this `up` and no other; Ray's socket
-    # paths allow no longer one.
-    with tempfile.TemporaryDirectory(prefix="wlb-", dir="/tmp") as name, ExitStack() as stack:
-        os.environ["TMPDIR"] = tempfile.tempdir = name
+    with temporary_directory() as name, ExitStack() as stack:
         try:
             others = {
                 system: stack.enter_context(OtherServer(system, Path(name, system)))

@@ -1,5 +1,7 @@
 """The rows of the Python client: turns, figures, page."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -53,7 +55,9 @@ def test_a_server_that_is_not_here_is_named_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
+    before = tempfile.gettempdir(), os.environ.get("TMPDIR")
     assert main(["--row", "Redis"]) == 1
+    assert (tempfile.gettempdir(), os.environ.get("TMPDIR")) == before
     assert "redis-server is not on PATH: apt-get install redis-server" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--without", "pulsar"])
