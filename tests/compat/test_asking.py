@@ -59,8 +59,9 @@ def test_a_consumer_is_asked_what_it_does(cluster: Cluster, driver: JavaDriver, 
     client = start_consumer(driver, topic, "asked", 1)
     place: dict[str, Any] = {"group": "asked", "client": client}
     info = driver("runningInfo", **place, stack=True)
-    # Four of the topic, and one of the retry topic.
-    assert info == {"queues": 5, "type": "CONSUME_PASSIVELY", "hasStack": True}
+    # Four of the topic. The one of the retry topic comes when the client next asks for its route.
+    assert info.pop("queues") in (4, 5)
+    assert info == {"type": "CONSUME_PASSIVELY", "hasStack": True}
     consumed = driver("consumeDirectly", **place, messageId=message_id)
     assert consumed["consumeResult"] == "CR_SUCCESS"
     with pytest.raises(DriverError) as caught:
