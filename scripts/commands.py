@@ -24,6 +24,9 @@ CHECKS = (
     ("pytest", "-q", "tests/test_tidy.py", "tests/test_layout.py"),
 )
 
+FETCHED = ("etcd", "java", "prometheus", "spark")
+"""The kinds of test that need something which `tests.compat.provision` fetches."""
+
 
 class Command(NamedTuple):
     """One row of the table: what the usage text says and what runs."""
@@ -47,7 +50,7 @@ def test(python: Path, arguments: Sequence[str]) -> int:
     """
     without, rest = split_without(arguments)
     if not rest:
-        needed = [kind for kind in ("java", "prometheus", "spark") if kind not in without]
+        needed = [kind for kind in FETCHED if kind not in without]
         if needed and _run(python, "-m", "tests.compat.provision", *needed):
             return 1
         return _pytest(python, "--account", "--split", *arguments)

@@ -46,6 +46,7 @@ KINDS = {
     "golden": Kind("reads or writes the stores of tests/golden", is_shared=True),
     "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True),
     "process": Kind("starts processes of its own", is_shared=True),
+    "etcd": Kind("runs members of a real etcd cluster", is_shared=True),
     "ray": Kind("starts a Ray cluster on this machine"),
     # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
     # this process leaves some dozen open.

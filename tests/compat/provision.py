@@ -1,6 +1,6 @@
-"""What the tests need beyond Python: Java, RocketMQ's jars, Prometheus; found here or fetched.
+"""What the tests need beyond Python: Java, RocketMQ's jars, Prometheus, etcd. Found or fetched.
 
-Java (17 or newer) and Prometheus come from PATH; where PATH lacks them, Debian's packages are
+Java (17 or newer), Prometheus and etcd come from PATH; where PATH lacks them, Debian's packages are
 unpacked into `.cache/`. The jars are fetched by Maven, from wherever it is configured to look: no
 repository is named here, and a mirror in the user's settings is honoured. A missing Maven is
 unpacked like Java. Each jar is checked against `artifacts.lock`, by its hash when it is new and by
@@ -120,6 +120,19 @@ def prometheus_binaries() -> PrometheusBinaries:
     return PrometheusBinaries(*map(str, found))
 
 
+@functools.cache
+def etcd_program() -> str:
+    """Return etcd's server, 3.4 or newer, unpacking it if need be.
+
+    Raises:
+        ProvisionFailed: where there is none and none can be unpacked.
+    """
+    if found := shutil.which("etcd"):
+        return found
+    tree = _unpacked("etcd", [["etcd-server"]], dependencies=False, lacking="etcd")
+    return str(tree / "usr" / "bin" / "etcd")
+
+
 def _java_folders() -> Iterator[Path]:
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin"
@@ -187,6 +200,8 @@ def main(kinds: Sequence[str]) -> int:
             java_runtime()
         if not kinds or "prometheus" in kinds:
             prometheus_binaries()
+        if not kinds or "etcd" in kinds:
+            etcd_program()
     except ProvisionFailed as failure:
         _say(str(failure))
         return 1

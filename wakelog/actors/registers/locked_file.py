@@ -1,0 +1,189 @@
+"""LockedFile: a register in a folder of this machine, `file:///FOLDER`.
+
+    FOLDER/KEY.json     {"version": "...", "value": "..."}, replaced by rename
+    FOLDER/KEY.lock     its lock; empty
+
+It is for brokers of one machine and for tests. It survives the death of any process, and a power
+cut. It does not survive the machine, and a network file system may lie about locks.
+
+Rules:
+- A file is whole: it is written beside, synced, renamed, and the folder is synced.
+- Reads take the lock, too: what a power cut may still undo is not shown.
+- A version is random, so a file that was removed and made again has no version of before.
+"""
+
+import fcntl
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from wakelog.actors.registers.register import (
+    CALL_SECONDS_MAX,
+    NO_VERSION,
+    NOTHING,
+    AnswerLost,
+    Held,
+    RegisterAddress,
+    RegisterRefused,
+    RegisterUnreachable,
+    StaleVersion,
+    check_key,
+    watch_by,
+)
+
+POLL_SECONDS: Final = 0.05
+"""How often a watch looks: one `stat` each."""
+
+LOCK_POLL_SECONDS: Final = 0.01
+FILE_BYTES_MAX: Final = 1 << 20
+
+
+class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: str
+    value: str
+
+
+class LockedFile:
+    """The register of one folder, which is made when it is first needed."""
+
+    def __init__(self, address: RegisterAddress) -> None:
+        """Touch nothing yet. Raises: RegisterRefused for a path that is not absolute."""
+        address.take_options()
+        if not os.path.isabs(address.place):
+            raise RegisterRefused(
+                f"{address.text} names no absolute path", "Give file:///PATH, with three slashes."
+            )
+        self._folder = address.place
+
+    def read(self, key: str) -> Held:
+        """Return the value and its version."""
+        with self._locked(key, fcntl.LOCK_SH):
+            return self._read(self._path(key))
+
+    def replace(self, key: str, value: bytes, version: str) -> str:
+        """Replace the value if it still has this version; return the new one."""
+        path = self._path(key)
+        with self._locked(key, fcntl.LOCK_EX):
+            held = self._read(path)
+            if held.version != version:
+                raise StaleVersion(f"{path} has version {held.version!r} and not {version!r}")
+            content = _Content(secrets.token_hex(8), value.decode())
+            scratch = self._write(msgspec.json.encode(content))
+            try:
+                os.rename(scratch, path)
+                _sync_folder(self._folder)
+            except OSError as error:
+                raise AnswerLost(f"{path} was replaced, but not for certain: {error}") from error
+            return content.version
+
+    def watch(self, key: str, version: str, seconds_max: float) -> Held:
+        """Return what is held as soon as it has another version, at the latest in time."""
+        seen = self._identity(key)
+
+        def wait_change(_held: Held, seconds: float) -> bool:
+            nonlocal seen
+            end = time.monotonic() + seconds
+            while (now := self._identity(key)) == seen and time.monotonic() < end:
+                time.sleep(POLL_SECONDS)
+            seen = now
+            return True
+
+        return watch_by(lambda: self.read(key), wait_change, version, seconds_max)
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+    def _path(self, key: str) -> str:
+        check_key(key)
+        return os.path.join(self._folder, quote(key, safe="") + ".json")
+
+    def _identity(self, key: str) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path(key))
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def _read(self, path: str) -> Held:
+        try:
+            with open(path, "rb") as file:
+                text = file.read(FILE_BYTES_MAX + 1)
+        except FileNotFoundError:
+            return NOTHING
+        except OSError as error:
+            raise _unreachable(error) from error
+        try:
+            content = msgspec.json.decode(text, type=_Content)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            remedy = "Something else has written it: move it away, or name another folder."
+            raise RegisterRefused(f"{path} is no file of a register: {error}", remedy) from None
+        if content.version == NO_VERSION:
+            raise RegisterRefused(f"{path} has an empty version", "Move it away.")
+        return Held(content.value.encode(), content.version)
+
+    def _write(self, text: bytes) -> str:
+        """Return the path of a new file with the text, synced."""
+        path = ""
+        try:
+            descriptor, path = tempfile.mkstemp(dir=self._folder, prefix=".new-")
+            with open(descriptor, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+        except OSError as error:
+            if path:
+                with suppress(OSError):
+                    os.unlink(path)
+            raise _unreachable(error) from error
+        return path
+
+    @contextmanager
+    def _locked(self, key: str, how: int) -> Iterator[None]:
+        """Hold the lock of a key. Raises: RegisterUnreachable if it is not free in time."""
+        lock_path = self._path(key).removesuffix(".json") + ".lock"
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unreachable(error) from error
+        try:
+            end = time.monotonic() + CALL_SECONDS_MAX
+            while not _try_lock(descriptor, how):
+                if time.monotonic() >= end:
+                    cause = f"{lock_path} is held by another process for {CALL_SECONDS_MAX:.0f} s"
+                    raise RegisterUnreachable(cause, "Look for a process that was stopped.")
+                time.sleep(LOCK_POLL_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _try_lock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise _unreachable(error) from error
+    return True
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unreachable(error: OSError) -> RegisterUnreachable:
+    return RegisterUnreachable(
+        f"the register's file: {error}", "Look at the folder, its rights and the disk's free space."
+    )
