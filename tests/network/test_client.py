@@ -170,6 +170,42 @@ def test_an_answer_that_does_not_come_is_a_timeout_and_leaves_nothing_waiting() 
     run(scenario)
 
 
+def test_each_call_has_its_own_time_whichever_began_first() -> None:
+    def answers(command: RemotingCommand) -> bytes:
+        return echo(command) if command.body == b"answered" else b""
+
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(answers) as peer:
+            long = asyncio.ensure_future(
+                client.invoke(peer.address, request(b"long"), timeout_ms=60_000)
+            )
+            await client.invoke(peer.address, request(b"answered"), timeout_ms=5000)
+            for timeout_ms in (30, 20):
+                with pytest.raises(CallTimeout, match=f"no answer within {timeout_ms} ms"):
+                    await client.invoke(peer.address, request(), timeout_ms=timeout_ms)
+            assert not long.done()
+            long.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await long
+            assert [each.peer.waiting_count for each in client._connections.values()] == [0]
+
+    run(scenario)
+
+
+def test_the_time_to_connect_counts() -> None:
+    async def scenario(_: RemotingClient) -> None:
+        async def dial(address: str, protocol: asyncio.Protocol) -> None:
+            await asyncio.Event().wait()
+
+        client = RemotingClient(dial=dial)
+        with pytest.raises(CallTimeout, match="no answer within 20 ms"):
+            await client.invoke("actor", request(), timeout_ms=20)
+        await client.close()
+        assert client.calls_count == 0
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:no", "no-such-host.invalid:9876"])
 def test_an_address_without_a_server_is_a_failed_connect(address: str) -> None:
     async def scenario(client: RemotingClient) -> None:

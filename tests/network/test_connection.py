@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 import pytest
 
 from tests.network.fakes import FakeClock, FakeTransport, connect
-from wakelog.network.connection import PAUSED_BY_LANE, Connection
+from wakelog.network.connection import PAUSED_BY_LANE, BufferedConnection, Connection
 from wakelog.network.connection_table import CloseReason, verdict
-from wakelog.network.errors import SendFailed
+from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
@@ -229,6 +230,10 @@ def test_close_writes_buffered_commands_and_abort_does_not() -> None:
     assert aborted.connection.flush() == 0
 
 
+def waiting() -> Future[RemotingCommand]:
+    return Future()
+
+
 def response(opaque: int) -> bytes:
     return encode_frame(answer(RemotingCommand(0, opaque), 0, body=b"done"))
 
@@ -243,6 +248,36 @@ def test_a_connection_sends_a_request_and_returns_its_response() -> None:
         bench.connection.data_received(response(sent.opaque) + frame(7))
         assert (await asked).body == b"done"
         assert bench.owner.delivered == [([7], len(response(sent.opaque) + frame(7)))]
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_was_made_reads_into_one_buffer_and_keeps_nothing_of_it() -> None:
+    owner, first, second = FakeOwner(), waiting(), waiting()
+    connection = BufferedConnection(owner, LIMITS)
+    connect(connection)
+    for waiter in (first, second):
+        connection.peer.begin_request(RemotingCommand(11), waiter)
+    whole = response(1) + response(2) + frame(7, b"x" * 100)
+    for begin in range(0, len(whole), 9):
+        chunk = whole[begin : begin + 9]
+        connection.get_buffer(-1)[: len(chunk)] = chunk
+        connection.buffer_updated(len(chunk))
+        connection.get_buffer(-1)[:] = bytes(len(connection.get_buffer(-1)))
+    assert first.result(timeout=0).body == second.result(timeout=0).body == b"done"
+    assert [opaques for opaques, _ in owner.delivered] == [[7]]
+
+
+def test_a_caller_may_end_its_wait_itself() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        waiter: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        asked = asyncio.ensure_future(bench.connection.request(RemotingCommand(39), waiter))
+        await asyncio.sleep(0)
+        waiter.set_exception(CallTimeout("10.0.0.9:4711", "no answer within 5 ms"))
+        with pytest.raises(CallTimeout):
+            await asked
+        assert bench.connection.peer.waiting_count == 0
 
     asyncio.run(scenario())
 

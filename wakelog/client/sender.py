@@ -16,11 +16,11 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from wakelog.client.errors import (
     ACCOUNT_REMEDY,
-    CHECK_LOG,
     CHECK_RUNS,
     ClientError,
     InvalidArgument,
@@ -38,7 +38,11 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import read_header, to_ext_fields
-from wakelog.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from wakelog.protocol.headers.send import (
+    V2_LETTERS,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from wakelog.protocol.java import string_hash
 from wakelog.protocol.names import AUTO_CREATE_TOPIC
 from wakelog.protocol.properties import MSG_REGION, TRACE_ON
@@ -50,6 +54,12 @@ INDEX_MAX: Final = 1 << 20
 PAUSE_SECONDS: Final = 0.1
 """Before the second attempt; doubled for each further one. A broker takes seconds to restart."""
 PAUSE_SECONDS_MAX: Final = 5.0
+FIELDS_REMEMBERED_MAX: Final = 1_024
+"""Queues whose headers are not put together again."""
+
+_SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES = (
+    V2_LETTERS[name] for name in ("sys_flag", "born_timestamp", "flag", "properties")
+)
 
 # Another attempt or another broker may succeed after these.
 _RETRIABLE: Final = frozenset(
@@ -126,18 +136,20 @@ class Sender:
 
     async def send(self, request: SendRequest) -> Stored:
         """Send one request. Raises: NotAcknowledged."""
-        failed = ClientError("no attempt was made", CHECK_LOG)
+        failed: ClientError | None = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
             try:
-                return await self._attempt(request, failed.broker, refresh=attempt > 0)
+                failed_broker = "" if failed is None else failed.broker
+                return await self._attempt(request, failed_broker, refresh=attempt > 0)
             except NotAcknowledged:  # stored: another attempt would store it twice
                 raise
             except ClientError as error:
                 failed = error
             if not _may_succeed(failed):
                 break
+        assert failed is not None, "retries_max is not negative"
         count, topic = len(request.messages), request.first.topic
         what = f"{count} messages" if count > 1 else "a message"
         raise NotAcknowledged(
@@ -208,23 +220,35 @@ def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
 
 
 def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:
+    message, is_batch = request.first, request.is_batch
+    fields = _common_fields(group, queue.topic, queue.queue_id, is_batch).copy()
+    fields[_SYS_FLAG] = str(message.sys_flag)
+    fields[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
+    fields[_FLAG] = "0" if is_batch else str(message.flag)
+    fields[_PROPERTIES] = request.properties
+    code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+    if message.is_reply:
+        code = RequestCode.SEND_REPLY_MESSAGE_V2
+    return RemotingCommand(int(code), ext_fields=fields, body=request.body)
+
+
+@lru_cache(maxsize=FIELDS_REMEMBERED_MAX)
+def _common_fields(group: str, topic: str, queue_id: int, is_batch: bool) -> dict[str, str]:
+    """Return the header of requests to one queue; the caller writes what is a message's own."""
     header = SendMessageRequestHeaderV2(
         producer_group=group,
-        topic=queue.topic,
+        topic=topic,
         default_topic=AUTO_CREATE_TOPIC,
         default_topic_queue_nums=NEW_TOPIC_QUEUES,
-        queue_id=queue.queue_id,
-        sys_flag=request.first.sys_flag,
-        born_timestamp=time.time_ns() // 1_000_000,
-        flag=0 if request.is_batch else request.first.flag,
-        properties=request.properties,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=0,
+        flag=0,
+        properties="",
         reconsume_times=0,
-        batch=request.is_batch,
+        batch=is_batch,
     )
-    code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
-    if request.first.is_reply:
-        code = RequestCode.SEND_REPLY_MESSAGE_V2
-    return RemotingCommand(int(code), ext_fields=to_ext_fields(header), body=request.body)
+    return to_ext_fields(header)
 
 
 def _read_stored(queue: QueueAt, response: RemotingCommand) -> Stored:
@@ -239,7 +263,7 @@ def _read_stored(queue: QueueAt, response: RemotingCommand) -> Stored:
         ) from error
     fields = response.ext_fields
     return Stored(
-        queue._replace(queue_id=found.queue_id),
+        queue if queue.queue_id == found.queue_id else queue._replace(queue_id=found.queue_id),
         found.queue_offset,
         found.msg_id,
         found.transaction_id or "",

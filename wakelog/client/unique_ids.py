@@ -43,17 +43,22 @@ class UniqueIds:
 
     def make(self) -> str:
         """Return the next id: 32 characters with a v4 address, 56 with a v6 one."""
-        return self.make_many(1)[0]
+        self._count = (self._count + 1) & _COUNTER_MASK
+        return f"{self._begin()}{self._count:04X}"
 
     def make_many(self, count: int) -> list[str]:
         """Return the next ids, all of this millisecond."""
+        begin = self._begin()
+        first, self._count = self._count + 1, (self._count + count) & _COUNTER_MASK
+        return [f"{begin}{n & _COUNTER_MASK:04X}" for n in range(first, first + count)]
+
+    def _begin(self) -> str:
+        """Return what the ids of this millisecond have in common."""
         now_ms = self._now_ms()
         if now_ms >= self._month_end_ms:
             self._month_begin_ms, self._month_end_ms = _month(now_ms)
         span_ms = max(now_ms - self._month_begin_ms, 0)  # a clock may have been set back
-        begin = f"{self._fixed}{span_ms:08X}"
-        first, self._count = self._count + 1, (self._count + count) & _COUNTER_MASK
-        return [f"{begin}{n & _COUNTER_MASK:04X}" for n in range(first, first + count)]
+        return f"{self._fixed}{span_ms:08X}"
 
 
 def _month(now_ms: int) -> tuple[int, int]:

@@ -21,8 +21,9 @@ from functools import partial
 from typing import TypeAlias
 
 from wakelog.network import refusals
-from wakelog.network.connection import Connection, close_all
+from wakelog.network.connection import BufferedConnection, Connection, close_all
 from wakelog.network.connection_table import CloseReason
+from wakelog.network.deadlines import NEVER, Deadlines
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
 from wakelog.network.limits import GIBIBYTE, ServerLimits
 from wakelog.network.signing import Credentials, sign
@@ -106,6 +107,8 @@ class RemotingClient:
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._executing: set[asyncio.Task[None]] = set()
+        self._deadlines = Deadlines()
+        self._timer: asyncio.TimerHandle | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
         self._is_closed = False
 
@@ -120,15 +123,40 @@ class RemotingClient:
             raise TooManyCalls(address, f"{CALLS_MAX} calls are under way")
         if self._before_send is not None:
             command = self._before_send(command)
+        loop = asyncio.get_running_loop()
+        deadline_seconds = loop.time() + timeout_ms / 1000
+        waiter: asyncio.Future[RemotingCommand] = loop.create_future()
         self.calls_count += 1
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                connection = await self._connection(address)
-                return await connection.request(command)
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open or self._is_closed:
+                connection = await self._connection_by(address, deadline_seconds, timeout_ms)
+            if self._deadlines.add(waiter, deadline_seconds, address, timeout_ms):
+                self._set_timer(deadline_seconds)
+            return await connection.request(command, waiter)
+        finally:
+            self._deadlines.remove(waiter)
+            self.calls_count -= 1
+
+    async def _connection_by(
+        self, address: str, deadline_seconds: float, timeout_ms: int
+    ) -> Connection:
+        try:
+            async with asyncio.timeout_at(deadline_seconds):
+                return await self._connection(address)
         except TimeoutError:
             raise CallTimeout(address, f"no answer within {timeout_ms} ms") from None
-        finally:
-            self.calls_count -= 1
+
+    def _set_timer(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(seconds, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        next_seconds = self._deadlines.expire(asyncio.get_running_loop().time())
+        if next_seconds < NEVER:
+            self._set_timer(next_seconds)
 
     async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
         """Send a request that gets no response. Raises: ConnectFailed, SendFailed."""
@@ -165,7 +193,7 @@ class RemotingClient:
 
     async def _open(self, address: str) -> Connection:
         if self._dial is not None:
-            connection = Connection(self, LIMITS, address=address)
+            connection = BufferedConnection(self, LIMITS, address=address)
             await self._dial(address, connection)
             return connection
         host, _, port = address.rpartition(":")
@@ -174,7 +202,7 @@ class RemotingClient:
         host = host.strip("[]")
         loopback = "::1" if ":" in host else "127.0.0.1"
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self, LIMITS, address=address),
+            lambda: BufferedConnection(self, LIMITS, address=address),
             host,
             int(port),
             ssl=self._tls,
@@ -258,6 +286,8 @@ class RemotingClient:
     async def close(self) -> None:
         """Close every connection; requests that wait end with SendFailed."""
         self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for task in (*self._connecting.values(), *self._executing):
             task.cancel()
         connections = self._connections.values()

@@ -38,6 +38,9 @@ WRITE_NOTED_BYTES_MIN = 64 * 1024
 BODY_BYTES_COPIED_MAX = 64 * 1024
 """Below it joining parts is cheaper than giving them to the transport one by one."""
 
+READ_BYTES_MAX = 256 * 1024
+"""Of one read by a connection that was made: what asyncio reads at most."""
+
 CLOSE_POLL_SECONDS = 0.001
 """How often connections that are being closed are checked."""
 
@@ -149,8 +152,8 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
 
-    def data_received(self, data: bytes) -> None:
-        """Decode a chunk and deliver the requests that it completed."""
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Decode a chunk and deliver the requests that it completed; nothing of it is kept."""
         if self._close_reason is not PEER:
             return
         activity, peer = self.activity, self.peer
@@ -177,12 +180,16 @@ class Connection(asyncio.Protocol):
         elif activity.frame_begun_seconds is None and peer.decoder.is_in_frame:
             activity.frame_begun_seconds = activity.read_seconds
 
-    async def request(self, command: RemotingCommand) -> RemotingCommand:
+    async def request(
+        self, command: RemotingCommand, waiter: asyncio.Future[RemotingCommand] | None = None
+    ) -> RemotingCommand:
         """Send a request and return its response, whatever its code; wait until cancelled.
 
-        Raises: SendFailed, TooManyCalls.
+        waiter: for a caller that may end the wait itself.
+        Raises: SendFailed, TooManyCalls, what the caller sets.
         """
-        waiter: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        if waiter is None:
+            waiter = asyncio.get_running_loop().create_future()
         # A caller may send one command to several peers: each gives it a number of its own.
         opaque = self.peer.begin_request(command, waiter)
         try:
@@ -309,6 +316,29 @@ class Connection(asyncio.Protocol):
         }.get(self._close_reason, "the connection was closed")
         detail = f": {self._close_detail}" if self._close_detail else ""
         self.peer.lose(reason + detail)
+
+
+class BufferedConnection(Connection, asyncio.BufferedProtocol):
+    """A connection that was made. It reads into a buffer of its own.
+
+    A loop of asyncio asks for 256 KiB at each read of a Protocol, and malloc maps that anew: it
+    costs more than the read. A loop of uvloop has a buffer, so that servers need none here.
+    """
+
+    _read_buffer: memoryview
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Make the buffer."""
+        self._read_buffer = memoryview(bytearray(READ_BYTES_MAX))
+        super().connection_made(transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go: those before were decoded."""
+        return self._read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Decode what was read."""
+        self.data_received(self._read_buffer[:nbytes])
 
 
 async def close_all(

@@ -67,7 +67,7 @@ class Peer:
         """How many requests wait for a response."""
         return len(self._waiting)
 
-    def receive(self, data: bytes) -> Sequence[RemotingCommand]:
+    def receive(self, data: bytes | memoryview) -> Sequence[RemotingCommand]:
         """Decode a chunk and return its requests; its responses go to their waiters.
 
         After a bad frame ``error`` is set; the requests before it are returned.

@@ -1,0 +1,73 @@
+"""Deadlines: which calls have waited long enough, with one timer for all of them.
+
+A timer of the loop for each call costs more than its response takes to decode. So the calls are in
+a table, and the one timer is for the earliest deadline that it was set for. Most calls end long
+before; when it goes off, it is set for the earliest of those that are left.
+
+    add       a call waits; True if the timer has to go off earlier than it would
+    remove    the call ended
+    expire    end the calls whose time is over; the return value says when to come again
+
+Invariants:
+    - no call ends before its deadline, and none later than `SWEEP_SECONDS_MIN` behind it while the
+      loop turns.
+    - no clock: `now_seconds` is the loop's time.
+
+Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#scanResponseTable (4.9.3), which
+sweeps every second.
+"""
+
+from typing import Final, NamedTuple
+
+from wakelog.network.errors import CallTimeout
+from wakelog.network.peer import Waiter
+
+SWEEP_SECONDS_MIN: Final = 0.01
+"""Between two sweeps of the table: 65,535 calls that end one by one must not take a sweep each."""
+
+NEVER: Final = float("inf")
+
+
+class _Wait(NamedTuple):
+    deadline_seconds: float
+    address: str
+    timeout_ms: int
+
+
+class Deadlines:
+    """See the module. One thread."""
+
+    def __init__(self) -> None:
+        """No call waits."""
+        self._waits: dict[Waiter, _Wait] = {}
+        self._next_seconds = NEVER
+
+    def __len__(self) -> int:
+        """How many calls wait."""
+        return len(self._waits)
+
+    def add(self, waiter: Waiter, deadline_seconds: float, address: str, timeout_ms: int) -> bool:
+        """Add a call. Return whether the timer has to be set, for `deadline_seconds`."""
+        self._waits[waiter] = _Wait(deadline_seconds, address, timeout_ms)
+        if deadline_seconds >= self._next_seconds:
+            return False
+        self._next_seconds = deadline_seconds
+        return True
+
+    def remove(self, waiter: Waiter) -> None:
+        """Forget a call that ended."""
+        self._waits.pop(waiter, None)
+
+    def expire(self, now_seconds: float) -> float:
+        """End the calls whose time is over by CallTimeout, and return when to come again."""
+        next_seconds = NEVER
+        for waiter, wait in self._waits.items():
+            if wait.deadline_seconds > now_seconds:
+                next_seconds = min(next_seconds, wait.deadline_seconds)
+            elif not waiter.done():
+                reason = f"no answer within {wait.timeout_ms} ms"
+                waiter.set_exception(CallTimeout(wait.address, reason))
+        if next_seconds < NEVER:
+            next_seconds = max(next_seconds, now_seconds + SWEEP_SECONDS_MIN)
+        self._next_seconds = next_seconds
+        return next_seconds
