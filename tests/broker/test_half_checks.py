@@ -193,6 +193,31 @@ def test_what_is_ended_while_it_is_decided_about_is_left_alone(
     assert harness.pushed(RequestCode.CHECK_TRANSACTION_STATE) == []
 
 
+@pytest.mark.parametrize("action", Action)
+def test_a_copy_whose_first_message_is_ended_meanwhile_is_left_alone(
+    harness: Harness, action: Action
+) -> None:
+    sent = harness.send("T", b"half", i=PROPERTIES)
+    harness.send("T", b"half", i=f"{PROPERTIES}\x02TRAN_PREPARED_QUEUE_OFFSET\x010")
+    copy = harness.store.queues_by_name[HALF, 0].messages[1]
+    harness.broker.begin_check(harness.now_ms, harness.now_ms)
+    _, commit_log_offset = decode_message_id(sent.ext_fields["msgId"])
+    fields = {
+        "producerGroup": "pg",
+        "tranStateTableOffset": "0",
+        "commitLogOffset": str(commit_log_offset),
+        "commitOrRollback": "8",
+        "msgId": "K",
+    }
+    assert harness.ask(RequestCode.END_TRANSACTION, fields).code == ResponseCode.SUCCESS
+    decision = Decision(action, 1, copy.physical_offset, len(copy.record), 1)
+    batch = CheckBatch((decision,), 2, 0, has_more=False)
+    records = harness.broker.read_due(batch.decisions)
+    harness.broker.carry_out_check(batch, records, harness.now_ms)
+    assert offsets(harness)[0] == 2
+    assert len(harness.store.messages(HALF)) == 2 and harness.store.messages(GIVEN_UP) == []
+
+
 def test_a_round_knows_where_the_half_queue_ended_at_the_start(harness: Harness) -> None:
     for _ in range(2):
         harness.send("T", i=PROPERTIES)

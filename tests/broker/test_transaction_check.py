@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from wakelog.broker import transaction_check
+from wakelog.broker.half_copies import RenewedCopies, find_copies
+from wakelog.broker.half_queue import HalfMessage, OpMessage, Page
 from wakelog.broker.transaction_check import (
     DECISIONS_MAX,
     PASSED_MAX,
@@ -14,15 +15,9 @@ from wakelog.broker.transaction_check import (
     Action,
     CheckBatch,
     CheckRequest,
-    HalfMessage,
-    OpMessage,
-    Page,
+    Decision,
     check_half_messages,
-    find_copies,
-    half_message,
-    op_message,
 )
-from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 
 START_MS = 1_000_000
 OLD_MS = START_MS - 60_000
@@ -58,7 +53,10 @@ class Queue:
 
 
 def check(
-    halves: Sequence[HalfMessage], ops: Sequence[OpMessage] = (), **changes: int
+    halves: Sequence[HalfMessage],
+    ops: Sequence[OpMessage] = (),
+    renewed: RenewedCopies | None = None,
+    **changes: int,
 ) -> CheckBatch:
     values = dict(
         half_offset=halves[0].queue_offset if halves else 0,
@@ -71,8 +69,8 @@ def check(
     )
     request = CheckRequest(**(values | changes))
     read = Queue(halves).read
-    copies = find_copies(request, read)
-    return check_half_messages(request, read, Queue(ops).read, copies)
+    copies = find_copies(request.half_offset, request.copies_end, read)
+    return check_half_messages(request, read, Queue(ops).read, copies, renewed or RenewedCopies())
 
 
 def actions(batch: CheckBatch) -> list[tuple[Action, int, int | None]]:
@@ -178,14 +176,147 @@ def test_a_time_that_is_none_is_the_brokers(text: str) -> None:
 
 
 def test_what_was_put_back_is_ended_by_its_first_offset() -> None:
-    back = half(9, immunity_seconds="600", prepared_queue_offset="9")
-    batch = check([msgspec.structs.replace(back, queue_offset=9)], [op(0, 9)])
-    assert batch == CheckBatch((), 10, 1, False)
-    later = half(3, immunity_seconds="600", prepared_queue_offset="5")
-    batch = check([later], [op(0, 5)])
-    assert batch == CheckBatch((), 4, 1, False)
-    batch = check([later], [op(0, 6)])
-    assert actions(batch) == [(Action.RENEW, 3, 1)]
+    later = half(30, immunity_seconds="600", prepared_queue_offset="5")
+    assert check([later], [op(7, 5)]) == CheckBatch((), 31, 7, False)
+    assert actions(check([later], [op(7, 6)])) == [(Action.RENEW, 30, 1)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"immunity_seconds": "600"},  # not yet to be checked
+        {"immunity_seconds": "59"},  # to be checked
+        {"check_times": "15"},  # to be given up
+        {},
+    ],
+)
+def test_the_op_message_of_the_first_ends_a_copy_however_it_is_judged(
+    changes: dict[str, str],
+) -> None:
+    """It is found behind op messages of others, too, and stays until the copy is passed."""
+    ops = [op(i, 1_000 + i) for i in range(100)] + [op(100, 5)]
+    later = half(30, OLD_MS, prepared_queue_offset="5", **changes)
+    assert check([later], ops) == CheckBatch((), 31, 0, False)
+    batch = check([later, half(31, START_MS - 50)], [op(8, 5), op(9, 4)])
+    assert batch == CheckBatch((), 31, 8, False)
+
+
+def test_op_messages_without_a_number_end_no_copy_that_names_none() -> None:
+    batch = check([half(3, prepared_queue_offset="?")], [op(0, -1)])
+    assert actions(batch) == [(Action.CHECK, 3, 1)]
+
+
+class Life:
+    """Rounds of the check over queues that grow: what is decided is put, as the Broker does."""
+
+    def __init__(self, first_offset: int) -> None:
+        self.halves: list[HalfMessage] = []
+        self.ops: list[OpMessage] = []
+        self.half_offset = self.end = first_offset
+        self.op_offset = self.copies_end = 0
+        self.now_ms = START_MS
+        self.renewed = RenewedCopies()
+        self.asked: list[int] = []
+
+    def put(self, **changes: Any) -> int:
+        values = {"born_timestamp_ms": self.now_ms, "store_timestamp_ms": self.now_ms}
+        self.halves.append(msgspec.structs.replace(half(self.end), **values | changes))
+        self.end += 1
+        return self.end - 1
+
+    def end_half(self, offset: int) -> None:
+        self.ops.append(op(len(self.ops), offset, self.now_ms))
+
+    def round(self, *, is_saved: bool = True) -> None:
+        self.now_ms += 60_000
+        half_offset, op_offset, has_more = self.half_offset, self.op_offset, True
+        while has_more:
+            batch = check(
+                self.halves,
+                self.ops,
+                self.renewed,
+                half_offset=half_offset,
+                op_offset=op_offset,
+                started_ms=self.now_ms,
+                now_ms=self.now_ms,
+                copies_end=self.copies_end,
+            )
+            for decision in batch.decisions:
+                self.carry_out(decision)
+            half_offset, op_offset, has_more = batch.half_offset, batch.op_offset, batch.has_more
+        if is_saved:
+            self.half_offset, self.op_offset = half_offset, op_offset
+
+    def carry_out(self, decision: Decision) -> None:
+        old = next(one for one in self.halves if one.queue_offset == decision.queue_offset)
+        first = old.prepared_queue_offset
+        if decision.action is Action.RENEW:
+            first = first or str(old.queue_offset)
+        else:
+            assert decision.action is Action.CHECK
+            self.asked.append(self.end)
+        self.put(
+            born_timestamp_ms=old.born_timestamp_ms,
+            check_times=str(decision.check_times),
+            immunity_seconds=old.immunity_seconds,
+            prepared_queue_offset=first,
+            unique_key=old.unique_key,
+        )
+
+    def restart(self) -> None:
+        self.copies_end = self.end
+        self.renewed = RenewedCopies()
+
+
+@pytest.mark.parametrize("first_offset", [0, 70])
+@pytest.mark.parametrize("renewal_count", [1, 2, 5])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_producer_that_ends_a_renewed_message_is_not_asked(
+    first_offset: int, renewal_count: int, is_restarted: bool
+) -> None:
+    """Also if its op message is read before the copy: there are others that stay open."""
+    life = Life(first_offset)
+    for number in range(DECISIONS_MAX + 1):
+        life.put(unique_key=f"open {number}")
+    firsts = [life.put(immunity_seconds="3600", unique_key=str(n)) for n in range(70)]
+    for _ in range(renewal_count):
+        life.round()
+    for first in firsts:
+        life.end_half(first)
+    if is_restarted:
+        life.restart()
+    for _ in range(3):
+        life.round()
+    copies = [one for one in life.halves if one.immunity_seconds is not None]
+    assert len(copies) == 70 * (renewal_count + 1)
+    assert not {one.queue_offset for one in copies} & set(life.asked)
+    assert life.op_offset == 70
+
+
+def test_op_messages_of_renewed_messages_stay_while_offsets_are_not_saved() -> None:
+    life = Life(0)
+    first = life.put(immunity_seconds="3600", unique_key="A")
+    other = life.put(unique_key="B")
+    life.round()  # puts A back, and asks about B
+    life.round(is_saved=False)  # both are put back, and the Broker is killed
+    life.end_half(first)
+    life.end_half(other)
+    life.restart()
+    for _ in range(3):
+        life.round()
+    assert life.asked and all(life.halves[offset].unique_key == "B" for offset in life.asked)
+
+
+def test_a_renewed_message_that_stays_open_is_asked_about_after_its_time() -> None:
+    life = Life(3)
+    life.put(immunity_seconds="150")
+    for _ in range(3):
+        life.round()
+    assert life.asked == [6]
+    life.end_half(6)
+    for _ in range(3):
+        life.round()
+    assert (life.asked, life.half_offset, life.op_offset) == ([6], 7, 1)
 
 
 def test_what_names_no_first_message_waits() -> None:
@@ -213,47 +344,7 @@ def test_a_round_ends_after_a_minute() -> None:
     assert batch == CheckBatch((), 0, 0, False)
 
 
-# Records.
-def record(body: bytes = b"", properties: bytes = b"") -> MessageRecord:
-    return decode_record(
-        encode_record(
-            queue_id=0,
-            flag=0,
-            queue_offset=7,
-            physical_offset=900,
-            sys_flag=0,
-            born_timestamp_ms=5,
-            born_host=("127.0.0.1", 1),
-            store_timestamp_ms=6,
-            store_host=("127.0.0.1", 2),
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-            body=body,
-            topic="T",
-            properties=properties,
-        )
-    )
-
-
-def test_what_is_read_of_a_half_message() -> None:
-    properties = (
-        b"TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160"
-        b"\x02TRAN_PREPARED_QUEUE_OFFSET\x014"
-    )
-    one = record(properties=properties)
-    assert half_message(one) == HalfMessage(7, 900, one.size_bytes, 5, 6, "3", "60", "4")
-    assert half_message(record()).check_times is None
-
-
-@pytest.mark.parametrize(
-    ("body", "tags", "half_offset"),
-    [(b"12", b"d", 12), (b"12", b"e", None), (b"x", b"d", -1), (b"\xff", b"d", -1)],
-)
-def test_what_is_read_of_an_op_message(body: bytes, tags: bytes, half_offset: int | None) -> None:
-    one = record(body, b"TAGS\x01" + tags)
-    assert op_message(one) == OpMessage(7, half_offset, 5)
-
-
+# Copies.
 def copy(offset: int, key: str, times: str | None = "1", born_ms: int = OLD_MS) -> HalfMessage:
     return half(offset, born_ms, unique_key=key, check_times=times)
 
@@ -282,25 +373,6 @@ def test_only_what_was_there_at_the_start_may_be_a_copy() -> None:
 def test_another_message_is_no_copy(other: HalfMessage) -> None:
     first = copy(0, "A" if other.unique_key else "", None)
     assert len(check([first, other], copies_end=2).decisions) == 2
-
-
-def test_copies_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_check, "COPIES_READ_MAX", 40)
-    halves = [copy(0, "A", None), *(half(n) for n in range(1, 40)), copy(40, "A")]
-    queue = Queue(halves)
-    request = CheckRequest(
-        half_offset=0,
-        op_offset=0,
-        started_ms=START_MS,
-        now_ms=START_MS,
-        timeout_ms=6_000,
-        count_max=15,
-        reserved_ms=1,
-        copies_end=41,
-    )
-    assert find_copies(request, queue.read) == {}
-    monkeypatch.undo()
-    assert find_copies(request, queue.read) == {("A", OLD_MS): 40}
 
 
 def test_copies_of_a_queue_that_ends_early_are_what_is_there() -> None:

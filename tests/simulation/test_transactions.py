@@ -85,6 +85,6 @@ def test_positions_that_are_saved_too_early_lose_a_transaction() -> None:
 
 @pytest.mark.long
 def test_copies_that_are_not_found_double_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "find_copies", lambda request, read_halves: {})
+    monkeypatch.setattr(service, "find_copies", lambda *_: {})
     with pytest.raises(Violation, match="is in its topic 2 times"):
         run_transactions(("put", "half", "check", "answer"), Tally())

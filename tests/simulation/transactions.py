@@ -2,7 +2,8 @@
 
 Requests go through the broker's core, the check through its service, and the positions of the check
 are saved as the Broker saves them. Of the half messages every other one is to be committed, which
-its key says, so that whoever is asked after a crash knows.
+its key says, so that whoever is asked after a crash knows. Every third one has an immunity time: it
+is put back in the meantime, and ended under its first offset.
 
     I11 every half message that is in the log ends as its key says: once in its topic, or never
 """
@@ -30,7 +31,13 @@ from wakelog.protocol.bodies import HeartbeatData, ProducerData, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.names import TRANS_HALF_TOPIC
-from wakelog.protocol.properties import KEYS, TAGS, UNIQ_KEY, decode_properties
+from wakelog.protocol.properties import (
+    CHECK_IMMUNITY_TIME_IN_SECONDS,
+    KEYS,
+    TAGS,
+    UNIQ_KEY,
+    decode_properties,
+)
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.steps import finish
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -40,6 +47,7 @@ TOPIC: Final = "Transactions"
 GROUP: Final = "pg"
 SETTLE_MS: Final = 2_000
 SETTLE_ROUNDS_MAX: Final = 12
+IMMUNITY_SECONDS: Final = "9"  # several steps
 TABLE: Final = "consumerOffset"
 CHANNEL: Final = FakeChannel(1)
 _SETTINGS: Final = settings(transactionTimeOut="1000", transactionCheckMax="1000")
@@ -82,6 +90,8 @@ class TransactionMachine(Machine):
         """Send a half message; its producer has the response once that is flushed."""
         key = str(self.now_ms)
         texts = {"TRAN_MSG": "true", "PGROUP": GROUP, UNIQ_KEY: key}
+        if self.now_ms // SETTLE_MS % 3 == 0:
+            texts[CHECK_IMMUNITY_TIME_IN_SECONDS] = IMMUNITY_SECONDS
         properties = "\x02".join(f"{name}\x01{text}" for name, text in texts.items())
         fields = send_fields(TOPIC, i=properties, f="4", g=key)
         response = self._ask(RequestCode.SEND_MESSAGE_V2, fields, key.encode())

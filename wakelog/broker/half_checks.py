@@ -26,6 +26,7 @@ from typing import Any
 
 from wakelog.broker.decision import Appender, WriteLine
 from wakelog.broker.delayed_delivery import unpark
+from wakelog.broker.half_queue import long
 from wakelog.broker.names import TRANS_GROUP
 from wakelog.broker.state import BrokerState
 from wakelog.broker.transaction_check import Action, CheckBatch, CheckRequest, Decision
@@ -110,7 +111,10 @@ def carry_out(
     for decision, half in zip(batch.decisions, records, strict=True):
         if half is None or decision.queue_offset in ended:
             continue
-        result = _carry_out_one(state, decision, half, now_ms)
+        properties = decode_properties(half.properties_text)
+        if ended and long(properties.get(TRANSACTION_PREPARED_QUEUE_OFFSET, "")) in ended:
+            continue
+        result = _carry_out_one(state, decision, half, properties, now_ms)
         if result.status is not PutStatus.PUT_OK:
             values = {"queue_offset": half.queue_offset, "cause": result.status.value}
             _write_line(state, f"half message not put: {decision.action}", values)
@@ -128,9 +132,12 @@ def _commit(state: BrokerState, topic: str, offset: int) -> None:
 
 
 def _carry_out_one(
-    state: BrokerState, decision: Decision, half: MessageRecord, now_ms: int
+    state: BrokerState,
+    decision: Decision,
+    half: MessageRecord,
+    properties: dict[str, str],
+    now_ms: int,
 ) -> PutResult:
-    properties = decode_properties(half.properties_text)
     if decision.check_times is not None:
         properties[TRANSACTION_CHECK_TIMES] = str(decision.check_times)
     if decision.action is Action.DISCARD:

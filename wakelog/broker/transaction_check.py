@@ -3,7 +3,7 @@
 A round looks at the half queue from the group's offset on, with the op messages that say which half
 messages are ended. In the order of 4.9.3, for each half message:
 
-    ended, or put back already  passed by
+    ended, or put back already:                                               passed by
     checked `count_max` times, or born before the time that files are kept:   DISCARD
     stored since the round began:                                             the round ends
     born less than `timeout_ms` ago:                                          the round ends
@@ -14,7 +14,8 @@ CHECK and RENEW put the half message back at the end of its queue, so that the o
 A CHECK also asks the producer. The count of checks grows with each of the three, RENEW included.
 
 A half message that was put back for its own time names the half message it was first in
-TRAN_PREPARED_QUEUE_OFFSET: the producer ends that one.
+TRAN_PREPARED_QUEUE_OFFSET: the producer ends that one. So it is ended by an op message of either,
+and the op message of the first is kept while a copy may name it.
 
 The offsets are saved every few seconds. A Broker that was killed begins again at earlier ones.
 Then what it has put back is in the queue twice, and to ask about both would deliver the message
@@ -23,74 +24,32 @@ of it follows.
 
 Invariants:
     - the half offset passes no message that is neither ended nor in a decision.
-    - the op offset passes an op message only if its half message is passed, too.
+    - the op offset passes an op message only if its half message and all copies that name it are
+      passed, too.
     - a call returns at most ``DECISIONS_MAX`` decisions and passes ``PASSED_MAX`` messages.
 
-Three things differ. 4.9.3 asks about every copy. It asks about every half message when its op
-offset is before the queue's begin; here the op messages are read from there. And where 4.9.3 spins
-until the time has come, the round ends.
+Four things differ. 4.9.3 asks about every copy. It asks about every half message when its op
+offset is before the queue's begin; here the op messages are read from there. It passes the op
+message of a first half message with that one, and reads no further op messages before it puts back
+or gives up: it asks about a renewed copy whose transaction is ended. And where 4.9.3 spins until
+the time has come, the round ends.
 
 Source: org.apache.rocketmq.broker.transaction.queue.TransactionalMessageServiceImpl.check,
 fillOpRemoveMap, needDiscard, needSkip, checkPrepareQueueOffset, calculateOpOffset (4.9.3).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
 
-from wakelog.broker.transactions import REMOVE_TAG
-from wakelog.protocol.java import LONG_MAX, LONG_MIN, parse_integer
-from wakelog.protocol.properties import (
-    CHECK_IMMUNITY_TIME_IN_SECONDS,
-    TAGS,
-    TRANSACTION_CHECK_TIMES,
-    TRANSACTION_PREPARED_QUEUE_OFFSET,
-    UNIQ_KEY,
-    decode_properties,
-)
-from wakelog.protocol.record import MessageRecord
+from wakelog.broker.half_copies import Copies, RenewedCopies
+from wakelog.broker.half_queue import HalfMessage, OpMessage, ReadHalves, ReadOps, long, read_on
+from wakelog.protocol.java import parse_integer
 
 ROUND_MS_MAX: Final = 60_000
 DECISIONS_MAX: Final = 64  # about 2 ms of the Broker's loop
 PASSED_MAX: Final = 4_096  # about 0.1 s of reading
-COPIES_READ_MAX: Final = 100_000  # half messages that are read for copies, some 4 s
-
-Message = TypeVar("Message")
-
-
-class Page(msgspec.Struct, Generic[Message], frozen=True):
-    """What one read of a queue found, in queue order.
-
-    next_offset: where to go on. Without messages, this is the offset that was read from if the
-        queue ends there, and else the next one at which there may be messages.
-    """
-
-    messages: Sequence[Message]
-    next_offset: int
-
-
-class HalfMessage(msgspec.Struct, frozen=True):
-    """What the rules need of a half message; the three texts are properties."""
-
-    queue_offset: int
-    physical_offset: int
-    size_bytes: int
-    born_timestamp_ms: int
-    store_timestamp_ms: int
-    check_times: str | None = None
-    immunity_seconds: str | None = None
-    prepared_queue_offset: str | None = None
-    unique_key: str | None = None
-
-
-class OpMessage(msgspec.Struct, frozen=True):
-    """What the rules need of an op message; half_offset is None if it ends nothing."""
-
-    queue_offset: int
-    half_offset: int | None
-    born_timestamp_ms: int
 
 
 class Action(StrEnum):
@@ -144,83 +103,45 @@ class CheckBatch(msgspec.Struct, frozen=True):
     has_more: bool
 
 
-ReadHalves = Callable[[int], Page[HalfMessage]]
-ReadOps = Callable[[int], Page[OpMessage]]
-
-
-Copies = Mapping[tuple[str, int], int]
-"""Of what was put back, by unique key and birth: the queue offset of the last copy."""
-
-
 def check_half_messages(
-    request: CheckRequest, read_halves: ReadHalves, read_ops: ReadOps, copies: Copies
+    request: CheckRequest,
+    read_halves: ReadHalves,
+    read_ops: ReadOps,
+    copies: Copies,
+    renewed: RenewedCopies,
 ) -> CheckBatch:
     """Decide about the next half messages of a round.
 
     read_halves, read_ops: return messages of their queue from a queue offset on.
     copies: as `find_copies` returns them.
+    renewed: kept from call to call, for as long as the Broker runs.
     """
-    return _Check(request, read_halves, read_ops, copies).run()
-
-
-def find_copies(request: CheckRequest, read_halves: ReadHalves) -> Copies:
-    """Return what was put back from the half offset up to `copies_end`.
-
-    At most COPIES_READ_MAX half messages are read; a copy behind them is not known.
-    """
-    found: dict[tuple[str, int], int] = {}
-    offset = request.half_offset
-    end = min(request.copies_end, offset + COPIES_READ_MAX)
-    while offset < end:
-        page = _read_on(read_halves, offset)
-        for half in page.messages:
-            if half.unique_key and half.check_times is not None and half.queue_offset < end:
-                found[half.unique_key, half.born_timestamp_ms] = half.queue_offset
-        if page.next_offset <= offset:
-            break
-        offset = page.next_offset
-    return found
-
-
-def half_message(record: MessageRecord) -> HalfMessage:
-    """Return what the rules need of a record of the half queue."""
-    properties = decode_properties(record.properties_text)
-    return HalfMessage(
-        record.queue_offset,
-        record.physical_offset,
-        record.size_bytes,
-        record.born_timestamp_ms,
-        record.store_timestamp_ms,
-        properties.get(TRANSACTION_CHECK_TIMES),
-        properties.get(CHECK_IMMUNITY_TIME_IN_SECONDS),
-        properties.get(TRANSACTION_PREPARED_QUEUE_OFFSET),
-        properties.get(UNIQ_KEY),
-    )
-
-
-def op_message(record: MessageRecord) -> OpMessage:
-    """Return what the rules need of a record of the op queue."""
-    ends = decode_properties(record.properties_text).get(TAGS) == REMOVE_TAG
-    half_offset = _long(record.body.decode("utf-8", "replace")) if ends else None
-    return OpMessage(record.queue_offset, half_offset, record.born_timestamp_ms)
+    renewed.begin_call(request.half_offset, request.started_ms, read_halves)
+    return _Check(request, read_halves, read_ops, copies, renewed).run()
 
 
 class _Check:
     """One call: what was read and decided so far."""
 
     def __init__(
-        self, request: CheckRequest, read_halves: ReadHalves, read_ops: ReadOps, copies: Copies
+        self,
+        request: CheckRequest,
+        read_halves: ReadHalves,
+        read_ops: ReadOps,
+        copies: Copies,
+        renewed: RenewedCopies,
     ) -> None:
         self._request = request
         self._copies = copies
+        self._renewed = renewed
         self._read_halves = read_halves
         self._read_ops = read_ops
         self._next = request.half_offset
         self._halves: dict[int, HalfMessage] = {}
         self._op_begin = self._op_next = request.op_offset
         self._op_born_ms: int | None = None  # of the last op message read, None at the end
-        self._removed: dict[int, int] = {}  # by half offset: the op message's offset
-        self._done_ops: list[int] = []
+        self._ops: list[OpMessage] = []  # all that were read
+        self._ended: set[int] = set()  # half offsets that they name
         self._decisions: list[Decision] = []
 
     def run(self) -> CheckBatch:
@@ -236,9 +157,7 @@ class _Check:
 
     def _pass_one(self) -> bool:
         """Pass the next half message; False if the round ends before it."""
-        removed = self._removed.pop(self._next, None)
-        if removed is not None:
-            self._done_ops.append(removed)
+        if self._next in self._ended:
             self._next += 1
             return True
         half = self._half()
@@ -257,105 +176,86 @@ class _Check:
         return self._copies.get(key, -1) > half.queue_offset
 
     def _judge(self, half: HalfMessage) -> bool:
-        """Decide about a half message that no op message was found for so far."""
+        """Pass a half message that is ended, or decide about it; False if the round ends."""
         request = self._request
         age_ms = request.now_ms - half.born_timestamp_ms
         times = _check_times(half, request.count_max)
         if times is None or age_ms > request.reserved_ms:
-            self._decide(Action.DISCARD, half, times)
-            return True
+            return self._find_end(half) or self._decide(Action.DISCARD, half, times)
         if half.store_timestamp_ms >= request.started_ms:
             return False
         immunity_ms = request.timeout_ms
         if half.immunity_seconds is not None:
-            seconds = _long(half.immunity_seconds)
+            seconds = long(half.immunity_seconds)
             immunity_ms = request.timeout_ms if seconds == -1 else seconds * 1_000
-            if age_ms < immunity_ms and self._keep_immune(half, times):
-                return True
+            if age_ms < immunity_ms and half.first_offset != -1:
+                return self._find_end(half) or self._decide(Action.RENEW, half, times)
         elif 0 <= age_ms < immunity_ms:
             return False
-        while not self._is_due(age_ms, immunity_ms):
-            if self._op_born_ms is None:
+        if self._find_end(half):
+            return True
+        # A negative age: born by a clock that is ahead of ours.
+        is_due = age_ms < 0 or self._op_born_ms is not None or age_ms > immunity_ms
+        return is_due and self._decide(Action.CHECK, half, times)
+
+    def _find_end(self, half: HalfMessage) -> bool:
+        """Return whether a half message is ended; read op messages until that is known.
+
+        Those that were born so long after the round began are not for it, as in 4.9.3.
+        """
+        request = self._request
+        while half.queue_offset not in self._ended and half.first_offset not in self._ended:
+            born_ms = self._op_born_ms
+            if born_ms is None or born_ms - request.started_ms > request.timeout_ms:
                 return False
             self._fill()
-            removed = self._removed.pop(half.queue_offset, None)
-            if removed is not None:
-                self._done_ops.append(removed)
-                return True
-        self._decide(Action.CHECK, half, times)
         return True
 
-    def _is_due(self, age_ms: int, immunity_ms: int) -> bool:
-        if age_ms <= -1:  # born by a clock that is ahead of ours
-            return True
-        if self._op_born_ms is None:
-            return age_ms > immunity_ms
-        return self._op_born_ms - self._request.started_ms > self._request.timeout_ms
-
-    def _keep_immune(self, half: HalfMessage, times: int) -> bool:
-        """Pass a half message that is not to be checked yet; False if it names no other."""
-        if half.prepared_queue_offset is not None:
-            prepared = _long(half.prepared_queue_offset)
-            if prepared == -1:
-                return False
-            removed = self._removed.pop(prepared, None)
-            if removed is not None:
-                self._done_ops.append(removed)
-                return True
-        self._decide(Action.RENEW, half, times)
-        return True
-
-    def _decide(self, action: Action, half: HalfMessage, times: int | None) -> None:
+    def _decide(self, action: Action, half: HalfMessage, times: int | None) -> bool:
         place = half.queue_offset, half.physical_offset, half.size_bytes
         self._decisions.append(Decision(action, *place, times))
+        if action is Action.RENEW or (action is Action.CHECK and half.first_offset is not None):
+            self._renewed.note_put_back(half)
+        return True
 
     def _half(self) -> HalfMessage | None:
         """Return the next half message that is there, None at the end of the queue."""
         found = self._halves.get(self._next)
         if found is None:
-            page = _read_on(self._read_halves, self._next)
+            page = read_on(self._read_halves, self._next)
             self._halves = {half.queue_offset: half for half in page.messages}
             found = next(iter(self._halves.values()), None)
         return found
 
     def _fill(self) -> None:
         """Read the next op messages."""
-        page = _read_on(self._read_ops, self._op_next)
-        skips = self._op_next == self._op_begin and not self._removed and not self._done_ops
+        page = read_on(self._read_ops, self._op_next)
         self._op_next = page.next_offset
-        if skips:
+        if not self._ops:
             first = page.messages[0].queue_offset if page.messages else page.next_offset
             self._op_begin = first
         self._op_born_ms = page.messages[-1].born_timestamp_ms if page.messages else None
-        for op in page.messages:
-            if op.half_offset is None:
-                continue
-            if op.half_offset < self._request.half_offset:
-                self._done_ops.append(op.queue_offset)
-            else:
-                self._removed[op.half_offset] = op.queue_offset
+        self._ops += page.messages
+        named = (op.half_offset for op in page.messages)
+        self._ended.update(offset for offset in named if offset is not None and offset >= 0)
 
     def _op_offset(self) -> int:
-        return _end_of_run(self._done_ops, self._op_begin)
+        """Return the first op message that is not done; read on while all are."""
+        end, count = self._op_begin, 0
+        while count < len(self._ops):
+            for op in self._ops[count:]:
+                if op.queue_offset != end or not self._is_done(op):
+                    return end
+                end += 1
+            count = len(self._ops)
+            if self._op_born_ms is not None and count < PASSED_MAX:
+                self._fill()
+        return end
 
-
-def _read_on(read: Callable[[int], Page[Message]], offset: int) -> Page[Message]:
-    """Read from an offset on, or from where there are messages if that is further or before."""
-    page = read(offset)
-    if not page.messages and page.next_offset != offset:
-        page = read(page.next_offset)
-    return page
-
-
-def _end_of_run(offsets: Iterable[int], begin: int) -> int:
-    """Return the first offset from `begin` on that is not among `offsets`."""
-    end = begin
-    for offset in sorted(offsets):
-        if offset == end:
-            end += 1
-        elif offset > end:
-            break
-    return end
+    def _is_done(self, op: OpMessage) -> bool:
+        """Return whether no half message needs it; one that ends nothing stays, as in 4.9.3."""
+        ends = op.half_offset
+        return ends is not None and ends < self._next and not self._renewed.is_named(ends)
 
 
 def _check_times(half: HalfMessage, count_max: int) -> int | None:
@@ -367,11 +267,3 @@ def _check_times(half: HalfMessage, count_max: int) -> int | None:
     except ValueError:
         times = -1
     return None if times >= count_max else times + 1
-
-
-def _long(text: str) -> int:
-    """Read a number as 4.9.3 does: -1 if it is none."""
-    try:
-        return parse_integer(text, minimum=LONG_MIN, maximum=LONG_MAX)
-    except ValueError:
-        return -1

@@ -19,14 +19,8 @@ from wakelog.actors.services.transaction_check import (
     TransactionCheckClient,
     TransactionCheckService,
 )
-from wakelog.broker.transaction_check import (
-    Action,
-    CheckBatch,
-    CheckRequest,
-    Decision,
-    OpMessage,
-    op_message,
-)
+from wakelog.broker.half_queue import OpMessage, op_message
+from wakelog.broker.transaction_check import Action, CheckBatch, CheckRequest, Decision
 from wakelog.protocol.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.errors import StoreFailed

@@ -2,8 +2,9 @@
 
 The service reads them up to the Broker's `dispatched`, one round every transactionCheckInterval.
 The Broker has the offsets, and carries the decisions out. What is kept from one call to the next
-was read from the queues and can be read again: the copies that a Broker's start may have left, and
-op messages. For each open half message all op messages are searched.
+was read from the queues and can be read again: the copies that a Broker's start may have left, the
+copies that name another half message, and op messages. For each open half message all op messages
+are searched.
 
 Source: org.apache.rocketmq.broker.transaction.TransactionalMessageCheckService (4.9.3).
 """
@@ -19,17 +20,9 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
-from wakelog.broker.transaction_check import (
-    CheckBatch,
-    CheckRequest,
-    Copies,
-    OpMessage,
-    Page,
-    check_half_messages,
-    find_copies,
-    half_message,
-    op_message,
-)
+from wakelog.broker.half_copies import Copies, RenewedCopies, find_copies
+from wakelog.broker.half_queue import OpMessage, Page, half_message, op_message
+from wakelog.broker.transaction_check import CheckBatch, CheckRequest, check_half_messages
 from wakelog.broker.transactions import HALF_QUEUE_ID
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
@@ -54,6 +47,7 @@ class TransactionCheckService(Service):
         self._readers = self.closing(readers)
         self._batch_count = self._decision_count = 0
         self._copies: Copies | None = None
+        self._renewed = RenewedCopies()
         self._ops: dict[int, OpMessage] = {}
         return {}
 
@@ -66,8 +60,8 @@ class TransactionCheckService(Service):
         if known.half_offset >= known.copies_end:
             self._copies = {}
         elif self._copies is None:
-            self._copies = find_copies(known, read_halves)
-        batch = check_half_messages(known, read_halves, read_ops, self._copies)
+            self._copies = find_copies(known.half_offset, known.copies_end, read_halves)
+        batch = check_half_messages(known, read_halves, read_ops, self._copies, self._renewed)
         self._batch_count += 1
         self._decision_count += len(batch.decisions)
         return batch
