@@ -116,14 +116,14 @@ def with_small_segments(root: Path) -> None:
         (
             of_one_broker,
             2,
-            "{root} is the store of one broker, and --brokers 2 keep theirs inside it. Give "
+            "{root} is the store of one broker, and 2 brokers keep theirs inside it. Give "
             "another --store, or move what is in it to {root}/broker-a.",
         ),
         (
             of_two_brokers,
             1,
-            "{root} holds the stores of several brokers (broker-a, broker-b). Give --brokers 2, "
-            "or --store {root}/broker-a.",
+            "{root} holds the stores of several brokers (broker-a, broker-b). Give --brokers "
+            "and --replicas as before, or --store {root}/broker-a.",
         ),
         (
             of_broker_b,

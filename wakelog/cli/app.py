@@ -45,6 +45,7 @@ Bind = Annotated[str, option("IP", "Address to listen on; 0.0.0.0 for all.")]
 Open = Annotated[bool, typer.Option("--open", help="Let other hosts in without access control.")]
 Advertise = Annotated[Text, option("IP", "Address that clients get.  [default: --bind]")]
 Brokers = Annotated[int, option("N", "How many brokers; ports 20 apart, stores inside DIR.")]
+Replicas = Annotated[int, option("N", "Of each broker; the first is master, and N-1 copy its log.")]
 Config = Annotated[Text, option("FILE", "RocketMQ's broker.conf; flags beat it.")]
 Progress = Annotated[
     Literal["notifications", "references"],
@@ -120,6 +121,7 @@ def up(
     is_open: Open = False,
     advertise: Advertise = None,
     brokers: Brokers = 1,
+    replicas: Replicas = 1,
     config: Config = None,
     settings: Settings = None,
     transport: Progress = "notifications",
@@ -140,6 +142,7 @@ def up(
         open=is_open,
         advertise=advertise,
         broker_count=brokers,
+        replica_count=replicas,
         config_path=config,
         settings=tuple(settings or ()),
         transport=Transport(transport),

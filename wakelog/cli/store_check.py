@@ -86,7 +86,7 @@ def _check_layout(plan: Plan, fs: FileSystem) -> None:
     if count > 1 and _is_store(root, fs):
         first = join(root, plan.brokers[0].name)
         raise PreflightRefused(
-            f"{root} is the store of one broker, and --brokers {count} keep theirs inside it",
+            f"{root} is the store of one broker, and {count} brokers keep theirs inside it",
             f"Give another --store, or move what is in it to {first}.",
         )
     if count == 1 and not _is_store(root, fs):
@@ -94,7 +94,7 @@ def _check_layout(plan: Plan, fs: FileSystem) -> None:
         if inside:
             raise PreflightRefused(
                 f"{root} holds the stores of several brokers ({', '.join(inside)})",
-                f"Give --brokers {len(inside)}, or --store {join(root, inside[0])}.",
+                f"Give --brokers and --replicas as before, or --store {join(root, inside[0])}.",
             )
 
 
@@ -131,10 +131,11 @@ def _check_lock(broker: ServicePlan, fs: FileSystem) -> None:
 
 def _check_identity(broker: ServicePlan, fs: FileSystem) -> None:
     found = read_identity(fs, broker.settings.store.paths.store_identity)
-    if found is not None and found.broker_name != broker.name:
+    own_name = broker.settings.broker.broker_name
+    if found is not None and found.broker_name != own_name:
         raise PreflightRefused(
             f"the store {broker.store_directory} belongs to broker {found.broker_name}, "
-            f"and this one is {broker.name}",
+            f"and this one is {own_name}",
             f"Give --set brokerName={found.broker_name}, or another --store.",
         )
 

@@ -60,7 +60,7 @@ def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory | N
     Raises: DeploymentError, StoreError while nothing was started yet.
     """
     if options.broker_port == 0:
-        port = free_broker_port(options.bind, options.broker_count)
+        port = free_broker_port(options.bind, options.store_count)
         options = msgspec.structs.replace(options, broker_port=port)
     plan = preflight(make_plan(options), FileSystem())
     open_logs(plan, FILES_OF_BROKER if plan.is_local else ACTOR, wall_ms())

@@ -15,7 +15,7 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import TlsSource
-from wakelog.storage.config import FlushDiskType
+from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
 OUTWARD = "10.1.2.3"
@@ -123,6 +123,28 @@ def test_several_brokers_have_names_ports_stores_and_logs_of_their_own() -> None
 )
 def test_the_names_of_several_brokers_follow_the_first(name: str, names: list[str]) -> None:
     assert [one.name for one in plan(f"brokerName={name}", broker_count=2).brokers] == names
+
+
+def test_replicas_share_a_name_and_have_all_else_of_their_own() -> None:
+    found = plan(broker_count=2, replica_count=2, store="/s", broker_port=12000).brokers
+    names = ["broker-a-1", "broker-a-2", "broker-b-1", "broker-b-2"]
+    assert [one.name for one in found] == names
+    configs = [one.settings.broker for one in found]
+    assert [one.broker_name for one in configs] == ["broker-a", "broker-a", "broker-b", "broker-b"]
+    assert [one.broker_id for one in configs] == [0, 1, 0, 1]
+    assert [one.listen_port for one in configs] == [12000, 12020, 12040, 12060]
+    assert [one.store_directory for one in found] == [f"/s/{name}" for name in names]
+    assert [one.log_directory for one in found] == [f"/s/wakelog.logs/{name}" for name in names]
+    stores = [one.settings.store for one in found]
+    assert [one.broker_role for one in stores] == [BrokerRole.SYNC_MASTER, BrokerRole.SLAVE] * 2
+    masters = [None, "127.0.0.1:12001", None, "127.0.0.1:12041"]
+    assert [one.ha_master_address for one in stores] == masters
+
+
+def test_a_master_of_replicas_that_waits_for_none_copies_all_the_same() -> None:
+    master, slave = plan("brokerRole=ASYNC_MASTER", replica_count=2).brokers
+    assert master.settings.store.broker_role is BrokerRole.ASYNC_MASTER
+    assert master.settings.store.ships and not slave.settings.store.appends
 
 
 @pytest.mark.parametrize(
@@ -237,6 +259,23 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
     [
         ([], {"broker_count": 0}, "--brokers 0 is not possible. Give 1 to 26."),
         ([], {"broker_count": 27}, "--brokers 27 is not possible. Give 1 to 26."),
+        ([], {"replica_count": 0}, "--replicas 0 is not possible. Give 1 to 16."),
+        ([], {"replica_count": 17}, "--replicas 17 is not possible. Give 1 to 16."),
+        (
+            ["brokerId=1"],
+            {"replica_count": 2},
+            "brokerId is of one broker, and --replicas 2 start several. Leave brokerId out, or",
+        ),
+        (
+            ["haMasterAddress=far:10912"],
+            {"replica_count": 2},
+            "haMasterAddress is of one broker, and --replicas 2 start several. Leave",
+        ),
+        (
+            ["brokerRole=SLAVE"],
+            {"replica_count": 2},
+            "--replicas 2 with brokerRole=SLAVE would have no master. Leave brokerRole out",
+        ),
         (["flushDiskType=NO"], {}, "flushDiskType=NO is not accepted (--set). Give ASYNC_FLUSH"),
         (["listenPort=x"], {}, "listenPort=x is not accepted (--set). Give a whole number."),
         ([], {"broker_port": 2}, "listenPort=2 is not accepted (--broker-port). Give 3 to 65534."),
@@ -274,12 +313,12 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
         (
             ["storePathCommitLog=/log"],
             {"broker_count": 2},
-            "storePathCommitLog names one place and --brokers 2 need several. Leave ",
+            "storePathCommitLog names one place and 2 brokers need several. Leave ",
         ),
         (
             ["brokerName=../b"],
             {"broker_count": 2},
-            "brokerName ../b cannot name a directory, and --brokers 2 needs some.",
+            "brokerName ../b cannot name a directory, and 2 brokers need some.",
         ),
         ([], {"broker_count": 26, "broker_port": 65500}, "listenPort=65540 is not accepted"),
     ],

@@ -95,7 +95,7 @@ def open_store(
         claimed = claim_identity(
             fs,
             config.paths.store_identity,
-            broker_name=plan.name,
+            broker_name=plan.settings.broker.broker_name,
             new_store_id=new_store_id,
             expected_store_id=expected_store_id,
         )

@@ -36,12 +36,18 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     open: bool = False
     advertise: str | None = None
     broker_count: int = 1
+    replica_count: int = 1
     config_path: str | None = None
     settings: tuple[str, ...] = ()
     transport: Transport = Transport.NOTIFICATIONS
     is_local: bool = False
     plain_ray: bool = False
     metrics_port: int | None = None
+
+    @property
+    def store_count(self) -> int:
+        """How many brokers run: replicas are brokers, too."""
+        return self.broker_count * self.replica_count
 
 
 class PortUse(msgspec.Struct, frozen=True):

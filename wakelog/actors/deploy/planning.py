@@ -26,6 +26,7 @@ import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
+from os.path import join
 from typing import Any
 
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
@@ -41,6 +42,7 @@ from wakelog.actors.deploy.own_keys import (
     TRUSTED_ADDRESSES,
 )
 from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.replicas import ROLE, check_replicas, replicas_of
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.start_outcome import sentence
 from wakelog.actors.transport.service_plan import NameServerPlan, ServicePlan, memory_directory
@@ -144,10 +146,9 @@ class _Planning:
         follows["useTLS"] = self._given.get("useTLS") or str(read_flag(ENABLE, enable))
         log_level: LogLevel = self._own(LOG_LEVEL, LogLevel)
         log_format: LogFormat = self._own(LOG_FORMAT, LogFormat)
-        log_directory = os.path.join(root, LOG_DIRECTORY_NAME)
-        alone = self._options.broker_count == 1
-        settings_by_name = self._broker_settings(root, follows)
-        first = next(iter(settings_by_name.values())).broker
+        log_directory = join(root, LOG_DIRECTORY_NAME)
+        settings_of = self._broker_settings(bind_host, root, follows)
+        first = next(iter(settings_of.values())).broker
         trusted = self._trusted_addresses()
         if not (is_loopback(bind_host) or first.acl_enable):
             self._note_open(bind_host, first.listen_port, trusted)
@@ -161,14 +162,15 @@ class _Planning:
         brokers = [
             ServicePlan(
                 settings=settings,
+                deployed_name="" if name == settings.broker.broker_name else name,
                 transport=self._options.transport,
-                log_directory=log_directory if alone else os.path.join(log_directory, name),
+                log_directory=log_directory if len(settings_of) == 1 else join(log_directory, name),
                 memory_directory=memory_directory(),
                 in_one_process=self._options.is_local,
                 takes_over_name=self._own(TAKE_OVER_NAME, bool),
                 **everywhere,
             )
-            for name, settings in settings_by_name.items()
+            for name, settings in settings_of.items()
         ]
         metrics_port = self._options.metrics_port
         return Plan(
@@ -247,12 +249,11 @@ class _Planning:
                 if self._layers.file.pop(key, None) is not None:
                     path = self._options.config_path
                     self._warnings.append(f"{key} of {path} is not used, because --store is given")
-        if self._options.broker_count > 1:
+        if (count := self._options.store_count) > 1:
             for key in LOG_PATH_KEYS:
                 if self._given.get(key):
                     raise PlanRefused(
-                        f"{key} names one place and --brokers {self._options.broker_count} need "
-                        "several",
+                        f"{key} names one place and {count} brokers need several",
                         f"Leave {key} out: each broker keeps its log in its own store.",
                     )
 
@@ -310,7 +311,7 @@ class _Planning:
         # The brokers reach it where it listens, whatever is advertised.
         first = f"{reachable_from_here(bind_host)}:{port}"
         _refuse_no_port(port, "--namesrv-port")
-        path = os.path.join(root, NAME_SERVER_DIRECTORY_NAME, "kvConfig.json")
+        path = join(root, NAME_SERVER_DIRECTORY_NAME, "kvConfig.json")
         name_server = NameServerConfig(listen_port=port, kv_config_path=path)
         return name_server, [first, *(address for address in others if address != first)]
 
@@ -320,28 +321,40 @@ class _Planning:
         except OSError:
             return False
 
-    def _broker_settings(self, root: str, follows: dict[str, str]) -> dict[str, BrokerSettings]:
-        """Return the settings of each broker by its name."""
-        first_name = self._given.get("brokerName") or DEFAULT_BROKER_NAME
-        first_port = self._given.get("listenPort") or str(DEFAULT_LISTEN_PORT)
+    def _broker_settings(
+        self, bind_host: str, root: str, follows: dict[str, str]
+    ) -> dict[str, BrokerSettings]:
+        """Return the settings of each broker by its name in the deployment."""
+        options, given = self._options, self._given
+        check_replicas(options.replica_count, given)
+        first_name = given.get("brokerName") or DEFAULT_BROKER_NAME
+        first_port = given.get("listenPort") or str(DEFAULT_LISTEN_PORT)
         port = convert_value("listenPort", first_port, int)
-        found = {}
-        for index, name in enumerate(_broker_names(first_name, self._options.broker_count)):
-            alone = self._options.broker_count == 1
-            values = {
-                "brokerName": name,
-                "listenPort": str(port + index * PORTS_BETWEEN_BROKERS),
-                "storePathRootDir": root if alone else os.path.join(root, name),
-            }
-            merged = {
-                key: value for key, value in self._given.items() if not key.startswith(_NOT_SHOWN)
-            }
-            settings = read_broker_conf(
-                "", defaults=_from_environment(), overrides={**merged, **follows, **values}
+        merged = {key: value for key, value in given.items() if not key.startswith(_NOT_SHOWN)}
+        found: dict[str, BrokerSettings] = {}
+        for broker_name in _broker_names(first_name, options):
+            replicas = replicas_of(
+                broker_name,
+                options.replica_count,
+                role=given.get(ROLE) or "",
+                host=reachable_from_here(bind_host),
+                first_port=port,
             )
-            _refuse_without_pyarrow(settings.store)
-            self._warnings.extend(settings.warnings)
-            found[name] = settings
+            for replica in replicas:
+                name = replica.deployed_name or broker_name
+                values = {
+                    "brokerName": broker_name,
+                    "listenPort": str(port),
+                    "storePathRootDir": root if options.store_count == 1 else join(root, name),
+                    **replica.settings,
+                }
+                settings = read_broker_conf(
+                    "", defaults=_from_environment(), overrides={**merged, **follows, **values}
+                )
+                _refuse_without_pyarrow(settings.store)
+                self._warnings.extend(settings.warnings)
+                found[name] = settings
+                port += PORTS_BETWEEN_BROKERS
         return found
 
 
@@ -358,17 +371,19 @@ def _from_environment() -> dict[str, str]:
     return {"rocketmqHome": os.path.abspath(home)} if home else {}
 
 
-def _broker_names(first_name: str, count: int) -> list[str]:
+def _broker_names(first_name: str, options: UpOptions) -> list[str]:
     """Return broker-a, broker-b, ... for broker-a, and lone-a, lone-b, ... for lone."""
+    count = options.broker_count
     if not 1 <= count <= BROKERS_MAX:
         raise PlanRefused(f"--brokers {count} is not possible", f"Give 1 to {BROKERS_MAX}.")
-    if count == 1:
-        return [first_name]
-    if _DIRECTORY_NAME.fullmatch(first_name) is None:
+    if options.store_count > 1 and _DIRECTORY_NAME.fullmatch(first_name) is None:
+        cause = f"{options.store_count} brokers need some"
         raise PlanRefused(
-            f"brokerName {first_name} cannot name a directory, and --brokers {count} needs some",
+            f"brokerName {first_name} cannot name a directory, and {cause}",
             "Use letters, digits, '-' and '_'.",
         )
+    if count == 1:
+        return [first_name]
     stem = first_name.removesuffix("-a")
     return [f"{stem}-{chr(ord('a') + index)}" for index in range(count)]
 

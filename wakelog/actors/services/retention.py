@@ -152,7 +152,7 @@ class RetentionService(Service):
             return {"refused": "as many leases hold as there may be at once"}
         snapshot = Snapshot(
             version=VERSION,
-            broker=self.plan.name,
+            broker=self.plan.settings.broker.broker_name,
             store_id=self._store_id,
             root=self.store.paths.root,
             begin=begin,

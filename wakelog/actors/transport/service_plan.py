@@ -74,6 +74,7 @@ class NameServerPlan(LogSettings, frozen=True, kw_only=True):
 class ServicePlan(LogSettings, frozen=True, kw_only=True):
     """One broker: its name, its files, and how its services reach each other.
 
+    deployed_name: its own within the deployment; "" if `brokerName` is that already.
     bind_host: the interface of its ports.
     tls: where its TLS settings are.
     trusted_addresses: see `broker.access.administrators`.
@@ -91,6 +92,7 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     bind_host: str
     transport: Transport
     memory_directory: str
+    deployed_name: str = ""
     runtime_directory: str = ""
     in_one_process: bool = False
     tls: TlsSource = TlsSource()
@@ -101,8 +103,8 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The broker's name."""
-        return self.settings.broker.broker_name
+        """What the deployment calls this broker; replicas share a `brokerName`."""
+        return self.deployed_name or self.settings.broker.broker_name
 
     @property
     def address(self) -> str:
