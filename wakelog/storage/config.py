@@ -190,7 +190,10 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
 def key_of(name: str) -> str:
     """Return 4.9.3's key of a field."""
-    return next(one.encode_name for one in msgspec.structs.fields(StoreConfig) if one.name == name)
+    return _KEYS[name]
+
+
+_KEYS = dict(zip(StoreConfig.__struct_fields__, StoreConfig.__struct_encode_fields__, strict=True))
 
 
 def check_range(key: str, value: object) -> None:
