@@ -6,6 +6,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from tests.broker.access.requests import FILE as ACCOUNTS
+from tests.broker.access.requests import LOW, access_control
 from tests.broker.harness import (
     NOW_MS,
     FakeChannel,
@@ -31,6 +33,7 @@ from wakelog.broker.decision import (
 from wakelog.broker.error_response import error_response
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.network.errors import SendFailed
+from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -48,6 +51,7 @@ from wakelog.protocol.names import is_legal_group, is_topic
 from wakelog.protocol.steps import Steps, finish
 
 FRAMES_COUNT = 80_000
+SIGNED_FRAMES_COUNT = 10_000
 LONG = (pytest.mark.long, pytest.mark.timeout(900))
 LONG_FRAMES_COUNT = 800_000
 
@@ -80,6 +84,9 @@ _VALUES = {
     **{"properties": "KEYS\x01k\x02TAGS\x01A\x02", "offset": "0", "delayLevel": "1"},
 }
 """What a valid request has in a field; 0 or false in every other."""
+
+_FILE = ACCOUNTS.replace("[read=SUB,", "[T=PUB|SUB, read=SUB,")
+"""The accounts, of which the limited one may send to T and read it."""
 
 _BATCH = b"".join(b"\x00\x00\x00\x1f" + b"\x00" * 8 + b"\x00\x00\x00\x00" for _ in range(2))
 
@@ -116,18 +123,26 @@ def valid_requests() -> list[RemotingCommand]:
 
 
 class _Core:
-    """A broker whose outcomes are carried out at once."""
+    """A broker whose outcomes are carried out at once.
 
-    def __init__(self) -> None:
+    by: whose signature each frame gets, with access control; None without access control.
+    """
+
+    def __init__(self, by: Credentials | None = None) -> None:
         self.harness = Harness(enablePropertyFilter="true")
         self.harness.send("T")
         self.harness.beat("g", subscription())
+        self._by = by
+        if by is not None:
+            self.harness.broker.state.access = access_control(_FILE)
         self._channels = [FakeChannel(number) for number in range(1, 6)]
 
     def process(self, command: RemotingCommand) -> list[RemotingCommand]:
         harness = self.harness
         harness.now_ms += 1
         channel = self._channels[command.opaque % len(self._channels)]
+        if self._by is not None:
+            command = sign(command, self._by)
         outcome = self._settled(command, harness.broker.process(command, channel, harness.now_ms))
         sent = [outcome] if isinstance(outcome, RemotingCommand) else []
         for instruction in harness.broker.take_instructions():
@@ -186,21 +201,37 @@ def _finished(command: RemotingCommand, steps: Steps[Any]) -> Outcome:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [FRAMES_COUNT, pytest.param(LONG_FRAMES_COUNT, marks=LONG)])
 def test_hostile_frames_are_answered_quickly_and_leave_nothing(count: int) -> None:
+    attack = _attacked(None, count)
+    assert attack.closed_count > count // 100
+    assert attack.codes[ResponseCode.SUCCESS] > count // 10
+    assert attack.codes[ResponseCode.SYSTEM_ERROR] > count // 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "count", [SIGNED_FRAMES_COUNT, pytest.param(LONG_FRAMES_COUNT // 10, marks=LONG)]
+)
+def test_hostile_frames_that_a_limited_account_has_signed_do_no_more(count: int) -> None:
+    attack = _attacked(LOW, count)
+    assert attack.codes[ResponseCode.SUCCESS] > count // 10
+    assert attack.codes[ResponseCode.SYSTEM_ERROR] > count // 4  # with all administration
+
+
+def _attacked(by: Credentials | None, count: int) -> Attack:
+    """Attack brokers; return what became of it once all that has to hold was checked."""
     cores: list[_Core] = []
 
     def make_core() -> Process:
         for core in cores:
             core.validate()
-        cores[:] = [_Core()]
+        cores[:] = [_Core(by)]
         return cores[0].process
 
     attack = Attack(make_core)
     attack.run(HostileFrames(valid_requests()), count)
     cores[0].validate()
     attack.check()
-    assert attack.closed_count > count // 100
-    assert attack.codes[ResponseCode.SUCCESS] > count // 10
-    assert attack.codes[ResponseCode.SYSTEM_ERROR] > count // 10
+    return attack
 
 
 def test_most_requests_are_valid_before_something_is_made_wrong() -> None:

@@ -125,7 +125,7 @@ class Broker:
         measure: measures what only the shell can, for code 28.
         """
         self.state = BrokerState(settings, store, random or Random(now_ms), now_ms)
-        self.state.access = self._access = access
+        self.state.access = access
         self._administrators = administrators or Administrators()
         self.state.measure = measure
         self.read_after_write = ReadAfterWriteGate(
@@ -306,7 +306,7 @@ class Broker:
             },
             **{name: getattr(state, name).statistics() for name in _COUNTED},
             "held_count": len(state.held),
-            "access": (self._access or self._administrators).statistics(),
+            "access": (self.state.access or self._administrators).statistics(),
         }
 
     def _admit(
@@ -317,9 +317,9 @@ class Broker:
         now_ms: int,
     ) -> Header | None:
         """Return the header of a request that its sender may make. Raises: RemoteProtocolError."""
-        if self._access is not None:
+        if self.state.access is not None:
             try:
-                return self._access.check(command, processor, channel.remote_host, now_ms)
+                return self.state.access.check(command, processor, channel.remote_host, now_ms)
             except AccessRefused as error:
                 if error.closes_connection:
                     self.state.instructions.append(CloseChannel(channel.id))

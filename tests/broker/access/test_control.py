@@ -24,7 +24,7 @@ from tests.broker.harness import (
     subscription,
 )
 from wakelog.broker.access.accounts import AccessTable
-from wakelog.broker.access.control import AccessControl, AccessRefused
+from wakelog.broker.access.control import NAMES_PER_STEP, AccessControl, AccessRefused
 from wakelog.broker.access.failures import FAILURES_MAX
 from wakelog.broker.decision import CloseChannel, WriteLine
 from wakelog.broker.processors.table import PROCESSORS
@@ -36,6 +36,26 @@ from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 
 EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
+
+
+class Guarded(Harness):
+    """A broker with access control, asked as a server would."""
+
+    def __init__(self) -> None:
+        self.access: AccessControl = access_control()
+        super().__init__()
+
+    def has_group(self, group: str) -> bool:
+        """Return whether a consumer group has members."""
+        return self.broker.state.consumers.get(group) is not None
+
+
+def answered(harness: Harness, command: RemotingCommand, host: str = HOST) -> RemotingCommand:
+    """Give a broker a request from an address, and return its response."""
+    response = harness.settle(harness.broker.process(command, FakeChannel(7, host), NOW_MS))
+    response = getattr(response, "response", response)
+    assert isinstance(response, RemotingCommand)
+    return response
 
 
 def refusal(command: RemotingCommand, host: str = HOST) -> str | None:
@@ -144,8 +164,44 @@ def test_a_heartbeat_needs_sub_of_all_it_names(group: str, topic: str, refused: 
     named = ConsumerData(group, subscription_data_set=[subscription(topic)])
     consumers = [ConsumerData("open"), named]
     body = encode_body(HeartbeatData("c", [], consumers))
-    expected = None if refused is None else f"No default permission for {refused}"
-    assert refusal(signed(Code.HEART_BEAT, LOW, body=body)) == expected
+    command = signed(Code.HEART_BEAT, LOW, body=body)
+    assert refusal(command) is None  # nothing of the body is decoded yet
+    harness = Guarded()
+    response = answered(harness, command)
+    expected = None if refused is None else f"{EXCEPTION}No default permission for {refused}"
+    assert response.remark == expected
+    assert harness.access.refused_count == (refused is not None)
+    assert harness.has_group("open") == (refused is None)
+
+
+@pytest.mark.parametrize(
+    ("by", "host"), [(Credentials(), WHITE_HOST), (WRONG, HOST_OF_LOW), (ADMIN, HOST)]
+)
+def test_a_heartbeat_of_a_trusted_address_or_an_admin_may_name_all(
+    by: Credentials, host: str
+) -> None:
+    body = encode_body(HeartbeatData("c", [], [ConsumerData("closed")]))
+    response = answered(Guarded(), signed(Code.HEART_BEAT, by, body=body), host)
+    assert response.code == ResponseCode.SUCCESS
+
+
+def test_a_heartbeat_of_an_account_that_has_gone_meanwhile_is_refused() -> None:
+    harness = Guarded()
+    body = encode_body(HeartbeatData("c", [], [ConsumerData("open")]))
+    command = signed(Code.HEART_BEAT, LOW, body=body)
+    steps = harness.broker.process(command, FakeChannel(1, HOST), NOW_MS)
+    harness.access.replace(AccessTable({}))
+    response = harness.settle(steps)
+    assert isinstance(response, RemotingCommand)
+    assert response.remark == f"{EXCEPTION}No acl config for low-key"
+
+
+def test_what_a_heartbeat_names_is_checked_in_steps() -> None:
+    names = NAMES_PER_STEP * 3 + 1
+    consumers = [ConsumerData(f"g{number}") for number in range(names)]
+    data = HeartbeatData("c", [], consumers)
+    command = signed(Code.HEART_BEAT, LOW, body=encode_body(data))
+    assert len(list(access_control().authorize_heartbeat(command, data, HOST))) == 3
 
 
 def test_a_name_that_is_absent_is_not_checked() -> None:
@@ -179,8 +235,8 @@ def test_nothing_is_decoded_before_the_signature_is_checked() -> None:
     with pytest.raises(RemoteProtocolError, match="consumerGroup"):
         refusal(signed(Code.PULL_MESSAGE, LOW, broken))
     assert refusal(signed(Code.HEART_BEAT, WRONG, body=b"{")) is not None
-    with pytest.raises(RemoteProtocolError):
-        refusal(signed(Code.HEART_BEAT, LOW, body=b"{"))
+    response = answered(Guarded(), signed(Code.HEART_BEAT, LOW, body=b"{"))
+    assert response.code == ResponseCode.SYSTEM_ERROR and "JSON" in (response.remark or "")
 
 
 def test_a_code_without_a_row_needs_a_signature() -> None:
@@ -193,14 +249,6 @@ def test_an_admins_signature() -> None:
     assert control.is_signed_by_admin(signed(54, ADMIN))
     for by in (LOW, WRONG, UNKNOWN, Credentials(), Credentials("admin-key", "guessed")):
         assert not control.is_signed_by_admin(signed(54, by))
-
-
-class Guarded(Harness):
-    """A broker with access control, asked as a server would."""
-
-    def __init__(self) -> None:
-        self.access: AccessControl = access_control()
-        super().__init__()
 
 
 class TestBroker:

@@ -142,12 +142,12 @@ class Exposed(Harness):
         self.files: dict[str | None, str] = {}
         if access is not None:
             access.change = self.change
-        self.broker._access = None  # until there is something to lose
+        self.broker.state.access = None  # until there is something to lose
         self.send("T")
         self.beat("g", subscription())
         committed = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "1"}
         assert self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, committed).code == 0
-        self.broker._access = access
+        self.broker.state.access = access
         self.broker._administrators = Administrators(AddressPatterns([trusted]))
 
     def change(self, path: str | None, edit: Edit) -> AccessTable:

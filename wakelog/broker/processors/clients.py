@@ -50,6 +50,8 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     if command.body.count(b'"groupName"') > groups_max:
         raise table_full("groups for each connection", groups_max)
     data = yield from decode_heartbeat(command.body)
+    if state.access is not None:
+        yield from state.access.authorize_heartbeat(command, data, request.channel.remote_host)
     check_client_id(data.client_id)
     language = command.language
     if isinstance(language, str):
