@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
@@ -318,17 +319,30 @@ class Consumer(Opened):
 
     async def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed."""
+        self._settle_all(message for message in messages if message.settler is self)
         for message in messages:
             if message.settler is not self:
                 await message.ack()
-            elif (queue := self._inbox.holder(message)) is not None:
-                self._settle(queue, message)
 
-    def _settle(
-        self, queue: Queue, message: ConsumerMessage, outcome: Outcome = Outcome.SUCCESS
-    ) -> None:
+    def _settle_all(self, messages: Iterable[ConsumerMessage]) -> None:
+        """Forget what is still in hand of these."""
+        left: dict[MessageQueue, Queue] = {}
+        for message in messages:
+            queue = self._inbox.holder(message)
+            if queue is not None:
+                queue.ack(message)
+                self._trace_end(message, Outcome.SUCCESS)
+                left[message.queue] = queue
+        for queue in left.values():
+            self._go_on(queue)
+
+    def _settle(self, queue: Queue, message: ConsumerMessage, outcome: Outcome) -> None:
         queue.ack(message)
         self._trace_end(message, outcome)
+        self._go_on(queue)
+
+    def _go_on(self, queue: Queue) -> None:
+        """Read the queue further, and give more of it, if it waited for what has been settled."""
         self._member.check_room(queue.queue)
         if queue.is_ordered:
             self._inbox.wake(queue.queue)
@@ -361,10 +375,8 @@ class Consumer(Opened):
     async def ack_arrow(self, table: "pyarrow.Table") -> None:
         """Consider the messages of a table consumed."""
         ids = set(table["offsetMsgId"].to_pylist())
-        for queue in list(self._inbox.queues.values()):
-            for message in queue.in_hand():
-                if message.offset_message_id in ids:
-                    self._settle(queue, message)
+        in_hand = chain.from_iterable(queue.in_hand() for queue in self._inbox.queues.values())
+        self._settle_all([message for message in in_hand if message.offset_message_id in ids])
 
     async def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
         """Have a message consumed again: see `ConsumerMessage.nack`."""

@@ -25,6 +25,8 @@ class ReceivedMessage:
     record: as stored. broker: the name of the broker it is from, "" if unknown.
     """
 
+    _offset_message_id: str = ""
+
     def __init__(self, record: MessageRecord, *, broker: str = "", namespace: str = "") -> None:
         """Decode nothing yet."""
         self.record = record
@@ -75,7 +77,10 @@ class ReceivedMessage:
     @property
     def offset_message_id(self) -> str:
         """The broker's id, which names the place in its log."""
-        return create_message_id(*self.record.store_host, self.record.physical_offset)
+        if not self._offset_message_id:
+            record = self.record
+            self._offset_message_id = create_message_id(*record.store_host, record.physical_offset)
+        return self._offset_message_id
 
     @property
     def queue_id(self) -> int:

@@ -272,13 +272,14 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
     Raises:
         RemoteProtocolError: if it is no message, or its lengths do not add up.
     """
-    view = memoryview(buffer)[position:]
-    if len(view) < RECORD_BYTES_MIN:
-        raise _malformed(f"{len(view)} bytes are no record")
-    (sys_flag,) = INT.unpack_from(view, SYS_FLAG_OFFSET)
+    view = memoryview(buffer)
+    left_bytes = len(view) - position
+    if left_bytes < RECORD_BYTES_MIN:
+        raise _malformed(f"{left_bytes} bytes are no record")
+    (sys_flag,) = INT.unpack_from(view, position + SYS_FLAG_OFFSET)
     head = _FULL_HEADS[sys_flag & HOST_FLAGS]
-    if len(view) < head.size + TAIL_BYTES_MIN:
-        raise _malformed(f"{len(view)} bytes are no record")
+    if left_bytes < head.size + TAIL_BYTES_MIN:
+        raise _malformed(f"{left_bytes} bytes are no record")
     (
         size_bytes,
         magic,
@@ -297,12 +298,13 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
         reconsume_times,
         prepared_transaction_offset,
         body_bytes,
-    ) = head.unpack_from(view)
+    ) = head.unpack_from(view, position)
     if magic != MESSAGE_MAGIC:
         raise _malformed(f"magic {magic & 0xFFFFFFFF:#010x} is no message's")
-    if not head.size + TAIL_BYTES_MIN <= size_bytes <= len(view):
-        raise _malformed(f"size {size_bytes} of {len(view)} bytes")
-    body, topic, properties_text = _decode_tail(view[head.size : size_bytes], body_bytes)
+    if not head.size + TAIL_BYTES_MIN <= size_bytes <= left_bytes:
+        raise _malformed(f"size {size_bytes} of {left_bytes} bytes")
+    tail = view[position + head.size : position + size_bytes]
+    body, topic, properties_text = _decode_tail(tail, body_bytes)
     return MessageRecord(
         size_bytes,
         crc,
