@@ -5,6 +5,7 @@ import os
 import pytest
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
+from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
 from wakelog.cli.failures import explain
 from wakelog.cli.program import FAILED, MISUSED
 from wakelog.network.errors import PortUnavailable
@@ -23,6 +24,8 @@ ERRORS = [
     (PlanRefused("--brokers 0 is not possible", "Give 1 to 26."), MISUSED, "Give 1 to 26."),
     (PreflightRefused("port 1 is taken", "Stop it."), FAILED, "port 1 is taken. Stop it."),
     (DeploymentFailed("Ray has died", "Look."), FAILED, "Ray has died. Look."),
+    (RegisterRefused("no address", "Give one."), MISUSED, "no address. Give one."),
+    (RegisterUnreachable("no member answers", "Look."), FAILED, "no member answers. Look."),
     (
         StoreLocked("/s/lock", None),
         FAILED,

@@ -10,6 +10,7 @@ import traceback
 import msgspec
 
 from wakelog.actors.errors import DeploymentError, PlanRefused
+from wakelog.actors.registers.register import RegisterError, RegisterRefused
 from wakelog.actors.start_outcome import cause_and_remedy, sentence
 from wakelog.audit.operator import AuditRefused
 from wakelog.cli.port_holder import holder_of
@@ -43,9 +44,9 @@ def explain(error: BaseException) -> Failure:
         case DeploymentError():
             exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
             return Failure(error.cause, error.remedy, exit_code)
-        case AuditRefused():
+        case AuditRefused() | RegisterRefused():
             return Failure(error.cause, sentence(error.remedy), MISUSED)
-        case ClientError():
+        case ClientError() | RegisterError():
             return Failure(error.cause, sentence(error.remedy))
         case IllegalConfiguration():
             cause = f"{error.key}={error.value} is not accepted"

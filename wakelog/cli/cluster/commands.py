@@ -142,6 +142,10 @@ BenchSize = Annotated[int, option("BYTES", "Of a body.", min=1)]
 BenchBatch = Annotated[int, option("N", "Messages of one call.", min=1, max=10_000)]
 BenchInFlight = Annotated[int, option("N", "Calls that wait at once.", min=1, max=10_000)]
 BenchRate = Annotated[float, option("N", "Messages a second; 0 for all that can be.", min=0)]
+RegisterAddress = Annotated[
+    str, option("URL", "Where groups decide who is master.  [default: by id 0]", "--register")
+]
+BehindMax = Annotated[Number, option("N", "Exit with 1 if one lacks more bytes.", "--max", min=0)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only shown.")]
 
 
@@ -384,6 +388,22 @@ def check(config: ConfigFile, output: OutputForm = "table") -> None:
     check_file(config, lambda found: show(found, print, as_json=output == "json"))
 
 
+def cluster_status(
+    wire: Wire, register: RegisterAddress = "", behind_max: BehindMax = None
+) -> None:
+    """List the replicas of each broker: role, epoch, in-sync set, and how far each is behind.
+
+    It exits with 1 if a replica does not answer or is not what the register says.
+
+    \b
+    wakelog cluster status
+    wakelog cluster status --register etcd://a:2379,b:2379 --max 1000000
+    """
+    from wakelog.cli.cluster import replicas as asked
+
+    wire.run(lambda admin: asked.status(admin, register, behind_max))
+
+
 OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     send,
     tail,
@@ -396,7 +416,13 @@ OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     doctor,
     bench,
 )
-DLQ: Final[tuple[Callable[..., None], ...]] = (dlq_ls, dlq_show, dlq_resend, dlq_export)
+GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]] = {
+    "dlq": (
+        "The messages that a group has given up.",
+        (dlq_ls, dlq_show, dlq_resend, dlq_export),
+    ),
+    "cluster": ("The replicas of each broker.", (cluster_status,)),
+}
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -405,8 +431,9 @@ def add_commands(app: typer.Typer) -> None:
         app.command()(_over_wire(function))
     app.command()(explain)
     app.command()(check)
-    dlq = typer.Typer(name="dlq", help="The messages that a group has given up.")
-    dlq.callback(invoke_without_command=True)(help_without_command)
-    for function in DLQ:
-        dlq.command(function.__name__.removeprefix("dlq_"))(_over_wire(function))
-    app.add_typer(dlq)
+    for name, (meaning, functions) in GROUPS_OF_COMMANDS.items():
+        commands = typer.Typer(name=name, help=meaning)
+        commands.callback(invoke_without_command=True)(help_without_command)
+        for function in functions:
+            commands.command(function.__name__.removeprefix(f"{name}_"))(_over_wire(function))
+        app.add_typer(commands)
