@@ -47,6 +47,7 @@ def test_a_slave_has_what_its_master_has_and_serves_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "transport", ["notifications", pytest.param("references", marks=pytest.mark.long)]

@@ -203,9 +203,8 @@ async def live(owned: Owned, owner: WakelogOwner | RealOwner, kill_after: float 
     await asyncio.to_thread(owner.stop)
 
 
-@pytest.mark.parametrize(
-    "seed", [13, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 26))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [13, *range(20, 26)])
 def test_six_owners_in_turn(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     owned = Owned(tmp_path)

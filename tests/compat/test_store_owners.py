@@ -32,6 +32,7 @@ from tests.golden_stores import open_golden
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_a_store_with_two_directories_of_the_log_changes_owners_four_times(tmp_path: Path) -> None:
     logs = [tmp_path / "store" / "commitlog", tmp_path / "second" / "commitlog"]
     settings = {**SETTINGS, "storePathCommitLog": ",".join(map(str, logs))}

@@ -447,6 +447,7 @@ def java_code(port: int, tls: Tls | None) -> int | None:
 @pytest.mark.java
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.long
 def test_rocketmqs_own_clients_use_one_port_with_and_without_tls() -> None:
     async def main() -> None:
         settings = ServerTls(

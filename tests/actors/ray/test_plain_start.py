@@ -58,6 +58,7 @@ def test_plain_ray_takes_a_message_and_leaves_nothing(tmp_path: Path) -> None:
         assert_nothing_is_left(up, shared_paths)
 
 
+@pytest.mark.long
 def test_up_falls_back_and_reports_it_when_a_private_name_is_missing(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(RENAMED)
     path = f"{tmp_path}{os.pathsep}{ROOT}"
