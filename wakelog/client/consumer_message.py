@@ -52,14 +52,13 @@ class ConsumerMessage(ReceivedMessage):
         given_at: for the trace, until the message has ended; None without one.
     """
 
-    local_returns_count: int = 0  # of the class until they change: a message is made in less time
-    given_at: GivenAt | None = None
-
     def __init__(self, record: MessageRecord, queue: MessageQueue, settler: Settler) -> None:
         """Decode nothing yet."""
         super().__init__(record, broker=queue.broker_name, namespace=settler.namespace)
         self.queue = queue
         self.settler = settler
+        self.local_returns_count = 0
+        self.given_at: GivenAt | None = None
 
     @property
     def full_topic(self) -> str:
