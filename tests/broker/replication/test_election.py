@@ -1,0 +1,238 @@
+"""Election: who leads, whatever the register answers or does not."""
+
+from tests.simulation.group_disk import SlotFileModel
+from wakelog.broker.replication.election import (
+    Election,
+    ElectionSettings,
+    ReadRegister,
+    ReplaceState,
+    Role,
+    StepDown,
+    TakeRole,
+)
+from wakelog.broker.replication.epochs import EpochLine, Epochs
+from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
+
+LOG_ID = bytes(range(16))
+ADDRESSES = {one: ReplicaAddress(f"h{one}:1", f"h{one}:2") for one in (1, 2, 3)}
+SETTINGS = ElectionSettings()
+
+
+class Node:
+    """One replica with its register's answers given by hand."""
+
+    def __init__(
+        self, own_id: int = 1, *, end: int = 0, may_found: bool = False, belongs: bool = True
+    ) -> None:
+        self.now_ms, self.end = 0, end
+        self.epochs = Epochs(SlotFileModel(), end)
+        if belongs:
+            self.epochs.join(LOG_ID, is_seeding=False)
+        self.election = Election(
+            SETTINGS._replace(may_found=may_found),
+            own_id,
+            ADDRESSES[own_id],
+            self.epochs,
+            self,
+            new_log_id=LOG_ID,
+            is_log_empty=not end,
+            now_ms=0,
+        )
+
+    def settle(self) -> int:
+        """Return the log's end."""
+        return self.end
+
+    def tick(self, passed_ms: int = 0) -> list[object]:
+        """Let time pass, and return what is to be done."""
+        self.now_ms += passed_ms
+        self.election.tick(self.now_ms)
+        return self.take()
+
+    def take(self) -> list[object]:
+        """Take the actions away."""
+        found: list[object] = list(self.election.actions)
+        self.election.actions.clear()
+        return found
+
+    def read(self, state: GroupState | None, version: str) -> list[object]:
+        """Let a read be asked for and answered, and return what is to be done then."""
+        self.election.note_changed()
+        (action,) = self.tick()
+        assert isinstance(action, ReadRegister)
+        self.election.note_read(action.call, VersionedState(state, version), self.now_ms)
+        return [*self.take(), *self.tick()]
+
+    def replaced(self, action: object, version: str | None) -> list[object]:
+        """Answer a proposal."""
+        assert isinstance(action, ReplaceState)
+        self.election.note_replaced(action.call, version, self.now_ms)
+        return self.take()
+
+
+def state_of(master: int, members: set[int], epoch: int = 4, renewed: int = 0) -> GroupState:
+    """Make a group's state."""
+    return GroupState(
+        log_id=LOG_ID.hex(),
+        epoch=epoch,
+        master=master,
+        in_sync=frozenset(members),
+        replicas=ADDRESSES,
+        renewed=renewed,
+    )
+
+
+def led(node: Node, members: set[int] | None = None) -> Node:
+    """Make a replica master of epoch 5 by its own proposal."""
+    (proposal,) = node.read(state_of(1, members or {1, 2}), "9")
+    assert node.replaced(proposal, "10") == [TakeRole(5, node.end)]
+    return node
+
+
+def test_the_first_replica_founds_the_group() -> None:
+    node = Node(may_found=True, belongs=False)
+    (proposal,) = node.read(None, "")
+    assert isinstance(proposal, ReplaceState)
+    assert (proposal.state.epoch, proposal.version) == (1, "")
+    assert proposal.state.in_sync == {1}
+    assert node.epochs.log_id == LOG_ID and node.epochs.promise == 1
+    assert node.replaced(proposal, "1") == [TakeRole(1, 0)]
+    assert node.epochs.lines == (EpochLine(1, 0),)
+
+
+def test_a_group_is_not_founded_over_an_older_log() -> None:
+    node = led(Node(may_found=True))
+    again = Node(may_found=True)
+    again.epochs.make_promise(node.epochs.promise)
+    again.epochs.begin(EpochLine(5, 0))
+    assert again.read(None, "") == []
+    assert "lost this group" in again.election.refusal
+
+
+def test_an_empty_store_joins_to_be_seeded_and_another_log_does_not() -> None:
+    node = Node(2, belongs=False)
+    node.read(state_of(1, {1, 2}), "9")
+    assert node.epochs.log_id == LOG_ID and node.epochs.is_seeding and node.epochs.promise == 4
+    other = Node(2, end=50, belongs=False)
+    other.read(state_of(1, {1, 2}), "9")
+    assert other.epochs.log_id != LOG_ID and "move the store away" in other.election.refusal
+
+
+def test_a_master_that_starts_again_takes_a_new_epoch() -> None:
+    node = led(Node(end=70))
+    assert node.election.role is Role.MASTER and node.election.epoch == 5
+    assert node.epochs.lines == (EpochLine(5, 70),)
+
+
+def test_a_member_waits_until_master_and_register_stand_still() -> None:
+    node = Node(2)
+    assert node.read(state_of(1, {1, 2, 3}), "9") == []
+    for renewed in range(1, 9):  # the master is not heard, but it renews its value
+        assert not any(
+            isinstance(action, ReplaceState)
+            for action in node.read(state_of(1, {1, 2, 3}, renewed=renewed), str(9 + renewed))
+        )
+        node.now_ms += 2_000
+    node.now_ms += SETTINGS.patience_ms + 1_000
+    found = node.read(state_of(1, {1, 2, 3}, renewed=8), "17")
+    (proposal,) = found
+    assert isinstance(proposal, ReplaceState)
+    assert proposal.state.master == 2 and proposal.state.in_sync == {2, 3}
+    assert node.epochs.promise == proposal.state.epoch == 5, "promised before it is proposed"
+    assert node.election.leader == 0
+
+
+def test_one_outside_the_set_or_being_seeded_never_proposes_itself() -> None:
+    outside, seeding = Node(3), Node(2)
+    seeding.epochs.join(LOG_ID, is_seeding=True)
+    for node in (outside, seeding):
+        for _ in range(3):
+            node.now_ms += 60_000
+            assert not any(isinstance(a, ReplaceState) for a in node.read(state_of(1, {1, 2}), "9"))
+        assert node.election.role is Role.FOLLOWER and node.election.leader == 1
+
+
+def test_a_lost_answer_is_found_by_a_read() -> None:
+    node = Node()
+    (proposal,) = node.read(state_of(1, {1, 2}), "9")
+    assert isinstance(proposal, ReplaceState)
+    (read,) = node.tick(SETTINGS.call_ms_max + 1)
+    assert isinstance(read, ReadRegister)
+    node.election.note_replaced(proposal.call, None, node.now_ms)  # too late to count
+    node.election.note_read(read.call, VersionedState(proposal.state, "10"), node.now_ms)
+    assert node.take() == [TakeRole(5, 0)]
+
+
+def test_an_undecided_proposal_is_made_again_and_no_other() -> None:
+    node = Node()
+    (proposal,) = node.read(state_of(1, {1, 2}), "9")
+    assert isinstance(proposal, ReplaceState)
+    (read,) = node.tick(SETTINGS.call_ms_max + 1)
+    assert isinstance(read, ReadRegister)
+    node.election.note_read(read.call, VersionedState(state_of(1, {1, 2}), "9"), node.now_ms)
+    assert node.election.leader == 0
+    (again,) = node.tick()
+    assert isinstance(again, ReplaceState)
+    assert (again.state, again.version) == (proposal.state, proposal.version)
+    (read,) = [*node.replaced(again, None), *node.tick()]
+    assert isinstance(read, ReadRegister)
+    node.election.note_read(read.call, VersionedState(state_of(2, {2}, 6), "10"), node.now_ms)
+    assert node.election.role is Role.FOLLOWER and node.election.leader == 2
+
+
+def test_a_master_steps_down_before_a_later_epoch() -> None:
+    node = led(Node())
+    found = node.read(state_of(2, {2}, 6), "11")
+    assert isinstance(found[0], StepDown)
+    assert node.election.in_sync is None and node.election.leader == 2
+
+
+def test_a_master_that_hears_nothing_steps_down() -> None:
+    node = led(Node())
+    node.tick(SETTINGS.fresh_ms)
+    assert node.election.role is Role.MASTER
+    assert isinstance(node.tick(1)[0], StepDown)
+
+
+def test_a_master_that_all_acknowledge_goes_on_without_the_register() -> None:
+    node = led(Node())
+    for _ in range(20):
+        node.tick(1_000)
+        assert node.election.in_sync is not None
+        node.election.in_sync.note_ack(2, 0, node.now_ms, is_seeding=False)
+    assert node.election.role is Role.MASTER
+    alone = led(Node(), {1})
+    for _ in range(20):
+        alone.tick(1_000)
+    assert alone.election.role is Role.MASTER
+
+
+def test_a_master_that_meets_a_higher_promise_takes_an_epoch_above_it() -> None:
+    node = led(Node(), {1})
+    node.election.note_promise(8)
+    (proposal,) = node.tick()
+    assert isinstance(proposal, ReplaceState) and proposal.state.epoch == 9
+    assert node.election.role is Role.MASTER, "it goes on meanwhile"
+    assert node.replaced(proposal, "11") == [TakeRole(9, 0)]
+    assert node.epochs.lines == (EpochLine(5, 0), EpochLine(9, 0))
+
+
+def test_a_master_takes_a_follower_into_the_set() -> None:
+    node = led(Node(), {1})
+    assert node.election.in_sync is not None
+    node.election.in_sync.note_ack(2, 0, 0, is_seeding=False)
+    (proposal,) = node.tick()
+    assert isinstance(proposal, ReplaceState) and proposal.state.in_sync == {1, 2}
+    assert node.election.in_sync.counted == {1, 2} and node.election.in_sync.members == {1}
+    node.replaced(proposal, "11")
+    assert node.election.in_sync.members == {1, 2}
+
+
+def test_a_failed_call_is_made_again_after_a_pause() -> None:
+    node = Node()
+    (read,) = node.tick()
+    assert isinstance(read, ReadRegister)
+    node.election.note_no_answer(read.call, node.now_ms)
+    assert node.tick() == []
+    (again,) = node.tick(301)
+    assert isinstance(again, ReadRegister) and again.call != read.call

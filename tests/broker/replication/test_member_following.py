@@ -1,0 +1,165 @@
+"""MemberFollowing: a replica cuts, appends and acknowledges only what it may."""
+
+import pytest
+
+from tests.simulation.group_disk import SlotFileModel
+from wakelog.broker.replication.epochs import EpochLine, Epochs
+from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.member_following import CutLog, MemberFollowing, OwnLog
+from wakelog.broker.replication.member_shipping import SILENT_MS_MAX
+from wakelog.protocol.member_frames import Ack, Answer, DataHead
+
+LOG_ID = bytes(range(16))
+LINES = ((1, 0), (3, 20))
+
+
+def make(
+    *, end: int = 30, begin: int = 0, known: int = 0, seeding: bool = False, promise: int = 1
+) -> MemberFollowing:
+    """Make a follower whose log is of epoch 1."""
+    epochs = Epochs(SlotFileModel(), end)
+    epochs.join(LOG_ID, is_seeding=seeding)
+    epochs.make_promise(promise)
+    if end > begin:
+        epochs.begin(EpochLine(1, 0))
+    return MemberFollowing(epochs, OwnLog("g", 2, 32, begin, end), known, 0)
+
+
+def answer(**changes: object) -> Answer:
+    """Answer as a master of epoch 3 does."""
+    fields: dict[str, object] = {
+        "refusal": "", "epoch": 3, "log_id": LOG_ID, "begin": 0, "end": 50, "common": 20,
+        "checksum": 5, "lines": LINES,
+    }  # fmt: skip
+    return Answer(**(fields | changes))  # type: ignore[arg-type]
+
+
+def checksum(_begin: int, _end: int) -> int:
+    """Find the sum that the master has."""
+    return 5
+
+
+def attached() -> MemberFollowing:
+    """Attach, with the cut done."""
+    core = make()
+    core.take_answer(answer(), checksum, 0)
+    core.note_cut()
+    return core
+
+
+def head(offset: int, size: int, epoch: int = 3, start: int = 20, confirmed: int = 0) -> DataHead:
+    """Make a frame."""
+    return DataHead(size, offset, epoch, start, confirmed, 50)
+
+
+def test_a_hello_says_what_it_has() -> None:
+    hello = make().hello()
+    assert (hello.group, hello.replica, hello.log_id, hello.promise) == ("g", 2, LOG_ID, 1)
+    assert (hello.begin, hello.end, hello.lines, hello.is_seeding) == (0, 30, ((1, 0),), False)
+
+
+def test_the_log_is_cut_before_it_acknowledges() -> None:
+    core = make()
+    assert core.next_ack(30, 0) is None
+    assert core.take_answer(answer(), checksum, 0) == CutLog(20, None)
+    assert core.next_ack(30, 0) is None
+    core.note_cut()
+    assert core.next_ack(30, 0) == Ack(3, 20, is_seeding=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"refusal": "no"}, "the master refuses"),
+        ({"log_id": bytes(16)}, "another log"),
+        ({"lines": ()}, "is over"),
+        ({"lines": ((1, 0),)}, "not of its epoch"),
+        ({"common": 19}, "as the common point"),
+        ({"checksum": 6}, "the logs differ"),
+    ],
+)
+def test_an_answer_that_does_not_fit_ends_it(changes: dict[str, object], cause: str) -> None:
+    core = make()
+    with pytest.raises(FollowingEnded, match=cause):
+        core.take_answer(answer(**changes), checksum, 0)
+    assert core.next_ack(30, 0) is None
+
+
+def test_a_lower_epoch_than_promised_is_refused() -> None:
+    core = make(promise=4)
+    with pytest.raises(FollowingEnded, match="4 was promised"):
+        core.take_answer(answer(), checksum, 0)
+
+
+def test_nothing_confirmed_is_cut() -> None:
+    with pytest.raises(FollowingEnded, match="was confirmed"):
+        make(known=21).take_answer(answer(), checksum, 0)
+
+
+def test_a_master_that_lacks_what_is_needed_asks_for_a_copy() -> None:
+    core = make()
+    with pytest.raises(FollowingEnded):
+        core.take_answer(answer(refusal="no", must_seed=True), checksum, 0)
+    assert core.must_seed
+
+
+def test_bytes_are_appended_at_the_own_end_with_their_epoch() -> None:
+    core = attached()
+    assert core.take_head(head(20, 8), 0)
+    assert core.end == 28 and core._epochs.lines == (EpochLine(1, 0), EpochLine(3, 20))
+    assert not core.take_head(head(28, 0), 0), "a heartbeat"
+    for offset in (20, 27, 29):
+        with pytest.raises(FollowingEnded):
+            core.take_head(head(offset, 8), 0)
+
+
+@pytest.mark.parametrize("line", [(2, 19), (1, 20), (4, 20), (3, 21)])
+def test_bytes_of_an_impossible_epoch_end_it(line: tuple[int, int]) -> None:
+    with pytest.raises(FollowingEnded):
+        attached().take_head(head(20, 8, *line), 0)
+
+
+def test_a_higher_promise_ends_it() -> None:
+    core = attached()
+    core._epochs.make_promise(4)
+    assert core.next_ack(20, 9_999) is None
+    assert "higher epoch" in core.why_over(0)
+    with pytest.raises(FollowingEnded):
+        core.take_head(head(20, 8), 0)
+
+
+def test_acknowledged_is_what_is_durable() -> None:
+    core = attached()
+    core.next_ack(20, 0)
+    core.take_head(head(20, 8), 0)
+    assert core.next_ack(20, 0) is None
+    assert core.next_ack(24, 0) == Ack(3, 24, is_seeding=False)
+    assert core.next_ack(24, 999) is None
+    assert core.next_ack(24, 1_000) == Ack(3, 24, is_seeding=False)
+
+
+def test_seeding_ends_with_everything_that_is_confirmed() -> None:
+    core = make(end=0, seeding=True)
+    seed = answer(begin=0, common=0)
+    assert core.take_answer(seed, checksum, 0) == CutLog(0, 0)
+    core.note_cut()
+    assert core.next_ack(0, 0) == Ack(3, 0, is_seeding=True)
+    core.take_head(head(0, 20, 1, 0, confirmed=24), 0)
+    assert core.next_ack(20, 0) == Ack(3, 20, is_seeding=True)
+    core.take_head(head(20, 8, confirmed=24), 0)
+    assert core.next_ack(23, 0) == Ack(3, 23, is_seeding=True)
+    assert core.next_ack(28, 0) == Ack(3, 28, is_seeding=False)
+
+
+def test_an_empty_log_begins_at_a_later_segment() -> None:
+    core = make(end=0, seeding=True)
+    assert core.take_answer(answer(begin=32, common=32), checksum, 0) == CutLog(32, 32)
+    core.note_cut()
+    assert core.take_head(head(32, 8), 0)
+    assert core._epochs.lines == (EpochLine(3, 20),)
+
+
+def test_a_silent_master_is_given_up() -> None:
+    core = attached()
+    assert not core.why_over(SILENT_MS_MAX)
+    assert "nothing was received" in core.why_over(SILENT_MS_MAX + 1)

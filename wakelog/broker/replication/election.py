@@ -1,0 +1,379 @@
+"""Election: which part a replica plays, and what it asks the register for.
+
+    follower    copies the log of the master that the register names
+    candidate   has promised an epoch of its own, and asked the register for it
+    master      the register has (epoch, this replica); takes sends, and keeps the in-sync set
+
+    follower --- silent master, own id in the set ---> candidate --- register agrees ---> master
+        ^------------- another one was faster --------------'                               |
+        ^------------- a higher epoch, or nothing heard from register and set --------------'
+
+Rules:
+- One call to the register is under way at a time. What is learned comes from its answers alone, in
+  their order; a watch only says that a read is worth while.
+- A proposal without an answer is undecided until a read shows another version than the one it was
+  compared with. Until then the same proposal is made again, and no other.
+- An epoch is promised durably before it is proposed, and proposed once in the life of a group.
+- A master's first act is a durable line with its epoch and its own durable end.
+- A replica that is being seeded, or has another log than the register says, never proposes itself.
+- A master steps down if the register names a later epoch, and if for `fresh_ms` it has neither
+  renewed its value nor been acknowledged by all that count. Alone it counts as acknowledged.
+- Clocks decide when somebody tries, and never whether it is right.
+
+Source: 5.x's ReplicasManager and controller (org.apache.rocketmq.controller); the register replaces
+the controller's log.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from wakelog.broker.replication.epochs import NO_LOG_ID, EpochLine, Epochs
+from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
+from wakelog.broker.replication.in_sync import InSync
+
+
+class Role(StrEnum):
+    """The part that a replica plays."""
+
+    FOLLOWER = "follower"
+    CANDIDATE = "candidate"
+    MASTER = "master"
+
+
+class ElectionSettings(NamedTuple):
+    """Times and limits.
+
+    patience_ms: how long master and register stand still before a replica proposes itself.
+    behind_ms: how much longer one waits that lacks bytes of which the master has told.
+    """
+
+    replicas_min: int = 1
+    patience_ms: int = 7_500
+    behind_ms: int = 2_000
+    fresh_ms: int = 5_000
+    renew_ms: int = 1_500
+    read_ms: int = 1_000
+    call_ms_max: int = 2_000
+    may_found: bool = False
+
+
+STAGGER_MS: Final = 150
+"""Times the replica id: two that are as good as each other seldom try at the same time."""
+
+
+RETRY_MS: Final = 300
+"""Between a call that failed and the next one."""
+
+
+class SettledLog(Protocol):
+    """The own log, as an election needs it."""
+
+    def settle(self) -> int:
+        """Take no more bytes from a master, make all there is durable, and return the end.
+
+        Raises: StoreFailed, StoreFull.
+        """
+
+
+class ReadRegister(NamedTuple):
+    """Read the group's value, and report it by `note_read` or `note_no_answer`."""
+
+    call: int
+
+
+class ReplaceState(NamedTuple):
+    """Replace the group's value if it has this version; report by `note_replaced`."""
+
+    call: int
+    state: GroupState
+    version: str
+
+
+class TakeRole(NamedTuple):
+    """Take sends, from now on as the master of an epoch. What waited goes on waiting."""
+
+    epoch: int
+    start: int
+
+
+class StepDown(NamedTuple):
+    """Take no sends; those that wait are answered with code 14."""
+
+    cause: str
+
+
+Action = ReadRegister | ReplaceState | TakeRole | StepDown
+
+
+class Election:
+    """See the module. `actions` is what the shell has to do, in order; it takes them away.
+
+    epoch: of this master; of a candidate the one that it has asked for.
+    in_sync: of this master, else None.
+    reported_confirmed: the highest confirmed offset that a master has told.
+    """
+
+    def __init__(
+        self,
+        settings: ElectionSettings,
+        own_id: int,
+        address: ReplicaAddress,
+        epochs: Epochs,
+        log: SettledLog,
+        *,
+        new_log_id: bytes,
+        is_log_empty: bool,
+        now_ms: int,
+    ) -> None:
+        """Begin as a follower. new_log_id: random, used if this replica founds the group."""
+        self._settings, self.own_id, self._address = settings, own_id, address
+        self._epochs, self._log = epochs, log
+        self._new_log_id, self._is_log_empty = new_log_id, is_log_empty
+        self.role = Role.FOLLOWER
+        self.epoch = 0
+        self.in_sync: InSync | None = None
+        self.reported_confirmed = 0
+        self.actions: list[Action] = []
+        self.refusal = ""
+        self._known: VersionedState | None = None
+        self._undecided: tuple[GroupState, str] | None = None
+        self._call = self._call_count = 0
+        self._must_read = True
+        self._met_promise = 0
+        self._reported_end = self._own_end = 0
+        self._asked_ms = self._read_ms = self._frame_ms = self._moved_ms = self._renewed_ms = now_ms
+
+    @property
+    def state(self) -> GroupState | None:
+        """The group as the register had it last."""
+        return None if self._known is None else self._known.state
+
+    @property
+    def leader(self) -> int:
+        """The replica id of the master to follow, 0 for none."""
+        state = self.state
+        if self.role is not Role.FOLLOWER or state is None or state.master == self.own_id:
+            return 0
+        return state.master
+
+    # What happens.
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due. Call at least each second, and after the other events."""
+        if self.role is Role.MASTER and self.in_sync is not None:
+            fresh_ms = max(self._renewed_ms, self.in_sync.acked_by_all_ms(now_ms))
+            if now_ms - fresh_ms > self._settings.fresh_ms:
+                self.step_down("neither the register nor all in-sync replicas are heard", now_ms)
+        if self._call:
+            if now_ms - self._asked_ms <= self._settings.call_ms_max:
+                return
+            self._call, self._must_read = 0, True
+        if self._must_read:
+            self._read(now_ms)
+        elif self._undecided is not None:
+            self._replace(*self._undecided, now_ms)
+        elif self.role is Role.MASTER:
+            self._keep_set(now_ms)
+        else:
+            self._watch_master(now_ms)
+
+    def note_changed(self) -> None:
+        """Note that the register may have another value."""
+        self._must_read = True
+
+    def note_read(self, call: int, found: VersionedState, now_ms: int) -> None:
+        """Note what a read has found."""
+        if call == self._call:
+            self._call, self._must_read = 0, False
+            self._learn(found, now_ms)
+
+    def note_replaced(self, call: int, version: str | None, now_ms: int) -> None:
+        """Note the answer to a proposal: the value's new version, None if it had another one."""
+        if call != self._call:
+            return
+        self._call = 0
+        if version is None or self._undecided is None:
+            self._must_read = True
+        else:
+            self._learn(VersionedState(self._undecided[0], version), now_ms)
+
+    def note_no_answer(self, call: int, now_ms: int) -> None:
+        """Note that a call has failed; the register may have done it all the same."""
+        if call == self._call:
+            self._asked_ms = now_ms - self._settings.call_ms_max + RETRY_MS
+
+    def note_frame(self, end: int, own_end: int, confirmed: int, now_ms: int) -> None:
+        """Note a frame of the master that is followed: how far its log goes, and the own one."""
+        self._frame_ms, self._reported_end, self._own_end = now_ms, end, own_end
+        self.reported_confirmed = max(self.reported_confirmed, min(confirmed, own_end))
+
+    def note_promise(self, epoch: int) -> None:
+        """Note that another replica has promised this epoch."""
+        self._met_promise = max(self._met_promise, epoch)
+
+    def step_down(self, cause: str, now_ms: int) -> None:
+        """Be master no longer."""
+        if self.in_sync is not None:
+            self.reported_confirmed = max(self.reported_confirmed, self.in_sync.confirmed)
+        self.role, self.in_sync = Role.FOLLOWER, None
+        self._frame_ms = self._moved_ms = now_ms
+        self._must_read = True
+        self.actions.append(StepDown(cause))
+
+    # What follows from it.
+
+    def _learn(self, found: VersionedState, now_ms: int) -> None:
+        """Take over what the register has."""
+        if self._known is None or found.version != self._known.version:
+            self._moved_ms = now_ms
+        if self._undecided is not None and found.version != self._undecided[1]:
+            self._undecided = None
+        self._known, self._read_ms = found, now_ms
+        state = found.state
+        if state is None:
+            return
+        is_mine = state.master == self.own_id
+        if self.role is Role.MASTER:
+            assert self.in_sync is not None
+            if is_mine and state.epoch == self.epoch:
+                self._renewed_ms = self._asked_ms
+                self.in_sync.note_register(state.in_sync, found.version)
+                return
+            if not (is_mine and state.epoch == self._epochs.promise):
+                self.step_down(f"epoch {state.epoch} has master {state.master}", now_ms)
+                return
+            self._take_role(state, now_ms)
+        elif self.role is Role.CANDIDATE and self._undecided is None:
+            if is_mine and state.epoch == self.epoch:
+                self._take_role(state, now_ms)
+            else:
+                self.role = Role.FOLLOWER
+                self._frame_ms = now_ms
+
+    def _take_role(self, state: GroupState, now_ms: int) -> None:
+        self.role, self.in_sync = Role.FOLLOWER, None
+        start = self._log.settle()
+        self._epochs.begin(EpochLine(state.epoch, start))
+        self.role, self.epoch = Role.MASTER, state.epoch
+        self._renewed_ms = self._asked_ms
+        self.in_sync = InSync(
+            self.own_id,
+            start,
+            state.in_sync,
+            confirmed=self.reported_confirmed,
+            replicas_min=self._settings.replicas_min,
+            now_ms=now_ms,
+        )
+        self.actions.append(TakeRole(state.epoch, start))
+
+    def _keep_set(self, now_ms: int) -> None:
+        """As master: take a higher epoch, change the set, or say that this one is still here."""
+        assert self.in_sync is not None and self._known is not None
+        (state, version), in_sync = self._known, self.in_sync
+        assert state is not None
+        if self._met_promise > self.epoch:
+            self.reported_confirmed = max(self.reported_confirmed, in_sync.confirmed)
+            self._propose_epoch(state, state.in_sync, version, now_ms)
+            return
+        wanted = in_sync.wanted(now_ms)
+        if wanted != in_sync.members:
+            in_sync.propose(wanted, version)
+        elif now_ms - self._renewed_ms < self._settings.renew_ms:
+            return
+        self._replace(replace(state, in_sync=wanted, renewed=state.renewed + 1), version, now_ms)
+
+    def _watch_master(self, now_ms: int) -> None:
+        """As a follower: belong to the group, and look whether there is a master."""
+        assert self._known is not None
+        state, version = self._known
+        if state is None:
+            self._found(version, now_ms)
+            return
+        if not self._belongs(state):
+            self._read_when_due(now_ms)
+            return
+        if state.replicas.get(self.own_id) != self._address:
+            replicas = state.replicas | {self.own_id: self._address}
+            self._replace(replace(state, replicas=replicas), version, now_ms)
+            return
+        patience_ms = self._settings.patience_ms + STAGGER_MS * self.own_id
+        if self._own_end < self._reported_end:
+            patience_ms += self._settings.behind_ms
+        is_silent = now_ms - max(self._frame_ms, self._moved_ms) > patience_ms
+        may_lead = self.own_id in state.in_sync and not self._epochs.is_seeding
+        if may_lead and state.master == self.own_id:
+            self._propose_epoch(state, state.in_sync, version, now_ms)
+        elif may_lead and is_silent:
+            self._propose_epoch(state, state.in_sync - {state.master}, version, now_ms)
+        else:
+            self._read_when_due(now_ms)
+
+    def _belongs(self, state: GroupState) -> bool:
+        """Tell whether the own log is the group's; an empty one becomes so, to be seeded."""
+        log_id = bytes.fromhex(state.log_id)
+        if self._epochs.log_id == log_id:
+            self.refusal = ""
+            return True
+        if not self._is_log_empty:
+            self.refusal = (
+                f"the group has log {state.log_id}, and this store another one: "
+                "move the store away to begin with a copy"
+            )
+            return False
+        # Whatever an earlier disk had acknowledged was in this epoch, or in an older one.
+        self._epochs.make_promise(max(state.epoch, self._epochs.promise))
+        self._epochs.join(log_id, is_seeding=True)
+        return True
+
+    def _found(self, version: str, now_ms: int) -> None:
+        """Found the group, if this replica may."""
+        if not self._settings.may_found:
+            self._read_when_due(now_ms)
+            return
+        if self._epochs.lines and self._epochs.lines[-1].epoch > 0:
+            self.refusal = "the register has lost this group: restore its value"
+            self._read_when_due(now_ms)
+            return
+        if self._epochs.log_id == NO_LOG_ID:
+            lines = () if self._is_log_empty else (EpochLine(0, 0),)
+            self._epochs.join(self._new_log_id, lines, is_seeding=False)
+        state = GroupState(
+            log_id=self._epochs.log_id.hex(),
+            epoch=0,
+            master=0,
+            in_sync=frozenset({self.own_id}),
+            replicas={self.own_id: self._address},
+        )
+        self._propose_epoch(state, state.in_sync, version, now_ms)
+
+    def _propose_epoch(
+        self, state: GroupState, members: frozenset[int], version: str, now_ms: int
+    ) -> None:
+        """Promise an epoch above all known ones, and ask the register for it."""
+        epoch = max(state.epoch, self._epochs.promise, self._met_promise) + 1
+        self._epochs.make_promise(epoch)
+        if self.role is not Role.MASTER:
+            self.role, self.epoch = Role.CANDIDATE, epoch
+            self._log.settle()
+        proposed = replace(
+            state, epoch=epoch, master=self.own_id, in_sync=members, renewed=state.renewed + 1
+        )
+        self._replace(proposed, version, now_ms)
+
+    def _read_when_due(self, now_ms: int) -> None:
+        if now_ms - self._read_ms >= self._settings.read_ms:
+            self._read(now_ms)
+
+    def _read(self, now_ms: int) -> None:
+        self.actions.append(ReadRegister(self._next_call(now_ms)))
+
+    def _replace(self, state: GroupState, version: str, now_ms: int) -> None:
+        self._undecided = (state, version)
+        self.actions.append(ReplaceState(self._next_call(now_ms), state, version))
+
+    def _next_call(self, now_ms: int) -> int:
+        self._call_count += 1
+        self._call, self._asked_ms = self._call_count, now_ms
+        return self._call
