@@ -6,6 +6,7 @@ import pytest
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
 from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
+from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.failures import explain
 from wakelog.cli.program import FAILED, MISUSED
 from wakelog.network.errors import PortUnavailable
@@ -25,6 +26,7 @@ ERRORS = [
     (PreflightRefused("port 1 is taken", "Stop it."), FAILED, "port 1 is taken. Stop it."),
     (DeploymentFailed("Ray has died", "Look."), FAILED, "Ray has died. Look."),
     (RegisterRefused("no address", "Give one."), MISUSED, "no address. Give one."),
+    (TakeoverRefused("no replica 4", "Name another."), MISUSED, "no replica 4. Name another."),
     (RegisterUnreachable("no member answers", "Look."), FAILED, "no member answers. Look."),
     (
         StoreLocked("/s/lock", None),

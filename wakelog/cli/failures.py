@@ -13,6 +13,7 @@ from wakelog.actors.errors import DeploymentError, PlanRefused
 from wakelog.actors.registers.register import RegisterError, RegisterRefused
 from wakelog.actors.start_outcome import cause_and_remedy, sentence
 from wakelog.audit.operator import AuditRefused
+from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.cli.program import FAILED, MISUSED
 from wakelog.client.errors import ClientError
@@ -44,7 +45,7 @@ def explain(error: BaseException) -> Failure:
         case DeploymentError():
             exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
             return Failure(error.cause, error.remedy, exit_code)
-        case AuditRefused() | RegisterRefused():
+        case AuditRefused() | RegisterRefused() | TakeoverRefused():
             return Failure(error.cause, sentence(error.remedy), MISUSED)
         case ClientError() | RegisterError():
             return Failure(error.cause, sentence(error.remedy))

@@ -1,27 +1,34 @@
 """`wakelog cluster status`: what is compared, and a broker in this process."""
 
+import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.cluster.conftest import CommandLine
 from wakelog.actors.registers.register import (
     NO_VERSION,
+    AnswerLost,
     GroupRegister,
+    StaleVersion,
     group_key,
     open_register,
 )
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress
+from wakelog.cli.cluster import replicas
 from wakelog.cli.cluster.replicas import Registered, Replica, compare
 
+WATCH_SECONDS = 30.0
 
-def state(replicas: dict[int, str], *, in_sync: set[int], master: int = 1) -> GroupState:
+
+def state(places: dict[int, str], *, in_sync: set[int], master: int = 1) -> GroupState:
     return GroupState(
         log_id="0" * 32,
         epoch=4,
         master=master,
         in_sync=frozenset(in_sync),
-        replicas={number: ReplicaAddress(one, one) for number, one in replicas.items()},
+        replicas={number: ReplicaAddress(one, one) for number, one in places.items()},
     )
 
 
@@ -70,8 +77,8 @@ def test_a_group_with_a_register(cli: CommandLine, register: str) -> None:
     version = group.replace(state({1: cli.broker.address}, in_sync={1}), NO_VERSION)
     [row] = cli.json("cluster", "status", "--register", register)
     assert (row["replica"], row["role"], row["epoch"], row["inSync"]) == (1, "master", 4, True)
-    replicas = {1: cli.broker.address, 2: "127.0.0.1:1"}
-    group.replace(state(replicas, in_sync={1, 2}, master=2), version)
+    both = {1: cli.broker.address, 2: "127.0.0.1:1"}
+    group.replace(state(both, in_sync={1, 2}, master=2), version)
     rows = cli.json("cluster", "status", "--register", register, code=1)
     assert rows[-1]["problems"][0] == "broker-t has no master that answers"
     assert [row["note"] for row in rows[:2]] == [
@@ -97,3 +104,110 @@ def test_an_address_of_a_register(cli: CommandLine, address: str, said: str, cod
 def test_a_register_that_does_not_know_the_group(cli: CommandLine, register: str) -> None:
     cli("cluster", "status", "--register", register, code=1)
     assert "has nothing of wakelog/DefaultCluster/broker-t. Leave --register out" in cli.err
+
+
+@pytest.fixture
+def group(cli: CommandLine, register: str) -> GroupRegister:
+    """A group whose second replica is this broker, and whose master does not answer."""
+    made = GroupRegister(open_register(register), group_key("DefaultCluster", "broker-t"))
+    places = {1: "127.0.0.1:1", 2: cli.broker.address, 3: "127.0.0.1:2"}
+    made.replace(state(places, in_sync={1, 2}), NO_VERSION)
+    return made
+
+
+def test_a_failover_is_shown_first(cli: CommandLine, register: str, group: GroupRegister) -> None:
+    before = group.read()
+    words = "cluster", "failover", "broker-t", "--to", "2", "--register", register
+    assert cli(*words) == [
+        "replica 2 has every acknowledged message",
+        "nothing is changed yet: repeat it with --yes",
+    ]
+    loss, _ = cli.json(*words, "--accept-loss")
+    assert loss == {"to": 2, "lossBytes": 0, "silent": [1]}
+    loss, _ = cli.json(*words[:4], "3", *words[5:], "--accept-loss")
+    assert loss == {"to": 3, "lossBytes": None, "silent": [1]}
+    assert group.read() == before
+
+
+def take_over(register: str, key: str) -> None:
+    """Do what the replica does that reads that it is master: get an epoch of its own."""
+    group = GroupRegister(open_register(register), key)
+    found, version = group.read()
+    while found is None or found.master == 1:
+        found, version = group.watch(version, WATCH_SECONDS)
+    group.replace(replace(found, epoch=found.epoch + 1), version)
+
+
+@pytest.mark.parametrize(("to", "more"), [(2, ()), (3, ("--accept-loss",))])
+def test_a_failover_waits_until_the_replica_serves(
+    cli: CommandLine, register: str, group: GroupRegister, to: int, more: tuple[str, ...]
+) -> None:
+    thread = threading.Thread(target=take_over, args=(register, group.key))
+    thread.start()
+    words = "cluster", "failover", "broker-t", "--to", str(to), "--register", register, "--yes"
+    lines = cli.json(*words, *more)
+    thread.join()
+    assert lines[-1] == {"broker": "broker-t", "changed": True, "master": to, "epoch": 6}
+    found = group.read().state
+    assert found is not None and found.master == to
+    assert found.in_sync == ({3} if more else {1, 2})
+
+
+def test_a_failover_goes_on_when_the_master_renews_meanwhile(
+    cli: CommandLine, register: str, group: GroupRegister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first proposal is stale, the answer to its second is lost, and both are no end."""
+    replace_state = GroupRegister.replace
+    errors: list[type[Exception]] = [AnswerLost, StaleVersion]
+
+    def replaced(self: GroupRegister, wanted: GroupState, version: str) -> str:
+        made = "" if errors[-1:] == [StaleVersion] else replace_state(self, wanted, version)
+        if errors:
+            raise errors.pop()("as the test wants it")
+        return made
+
+    monkeypatch.setattr(GroupRegister, "replace", replaced)
+    thread = threading.Thread(target=take_over, args=(register, group.key))
+    thread.start()
+    words = "cluster", "failover", "broker-t", "--to", "2", "--register", register, "--yes"
+    assert cli(*words)[-1] == "replica 2 is master of broker-t in epoch 6"
+    thread.join()
+
+
+def test_a_replica_that_does_not_take_over(
+    cli: CommandLine, register: str, group: GroupRegister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "TAKEOVER_SECONDS_MAX", 0.1)
+    cli("cluster", "failover", "broker-t", "--to", "2", "--register", register, "--yes", code=1)
+    assert (
+        "replica 2 of wakelog/DefaultCluster/broker-t has not taken over in 0 s. Look at its logs"
+        in cli.err
+    )
+    found = group.read().state
+    assert found is not None and (found.master, found.epoch) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "said", "code"),
+    [
+        ("broker-t", "1", "replica 1 is the master already", 2),
+        ("broker-t", "3", "replica 3 is not in the in-sync set (1, 2)", 2),
+        ("broker-t", "4", "the group has no replica 4. Its replicas are 1, 2, 3.", 2),
+        ("broker-x", "2", "no name server has broker broker-x. Run wakelog status.", 1),
+        ("broker-t", "0", "--to", 2),
+    ],
+)
+def test_a_failover_that_is_refused(
+    cli: CommandLine,
+    register: str,
+    group: GroupRegister,
+    name: str,
+    to: str,
+    said: str,
+    code: int,
+) -> None:
+    before = group.read()
+    words = "cluster", "failover", name, "--to", to, "--register", register, "--yes"
+    cli(*words, code=code)
+    assert said in cli.err
+    assert group.read() == before

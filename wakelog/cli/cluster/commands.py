@@ -145,6 +145,14 @@ BenchRate = Annotated[float, option("N", "Messages a second; 0 for all that can 
 RegisterAddress = Annotated[
     str, option("URL", "Where groups decide who is master.  [default: by id 0]", "--register")
 ]
+NeededRegister = Annotated[
+    str, option("URL", "Where the group decides who is master.", "--register")
+]
+BrokerName = Annotated[str, typer.Argument(metavar="BROKER")]
+ToReplica = Annotated[int, option("ID", "Of the replica that is to be master.", "--to", min=1)]
+AcceptsLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Lose what that replica lacks; any may be named.")
+]
 BehindMax = Annotated[Number, option("N", "Exit with 1 if one lacks more bytes.", "--max", min=0)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only shown.")]
 
@@ -404,6 +412,31 @@ def cluster_status(
     wire.run(lambda admin: asked.status(admin, register, behind_max))
 
 
+def cluster_failover(
+    wire: Wire,
+    broker: BrokerName,
+    to: ToReplica,
+    register: NeededRegister,
+    accepts_loss: AcceptsLoss = False,
+    yes: Yes = False,
+) -> None:
+    """Give a broker's replicas another master, and wait until that one serves.
+
+    Without --accept-loss it has to be in the in-sync set, and no acknowledged message is lost.
+
+    \b
+    wakelog cluster failover broker-a --to 2 --register etcd://a:2379,b:2379 --yes
+    wakelog cluster failover broker-a --to 3 --register file:///srv/register --accept-loss
+    """
+    from wakelog.cli.cluster import replicas as asked
+
+    wire.run(
+        lambda admin: asked.failover(
+            admin, register, broker, to, accepts_loss=accepts_loss, changes=yes
+        )
+    )
+
+
 OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     send,
     tail,
@@ -421,7 +454,7 @@ GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]
         "The messages that a group has given up.",
         (dlq_ls, dlq_show, dlq_resend, dlq_export),
     ),
-    "cluster": ("The replicas of each broker.", (cluster_status,)),
+    "cluster": ("The replicas of each broker.", (cluster_status, cluster_failover)),
 }
 
 

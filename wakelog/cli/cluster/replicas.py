@@ -1,7 +1,8 @@
-"""`wakelog cluster status`: the replicas of each broker group, what each has, and what is wrong.
+"""`wakelog cluster status` and `failover`: the replicas of each broker group, and its master.
 
 The name server says which brokers there are, and each says where its log ends. For groups that
-decide by a register, it says who is master and who is in the in-sync set. Nothing is changed.
+decide by a register, it says who is master and who is in the in-sync set. `failover` writes another
+master into it, and waits until that replica serves.
 
     note                      the register or the name server
     "no answer"               a replica is registered or in the register, and does not answer
@@ -11,14 +12,23 @@ decide by a register, it says who is master and who is in the in-sync set. Nothi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Final, NamedTuple
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.registers.register import GroupRegister, group_key, open_register
+from wakelog.actors.registers.register import (
+    AnswerLost,
+    GroupRegister,
+    StaleVersion,
+    group_key,
+    open_register,
+)
 from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.group_state import GroupState
+from wakelog.broker.replication.takeover import accept_loss, hand_over, has_taken_over
 from wakelog.cli.admin.brokers import every_broker
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
@@ -28,6 +38,11 @@ HEADS: Final = (
     "cluster", "broker", "replica", "address", "role", "epoch", "in sync", "log end",
     "behind bytes", "note",
 )  # fmt: skip
+
+TAKEOVER_SECONDS_MAX: Final = 30.0
+"""A replica reads the register each second, and makes its log durable before it serves."""
+
+PROPOSALS_MAX: Final = 10
 
 NO_ANSWER: Final = "no answer"
 
@@ -122,16 +137,100 @@ def compare(registered: Sequence[Registered], state: GroupState | None) -> Itera
         yield Replica(one.broker_id, one.address, "", None, False, one.log_end, note)
 
 
+async def failover(
+    admin: Admin, address: str, name: str, to: int, *, accepts_loss: bool, changes: bool
+) -> AsyncIterator[Output]:
+    """Yield what another master means, and with `changes` what became of it.
+
+    name: of the broker; to: the replica that is to be its master.
+
+    Raises: DeploymentFailed, TakeoverRefused, ClientError, RegisterError.
+    """
+    members = [one for one in await every_broker(admin) if one[1] == name]
+    if not members:
+        raise DeploymentFailed(f"no name server has broker {name}", "Run wakelog status.")
+    cluster = members[0][0]
+    with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
+        state, version = await asyncio.to_thread(group.read)
+        if state is None:
+            raise _unknown_group(address, group)
+        change = accept_loss if accepts_loss else hand_over
+        wanted = change(state, to)
+        ends = {one[3]: one[4].get("commitLogMaxOffset") for one in members}
+        yield _loss(state, ends, to, accepts_loss=accepts_loss)
+        if not changes:
+            value = {"broker": name, "changed": False}
+            yield Text("nothing is changed yet: repeat it with --yes", value)
+            return
+        for _ in range(PROPOSALS_MAX):
+            try:
+                await asyncio.to_thread(group.replace, wanted, version)
+            except AnswerLost:
+                break  # whether the replica takes over says how it ended
+            except StaleVersion:  # the master says every second or two that it is still there
+                state, version = await asyncio.to_thread(group.read)
+                if state is None:
+                    raise _unknown_group(address, group) from None
+                wanted = change(state, to)
+            else:
+                break
+        else:
+            cause = f"{group.key} was replaced by others {PROPOSALS_MAX} times in a row"
+            raise DeploymentFailed(cause, "Try again, and look for a second failover.")
+        found = await asyncio.to_thread(partial(_wait_taken_over, group, wanted))
+        value = {"broker": name, "changed": True, "master": to, "epoch": found.epoch}
+        yield Text(f"replica {to} is master of {name} in epoch {found.epoch}", value)
+
+
+def _wait_taken_over(group: GroupRegister, wanted: GroupState) -> GroupState:
+    """Return the state in which the replica has an epoch of its own. Raises: DeploymentFailed."""
+    end = time.monotonic() + TAKEOVER_SECONDS_MAX
+    found, version = group.read()
+    while found is None or not has_taken_over(found, wanted):
+        left = end - time.monotonic()
+        if left <= 0:
+            seconds = f"{TAKEOVER_SECONDS_MAX:.0f} s"
+            cause = f"replica {wanted.master} of {group.key} has not taken over in {seconds}"
+            raise DeploymentFailed(cause, "Look at its logs, or name another replica.")
+        found, version = group.watch(version, left)
+    return found
+
+
+def _loss(
+    state: GroupState, ends: Mapping[str, str | None], to: int, *, accepts_loss: bool
+) -> Output:
+    """Return what of the log the new master lacks, as far as the replicas that answer know."""
+    known = {
+        number: int(end)
+        for number, place in state.replicas.items()
+        if (end := ends.get(place.address)) is not None
+    }
+    silent = sorted(state.in_sync - known.keys() - {to})
+    value = {"to": to, "lossBytes": 0, "silent": silent}
+    if not accepts_loss:
+        return Text(f"replica {to} has every acknowledged message", value)
+    text = f"replica {to} does not answer: nothing is known of its log"
+    if to in known:
+        value["lossBytes"] = max(known.values()) - known[to]
+        text = f"replica {to} lacks {value['lossBytes']:,} bytes that another one has"
+    else:
+        value["lossBytes"] = None
+    if silent:
+        text += f"; what only {', '.join(map(str, silent))} had is not known"
+    return Text(text, value)
+
+
+def _unknown_group(address: str, group: GroupRegister) -> DeploymentFailed:
+    cause = f"the register {address} has nothing of {group.key}"
+    return DeploymentFailed(cause, "Leave --register out for groups without failover.")
+
+
 def _read_state(address: str, cluster: str, name: str) -> GroupState | None:
     """Return what the register has. Raises: RegisterError; DeploymentFailed if it has nothing."""
     if not address:
         return None
-    group = GroupRegister(open_register(address), group_key(cluster, name))
-    try:
+    with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
         state = group.read().state
-    finally:
-        group.close()
-    if state is None:
-        cause = f"the register {address} has nothing of {group.key}"
-        raise DeploymentFailed(cause, "Leave --register out for groups without failover.")
-    return state
+        if state is None:
+            raise _unknown_group(address, group)
+        return state

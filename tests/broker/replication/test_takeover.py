@@ -1,0 +1,69 @@
+"""What an operator may write, and what stays as it was."""
+
+import pytest
+
+from wakelog.broker.replication.group_state import (
+    GroupState,
+    ReplicaAddress,
+    decode_state,
+    encode_state,
+)
+from wakelog.broker.replication.takeover import (
+    TakeoverRefused,
+    accept_loss,
+    hand_over,
+    has_taken_over,
+)
+
+STATE = GroupState(
+    log_id="0" * 32,
+    epoch=4,
+    master=1,
+    in_sync=frozenset({1, 2}),
+    replicas={n: ReplicaAddress(f"h:{n}", f"h:{n}1") for n in (1, 2, 3)},
+    renewed=9,
+)
+
+
+def test_the_set_stays_when_a_member_takes_over() -> None:
+    made = hand_over(STATE, 2)
+    assert (made.epoch, made.master, made.in_sync, made.renewed) == (5, 2, frozenset({1, 2}), 10)
+    assert (made.log_id, made.replicas) == (STATE.log_id, STATE.replicas)
+
+
+@pytest.mark.parametrize("to", [1, 2, 3])
+def test_with_accepted_loss_the_set_is_the_new_master_alone(to: int) -> None:
+    made = accept_loss(STATE, to)
+    assert (made.epoch, made.master, made.in_sync) == (5, to, frozenset({to}))
+
+
+@pytest.mark.parametrize("made", [hand_over(STATE, 2), accept_loss(STATE, 3)])
+def test_what_is_written_is_a_sound_state(made: GroupState) -> None:
+    assert decode_state(encode_state(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [(1, "is the master already"), (3, r"not in the in-sync set \(1, 2\)"), (4, "no replica 4")],
+)
+def test_a_takeover_that_would_lose_something_is_refused(to: int, said: str) -> None:
+    with pytest.raises(TakeoverRefused, match=said) as error:
+        hand_over(STATE, to)
+    assert error.value.remedy
+
+
+def test_a_group_without_an_epoch_has_nothing_to_hand_over() -> None:
+    young = GroupState(
+        log_id=STATE.log_id, epoch=0, master=0, in_sync=frozenset({2}), replicas=STATE.replicas
+    )
+    for change in (hand_over, accept_loss):
+        with pytest.raises(TakeoverRefused, match="never had a master"):
+            change(young, 2)
+
+
+def test_a_replica_has_taken_over_in_an_epoch_of_its_own() -> None:
+    written = hand_over(STATE, 2)
+    assert not has_taken_over(written, written)
+    assert not has_taken_over(None, written)
+    assert has_taken_over(accept_loss(written, 2), written)
+    assert not has_taken_over(accept_loss(written, 3), written)

@@ -1,0 +1,64 @@
+"""Takeover: what an operator writes into a group's state to give it another master.
+
+The operator names a replica, and replaces the state by compare-and-set. The replica reads that it
+is the master, and asks the register for a later epoch of its own before it takes sends. So the
+epoch that an operator writes is never served in, and a replica that is dead changes nothing more.
+
+    hand over      to a member of the in-sync set: no acknowledged message is lost
+    accept loss    to any replica: what it lacks is lost, and the set is that replica alone
+
+Rules:
+- The epoch grows, so the master of before steps down when it reads the state, whatever it holds.
+- Without accepted loss the in-sync set stays: every acknowledged byte is on each of its members.
+"""
+
+from msgspec.structs import replace
+
+from wakelog.broker.replication.group_state import GroupState
+
+
+class TakeoverRefused(ValueError):
+    """The state does not allow it. remedy: what does."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.cause, self.remedy = cause, remedy
+
+
+def hand_over(state: GroupState, to: int) -> GroupState:
+    """Return the state with a member of the in-sync set as master. Raises: TakeoverRefused."""
+    _check_known(state, to)
+    if to == state.master:
+        raise TakeoverRefused(f"replica {to} is the master already", "Name another replica.")
+    if to not in state.in_sync:
+        members = ", ".join(map(str, sorted(state.in_sync)))
+        raise TakeoverRefused(
+            f"replica {to} is not in the in-sync set ({members}): it may lack messages",
+            "Name a member, wait until it has caught up, or give --accept-loss.",
+        )
+    return replace(state, epoch=state.epoch + 1, master=to, renewed=state.renewed + 1)
+
+
+def accept_loss(state: GroupState, to: int) -> GroupState:
+    """Return the state with any replica as master, alone in the set. Raises: TakeoverRefused."""
+    _check_known(state, to)
+    return replace(
+        state,
+        epoch=state.epoch + 1,
+        master=to,
+        in_sync=frozenset({to}),
+        renewed=state.renewed + 1,
+    )
+
+
+def has_taken_over(state: GroupState | None, written: GroupState) -> bool:
+    """Tell whether the replica that an operator has named has got an epoch of its own."""
+    return state is not None and state.master == written.master and state.epoch > written.epoch
+
+
+def _check_known(state: GroupState, to: int) -> None:
+    if to not in state.replicas:
+        known = ", ".join(map(str, sorted(state.replicas)))
+        raise TakeoverRefused(f"the group has no replica {to}", f"Its replicas are {known}.")
+    if not state.epoch:
+        raise TakeoverRefused("the group has never had a master", "Start its first replica.")
