@@ -24,12 +24,13 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from wakelog.broker.names import NO_SEND_TOPICS
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
 from wakelog.protocol.java import parse_integer
-from wakelog.protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
+from wakelog.protocol.names import SCHEDULE_TOPIC, is_topic
 from wakelog.protocol.properties import (
     DELAY,
     REAL_QUEUE_ID,
@@ -87,13 +88,13 @@ def unpark(record: MessageRecord, properties: dict[str, str] | None = None) -> M
     properties: of the record, if the caller has decoded them.
 
     None if the record names no destination that a message may have. 4.9.3 would try such a record
-    for ever, or refuse it when it names the half topic.
+    for ever, or refuse it when it names the half topic. It would put an op message.
     """
     if properties is None:
         properties = decode_properties(record.properties_text)
     topic = properties.get(REAL_TOPIC, "")
     queue_id = properties.get(REAL_QUEUE_ID, "")
-    if topic in (SCHEDULE_TOPIC, TRANS_HALF_TOPIC) or not is_topic(topic):
+    if topic in NO_SEND_TOPICS or not is_topic(topic):
         return None
     if not (queue_id.isascii() and queue_id.isdigit() and int(queue_id) <= 0x7FFFFFFF):
         return None

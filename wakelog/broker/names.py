@@ -43,6 +43,11 @@ SYSTEM_TOPICS = frozenset(
     }
 )
 
+NO_SEND_TOPICS = frozenset(
+    {SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC}
+)
+"""Topics that only the broker writes. 4.9.3 names the first; its successors refuse all of them."""
+
 TRANS_GROUP = "CID_RMQ_SYS_TRANS"
 """The group under which the check of half messages commits its offsets."""
 

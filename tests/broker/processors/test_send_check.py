@@ -4,11 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness
+from tests.broker.harness import NOW_MS, Harness, send_fields
+from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
 MakeHarness = Callable[..., Harness]
 TRACE = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+TRANSACTION_TOPICS = (
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+)
 
 # What is sent, and with which settings: code, begin of the remark.
 REFUSALS = [
@@ -36,6 +43,15 @@ REFUSALS = [
         {},
         ("SCHEDULE_TOPIC_XXXX", {}),
         (ResponseCode.NO_PERMISSION, "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden."),
+    ),
+    *(
+        (
+            f"the topic {topic} of the transactions",
+            {},
+            (topic, {"c": "TBW102"}),
+            (ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden."),
+        )
+        for topic in TRANSACTION_TOPICS
     ),
     (
         "no such topic and none to make it after",
@@ -87,6 +103,61 @@ def test_a_send_is_refused(
     # Fact 22: the Java client reads these two without looking.
     assert response.ext_fields == TRACE
     assert harness.store.log == {}
+
+
+SENDS: tuple[tuple[RequestCode, dict[str, str], bytes], ...] = (
+    (RequestCode.SEND_MESSAGE, {}, b"0"),
+    (RequestCode.SEND_MESSAGE_V2, {}, b"0"),
+    (RequestCode.SEND_MESSAGE_V2, {"i": "DELAY\x011"}, b"0"),
+    (RequestCode.SEND_MESSAGE_V2, {"i": "TRAN_MSG\x01true\x02PGROUP\x01pg", "f": "4"}, b"0"),
+    (RequestCode.SEND_BATCH_MESSAGE, {"m": "true"}, encode_batch_body([(0, b"0", b"")])),
+    (RequestCode.SEND_REPLY_MESSAGE, {}, b"0"),
+    (RequestCode.SEND_REPLY_MESSAGE_V2, {}, b"0"),
+)
+
+
+@pytest.mark.parametrize("topic", TRANSACTION_TOPICS)
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(("code", "changes", "body"), SENDS)
+def test_no_way_to_send_leads_to_the_topics_of_transactions(
+    harness: Harness,
+    code: RequestCode,
+    changes: dict[str, str],
+    body: bytes,
+    topic: str,
+    is_there: bool,
+) -> None:
+    """An op message ends the half message that its body names."""
+    if is_there:
+        harness.broker.state.topics.create(topic, 1, NOW_MS)
+    fields = send_fields(topic, **changes)
+    if code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE):
+        long_names = {"a": "producerGroup", "b": "topic", "c": "defaultTopic", "e": "queueId"}
+        long_names |= {"d": "defaultTopicQueueNums", "f": "sysFlag", "g": "bornTimestamp"}
+        long_names |= {"h": "flag", "i": "properties", "m": "batch"}
+        fields = {long_names[name]: text for name, text in fields.items() if name in long_names}
+    response = harness.ask(code, fields, body)
+    assert response.code == ResponseCode.NO_PERMISSION
+    assert response.remark == f"Sending message to topic[{topic}] is forbidden."
+    assert harness.store.log == {} and (harness.broker.state.topics.get(topic) is None) != is_there
+
+
+@pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", *TRANSACTION_TOPICS])
+@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize("is_on", [False, True])
+def test_a_message_may_not_name_them_as_further_queues(
+    make_harness: MakeHarness, topic: str, is_batch: bool, is_on: bool
+) -> None:
+    harness = make_harness(enableMultiDispatch="true" if is_on else "false", enableLmq="true")
+    text = f"INNER_MULTI_DISPATCH\x01%LMQ%q,{topic}\x02INNER_MULTI_QUEUE_OFFSET\x010,0"
+    if is_batch:
+        body = encode_batch_body([(0, b"0", b""), (0, b"0", text.encode())])
+        response = harness.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("T", m="true"), body)
+    else:
+        response = harness.send("T", i=text)
+    assert response.code == (ResponseCode.NO_PERMISSION if is_on else ResponseCode.SUCCESS)
+    harmless = text.replace(topic, "%LMQ%r")
+    assert harness.send("T", i=harmless).code == ResponseCode.SUCCESS
 
 
 @pytest.mark.parametrize("missing", ["a", "b", "c", "d", "e", "f", "g", "h"])

@@ -10,7 +10,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import MessageRecord
-from wakelog.storage.log.append import PutStatus
+from wakelog.storage.log.append import MessageDraft, PutStatus
 
 MakeHarness = Callable[..., Harness]
 
@@ -121,7 +121,8 @@ def test_only_a_half_message_can_be_ended(harness: Harness) -> None:
 
 
 def test_a_half_message_without_a_destination_is_refused(harness: Harness) -> None:
-    harness.send(HALF, b"by hand", i="PGROUP\x01pg")
+    by_hand = MessageDraft(HALF, 0, b"by hand", properties_text="PGROUP\x01pg")
+    harness.store.put_message(by_hand, harness.now_ms)
     fields = end(harness) | {"tranStateTableOffset": "0", "commitLogOffset": "0"}
     assert ask(harness, fields).code != ResponseCode.SUCCESS
 

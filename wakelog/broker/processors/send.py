@@ -17,6 +17,7 @@ from wakelog.broker.delayed_delivery import delay_level, park
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.processors.send_check import (
     ILLEGAL_MESSAGE,
+    check_dispatch,
     check_send,
     choose_queue,
     retry_count_max,
@@ -177,6 +178,9 @@ def _send_batch(
     too_long = len(command.body) > state.store_config.message_bytes_max
     if not parts or too_long or sys_flag & TRANSACTION_MASK or delay_level(properties) > 0:
         return _put_refusal(state, command, PutStatus.MESSAGE_ILLEGAL)
+    if state.store_config.enable_multi_dispatch:
+        for part in parts:
+            check_dispatch(state, part.properties.decode("utf-8", "replace"))
     properties[CLUSTER] = state.config.broker_cluster_name
     outer = MessageDraft(
         topic=header.topic,

@@ -3,13 +3,17 @@
 The order of the checks is 4.9.3's, because it decides the code of a request with two faults:
 
     start time, topic name, broker permission (of order topics; others fail by their route),
-    forbidden topic, the topic or its creation, queue id, properties that no record can hold
+    forbidden topic, the topic or its creation, queue id, properties that no record can hold,
+    forbidden topic in INNER_MULTI_DISPATCH
+
+An op message ends the half message that its body names, of any producer. So no client may send to
+the topics of the transactions. 4.9.3 takes such sends.
 
 Source: org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.preSend (4.9.3).
 """
 
-from wakelog.broker.names import FAQ_HINT, check_topic
+from wakelog.broker.names import FAQ_HINT, NO_SEND_TOPICS, check_topic
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
@@ -17,9 +21,14 @@ from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendHeader
 from wakelog.protocol.java import boolean_text
-from wakelog.protocol.names import RETRY_PREFIX, SCHEDULE_TOPIC
-from wakelog.protocol.properties import PROPERTIES_READ_CHARACTERS_MAX
+from wakelog.protocol.names import RETRY_PREFIX
+from wakelog.protocol.properties import (
+    INNER_MULTI_DISPATCH,
+    PROPERTIES_READ_CHARACTERS_MAX,
+    decode_properties,
+)
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
+from wakelog.storage.log.queue_offsets import MULTI_DISPATCH_SEPARATOR
 
 ILLEGAL_MESSAGE = (
     "the message is illegal, maybe msg body or properties length not matched. "
@@ -41,13 +50,12 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
     topic_config = state.topics.get(header.topic)
     if topic_config is None:
         check_topic(header.topic)
-        topic_config = _create_topic(state, header, request.now_ms)
     elif topic_config.order and not is_writeable(config.broker_permission):
         remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
         raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
-    elif header.topic == SCHEDULE_TOPIC:
-        remark = f"Sending message to topic[{header.topic}] is forbidden."
-        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
+    _check_sendable(header.topic)
+    if topic_config is None:
+        topic_config = _create_topic(state, header, request.now_ms)
     queue_id = header.queue_id
     if queue_id >= topic_config.write_queue_nums and queue_id >= topic_config.read_queue_nums:
         raise RemoteProtocolError(
@@ -57,7 +65,25 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
         )
     if len(header.properties or "") > PROPERTIES_READ_CHARACTERS_MAX:
         raise RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, ILLEGAL_MESSAGE)
+    check_dispatch(state, header.properties or "")
     return topic_config
+
+
+def check_dispatch(state: BrokerState, properties_text: str) -> None:
+    """Refuse a message that names a topic of the broker as a further one of its own.
+
+    Raises: RemoteProtocolError.
+    """
+    if state.store_config.enable_multi_dispatch and INNER_MULTI_DISPATCH in properties_text:
+        names = decode_properties(properties_text).get(INNER_MULTI_DISPATCH, "")
+        for name in names.split(MULTI_DISPATCH_SEPARATOR):
+            _check_sendable(name)
+
+
+def _check_sendable(topic: str) -> None:
+    if topic in NO_SEND_TOPICS:
+        remark = f"Sending message to topic[{topic}] is forbidden."
+        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
 
 
 def _create_topic(state: BrokerState, header: SendHeader, now_ms: int) -> TopicConfig:
