@@ -18,6 +18,7 @@ from wakelog.broker.decision import Appender, AwaitFlush, Instruction, Push, Wri
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.filter_servers import FilterServers
+from wakelog.broker.heartbeats import HeartbeatsUnderWay
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, GroupClients
@@ -74,6 +75,7 @@ class BrokerState:
             characters_max=limits.filter_characters,
         )
         self.producers = GroupClients(limits)
+        self.heartbeats = HeartbeatsUnderWay()
         self.filter_servers = FilterServers()
         self.locks = LockTable(limits)
         self.held = HeldRequests()

@@ -1,17 +1,27 @@
 """Codes 34, 35, 46 and 301."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
 from wakelog.broker import filter_servers
 from wakelog.broker.consumer_notices import PERIOD_MS
-from wakelog.broker.decision import Appender, CloseChannel, Persist, RegisterBroker, WriteLine
+from wakelog.broker.decision import (
+    Appender,
+    AwaitRegistration,
+    CloseChannel,
+    Outcome,
+    Persist,
+    RegisterBroker,
+    WriteLine,
+)
 from wakelog.broker.registration import registration
 from wakelog.protocol.bodies import (
     CheckClientRequestBody,
+    ConsumerData,
     HeartbeatData,
+    ProducerData,
     SubscriptionData,
     SubscriptionGroupConfig,
     encode_body,
@@ -19,6 +29,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.register_broker import decode_register_broker
+from wakelog.protocol.steps import Steps
 
 MakeHarness = Callable[..., Harness]
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -138,6 +149,82 @@ def test_a_client_that_unregisters_leaves_and_the_others_rebalance(
     assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
     assert harness.pushed(NOTIFY) == [2]
     assert harness.broker.state.producers.clients("pg") == []
+
+
+LONG = [f"g{number}" for number in range(200)]
+LEFT = {"consumerGroup": "g100", "producerGroup": "pg100"}
+
+
+def long_heartbeat(harness: Harness, groups: Sequence[str] = LONG) -> Steps[Outcome]:
+    """Return the steps of a heartbeat that names so many groups of each kind."""
+    producers = [ProducerData(f"p{name}") for name in groups]
+    consumers = [ConsumerData(name, subscription_data_set=[subscription()]) for name in groups]
+    body = encode_body(HeartbeatData("c1", producers, consumers))
+    request = harness.request(RequestCode.HEART_BEAT, body=body)
+    steps = harness.broker.process(request, harness.channel, harness.now_ms)
+    assert isinstance(steps, Generator)
+    return steps
+
+
+def groups_of(harness: Harness) -> set[str]:
+    state = harness.broker.state
+    return {*state.consumers.groups_of(1), *state.producers.groups_of(1)}
+
+
+@pytest.mark.parametrize("steps_before", [0, 1, 8, 14, 20, 25])
+def test_a_client_that_leaves_while_its_heartbeat_is_read_has_left(
+    harness: Harness, steps_before: int
+) -> None:
+    """Whatever the heartbeat has registered by then: nothing, or the group, or all of them."""
+    everything = {*LONG, *(f"p{name}" for name in LONG)}
+    steps = long_heartbeat(harness)
+    for _ in range(steps_before):
+        next(steps)
+    assert harness.ask(RequestCode.UNREGISTER_CLIENT, LEFT).code == ResponseCode.SUCCESS
+    outcome = harness.settle(steps)
+    assert isinstance(outcome, RemotingCommand | AwaitRegistration)
+    assert groups_of(harness) == everything - {"g100", "pg100"}
+    assert harness.broker.state.consumers.get("g100") is None
+    assert len(harness.broker.state.heartbeats) == 0
+    harness.validate()
+
+
+def test_a_heartbeat_that_is_refused_has_left_as_well(harness: Harness) -> None:
+    steps = long_heartbeat(harness, ["g100", "no group/", *LONG])
+    harness.ask(RequestCode.UNREGISTER_CLIENT, LEFT)
+    outcome = harness.settle(steps)
+    outcome = getattr(outcome, "response", outcome)
+    assert isinstance(outcome, RemotingCommand) and outcome.code == ResponseCode.SYSTEM_ERROR
+    assert groups_of(harness) == set()
+    assert len(harness.broker.state.heartbeats) == 0
+
+
+def test_a_client_that_comes_back_meanwhile_stays(harness: Harness) -> None:
+    steps = long_heartbeat(harness)
+    next(steps)
+    harness.ask(RequestCode.UNREGISTER_CLIENT, LEFT)
+    harness.beat("g100", subscription())
+    harness.settle(steps)
+    assert "g100" in groups_of(harness) and "pg100" not in groups_of(harness)
+
+
+@pytest.mark.parametrize("steps_before", [0, 5])
+def test_a_heartbeat_that_is_dropped_keeps_nothing(harness: Harness, steps_before: int) -> None:
+    """Its connection has closed, or too many are under way."""
+    steps = long_heartbeat(harness)
+    for _ in range(steps_before):
+        next(steps)
+    harness.ask(RequestCode.UNREGISTER_CLIENT, LEFT)
+    steps.close()
+    del steps
+    assert len(harness.broker.state.heartbeats) == 0
+
+
+def test_another_connection_leaves_for_itself_only(harness: Harness) -> None:
+    steps = long_heartbeat(harness)
+    harness.ask(RequestCode.UNREGISTER_CLIENT, LEFT, channel=FakeChannel(2))
+    harness.settle(steps)
+    assert {"g100", "pg100"} < groups_of(harness)
 
 
 def test_a_client_without_a_group_may_unregister(harness: Harness) -> None:

@@ -3,12 +3,15 @@
 The heartbeat of a consumer also creates the retry topic of its group, so that clients know its
 route before the first message has to be consumed again.
 
+A client that unregisters while a heartbeat of its connection is read in steps has left at the end.
+
 Source: org.apache.rocketmq.broker.processor.ClientManageProcessor,
 AdminBrokerProcessor.registerFilterServer (4.9.3).
 """
 
 from wakelog.broker.decision import Appender, Outcome, WriteLine
 from wakelog.broker.error_response import LimitReached
+from wakelog.broker.heartbeats import Heartbeat, Member, Membership
 from wakelog.broker.membership import CONSTANT_LENGTH_MAX, Client
 from wakelog.broker.names import check_client_id, check_group, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by
@@ -25,7 +28,8 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.body_codec import decode_body_in_steps
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import ProtocolError, RemoteProtocolError
 from wakelog.protocol.headers.clients import (
     RegisterFilterServerRequestHeader,
     UnregisterClientRequestHeader,
@@ -35,6 +39,7 @@ from wakelog.protocol.names import is_topic
 from wakelog.protocol.steps import Steps
 from wakelog.protocol.subscription import is_tag_type
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB
+from wakelog.storage.errors import StoreError
 
 GROUPS_PER_STEP = 16
 """Some 0.2 ms for groups that are new."""
@@ -45,6 +50,35 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
 
     A step has at most GROUPS_PER_STEP groups, some subscriptions, or some words of an expression.
     """
+    steps = _heartbeat(state, request)
+    next(steps)  # it is under way, also while it waits for its first step
+    return steps
+
+
+def _heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+    with state.heartbeats.begin(request.channel.id) as under_way:
+        yield
+        try:
+            outcome = yield from _register(state, request, under_way)
+        except (ProtocolError, StoreError):
+            yield from _leave_again(state, request, under_way)
+            raise
+        yield from _leave_again(state, request, under_way)
+        return outcome
+
+
+def _leave_again(state: BrokerState, request: Request[None], under_way: Heartbeat) -> Steps[None]:
+    """Take the client out of the groups that it has left since the heartbeat came."""
+    for number, membership in enumerate(list(under_way.left), 1):
+        if membership in under_way.left:  # and not registered again meanwhile
+            _leave(state, membership, request.channel.id, request.now_ms)
+        if not number % GROUPS_PER_STEP:
+            yield
+
+
+def _register(
+    state: BrokerState, request: Request[None], under_way: Heartbeat
+) -> Steps[RemotingCommand]:
     command, now_ms = request.command, request.now_ms
     groups_max = state.limits.memberships_per_connection
     if command.body.count(b'"groupName"') > groups_max:
@@ -59,6 +93,7 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     client = Client(request.channel, data.client_id, language, command.version, now_ms)
     for number, consumer in enumerate(data.consumer_data_set, 1):
         yield from _register_group(state, client, consumer, now_ms)
+        state.heartbeats.note_registered(under_way, (Member.CONSUMER, consumer.group_name))
         has_room = yield from state.filters.register_in_steps(
             consumer.group_name,
             consumer.subscription_data_set,
@@ -72,6 +107,7 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     for number, producer in enumerate(data.producer_data_set, 1):
         check_group(producer.group_name)
         state.producers.add(client, producer.group_name)
+        state.heartbeats.note_registered(under_way, (Member.PRODUCER, producer.group_name))
         if not number % GROUPS_PER_STEP:
             yield
     return request.success()
@@ -104,15 +140,24 @@ def unregister_client(
     state: BrokerState, request: Request[UnregisterClientRequestHeader]
 ) -> Outcome:
     """Take a client out of a producer group, a consumer group, or both (code 35)."""
-    header, channel_id, now_ms = request.header, request.channel.id, request.now_ms
-    if header.producer_group is not None:
-        state.producers.remove(header.producer_group, channel_id)
-    if header.consumer_group is not None:
-        group = state.groups.find(header.consumer_group, now_ms)
-        change = state.consumers.unregister(header.consumer_group, channel_id)
-        state.notify_consumers(change, group, now_ms=now_ms)
-        state.forget_filters(change, now_ms)
+    header, channel_id = request.header, request.channel.id
+    named = (Member.PRODUCER, header.producer_group), (Member.CONSUMER, header.consumer_group)
+    memberships = [(member, group) for member, group in named if group is not None]
+    state.heartbeats.note_left(channel_id, *memberships)
+    for membership in memberships:
+        _leave(state, membership, channel_id, request.now_ms)
     return request.success()
+
+
+def _leave(state: BrokerState, membership: Membership, channel_id: int, now_ms: int) -> None:
+    member, name = membership
+    if member is Member.PRODUCER:
+        state.producers.remove(name, channel_id)
+        return
+    group = state.groups.find(name, now_ms)
+    change = state.consumers.unregister(name, channel_id)
+    state.notify_consumers(change, group, now_ms=now_ms)
+    state.forget_filters(change, now_ms)
 
 
 def register_filter_server(
