@@ -41,18 +41,21 @@ class _Work(NamedTuple):
 
 
 class LongWork:
-    """The requests that are under way, each between two of its steps."""
+    """The requests that are under way, each between two of its steps.
+
+    under_way: those that the next `run` goes on with; read only. While one waits there is another.
+    """
 
     def __init__(self, clock_seconds: Callable[[], float]) -> None:
         self._clock_seconds = clock_seconds
-        self._under_way: deque[_Work] = deque()
+        self.under_way: deque[_Work] = deque()
         self._unbegun: deque[_Work] = deque()
         self._large_count = 0
         self.dropped_count = 0
 
     def __len__(self) -> int:
         """Return how many are under way."""
-        return len(self._under_way) + len(self._unbegun)
+        return len(self.under_way) + len(self._unbegun)
 
     def add(
         self,
@@ -74,18 +77,16 @@ class LongWork:
             self._unbegun.append(work)
             self._begin()
         else:
-            self._under_way.append(work)
+            self.under_way.append(work)
         return True
 
     def run(self) -> None:
         """Do steps until none is left or the time is spent."""
-        if not self._under_way:
-            return
         end_seconds = self._clock_seconds() + STEPS_SECONDS
-        while self._under_way:
-            work = self._under_way.popleft()
+        while self.under_way:
+            work = self.under_way.popleft()
             if not self._is_ended(work):
-                self._under_way.append(work)
+                self.under_way.append(work)
             elif work.is_large:
                 self._large_count -= 1
                 self._begin()
@@ -104,7 +105,7 @@ class LongWork:
     def _begin(self) -> None:
         while self._unbegun and self._large_count < LARGE_MAX:
             self._large_count += 1
-            self._under_way.append(self._unbegun.popleft())
+            self.under_way.append(self._unbegun.popleft())
 
 
 def is_large(body_bytes: int) -> bool:

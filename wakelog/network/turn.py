@@ -177,8 +177,10 @@ class Turn:
             self._release(expired.waiting.owner)
         processed_count = self._drain(began_seconds, now_ms)
         counts.requests_count += processed_count
-        self._long_work.run()
-        self._report_closed(now_ms)
+        if self._long_work.under_way:
+            self._long_work.run()
+        if self._closed:
+            self._report_closed(now_ms)
         self._end()
         for connection in self._lanes.relieved():
             connection.resume_reading(PAUSED_BY_LANE)
@@ -187,7 +189,7 @@ class Turn:
         took_seconds = ended_seconds - began_seconds
         counts.busy_seconds += took_seconds
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
-        if self._lanes.waiting_count or self._closed or self._long_work:
+        if self._lanes.waiting_count or self._closed or self._long_work.under_way:
             self.schedule()
         if processed_count or self._has_answered:
             self._note_turn(began_seconds, ended_seconds)

@@ -119,17 +119,16 @@ class FrameDecoder:
         self.preceding = commands
         view = memoryview(data)
         position, end = 0, len(view)
-        while True:
+        while position < end:
             frame_bytes = self._frame_bytes(view, position, end)
             if position + frame_bytes > end:
+                self._buffer += view[position:]
+                self._needed_bytes = self._next_needed(frame_bytes)
                 break
             command = self._decode_frame(view[position + _LENGTH_BYTES : position + frame_bytes])
             if command is not None:
                 commands.append(command)
             position += frame_bytes
-        if position < end:
-            self._buffer += view[position:]
-        self._needed_bytes = self._next_needed(frame_bytes)
         return commands
 
     def _drop(

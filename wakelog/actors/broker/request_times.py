@@ -69,7 +69,8 @@ class RequestTimes:
         if has_put and began:
             seconds = self.clock_seconds() - began
             self._put_seconds.observe(seconds)
-            self.put_seconds_max = max(self.put_seconds_max, seconds)
+            if seconds > self.put_seconds_max:
+                self.put_seconds_max = seconds
             self.put_times[bisect_right(PUT_TIME_BOUNDS_MS, seconds * 1000)] += 1
 
     def _got(self, seconds: float) -> None:
