@@ -72,8 +72,8 @@ def measure_held(row: Row, side: Side, empty: Side) -> Run:
     for broker in (side, empty):
         create_topic(broker, TOPIC)
     with Connection(side.broker) as connection:
-        _fill(connection)
-        _await_dispatched(connection)
+        fill(connection)
+        await_dispatched(connection)
     time.sleep(SETTLE_SECONDS)
     before_bytes = side.cost().memory_bytes
     with ExitStack() as stack:
@@ -116,7 +116,7 @@ def send_in_turns(senders: list[Connection], count: int) -> list[list[float]]:
     return took_ms
 
 
-def _fill(connection: Connection) -> None:
+def fill(connection: Connection) -> None:
     """Put a message into each queue. A busy broker gets what it refused once more."""
     waiting = dict(enumerate(_sends()))
     while waiting:
@@ -132,7 +132,7 @@ def _fill(connection: Connection) -> None:
             count -= len(answers)
 
 
-def _await_dispatched(connection: Connection) -> None:
+def await_dispatched(connection: Connection) -> None:
     """Wait until the last queue shows its message. Raises: RuntimeError if it does not in time."""
     fields = {"topic": topic_name(TOPICS_COUNT - 1), "queueId": str(QUEUES_COUNT - 1)}
     request = Template(RequestCode.GET_MAX_OFFSET, fields)

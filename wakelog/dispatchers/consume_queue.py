@@ -46,8 +46,8 @@ FILE_OWNER: Final = "reput"  # part of the names of unfinished files in the stor
 FILES_AHEAD_COUNT: Final = 4
 
 FILES_TOGETHER_MAX: Final = 64
-"""As many descriptors are open then; a process that may open few makes fewer files at once. On a
-busy disk one file alone waited 3 ms for its sync, and 64 together 0.4 ms each."""
+"""As many descriptors are open then; a process that may open few makes fewer files at once. With it
+16,000 new queues are made three times as fast as with one file at a time (docs/overload.md)."""
 
 
 class ConsumeQueueDispatcher:
