@@ -71,6 +71,7 @@ class FakeStore:
         self.missing_entries = False
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
+        self.asked_by_bytes = False  # the last get
         self.extension_units: dict[int, ExtensionUnit] = {}
         self.read_count_max = 1_000_000
         self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
@@ -159,7 +160,9 @@ class FakeStore:
         match_record: MatchRecord | None = None,
         match_unit: MatchUnit | None = None,
         blocking: bool = True,
+        by_bytes: bool = False,
     ) -> GetResult | None:
+        self.asked_by_bytes = by_bytes
         self.asked.append((topic, queue_id, queue_offset))
         if self.cold and not blocking:
             return None

@@ -22,6 +22,8 @@ MESSAGE_STORE_HOST_V6: Final = 0x20
 PULL_COMMIT_OFFSET: Final = 0x1
 PULL_SUSPEND: Final = 0x2
 PULL_SUBSCRIPTION: Final = 0x4
+PULL_BY_BYTES: Final = 0x40000000
+"""wakelog's own: the broker's counts do not end the batch. 4.9.3 reads no such bit."""
 
 TOPIC_UNIT: Final = 0x1
 TOPIC_UNIT_SUB: Final = 0x2

@@ -238,6 +238,7 @@ class MessageStore:
         match_record: MatchRecord | None = None,
         match_unit: MatchUnit | None = None,
         blocking: bool = True,
+        by_bytes: bool = False,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
@@ -248,11 +249,13 @@ class MessageStore:
         match_unit: called with store time and bitmap of an entry's extension unit; None lets every
             entry pass. An entry without a unit passes.
         blocking: False never waits for the disk; the result is then None if it would have to.
+        by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
 
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(
-            topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit
+            *(topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit),
+            by_bytes=by_bytes,
         )
         readers = self._readers.borrow()
         try:

@@ -13,7 +13,12 @@ from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.record import decode_record
-from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from wakelog.protocol.sys_flag import (
+    PULL_BY_BYTES,
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+)
 from wakelog.storage.log.append import PutStatus
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetStatus
@@ -105,6 +110,14 @@ def test_a_pull_for_no_message_gets_one(harness: Harness, max_msg_nums: int) -> 
     """Section 12: the Go client asks for 0 and 4.9.3 still delivers."""
     fill(harness)
     assert harness.pulled(maxMsgNums=max_msg_nums).ext_fields["nextBeginOffset"] == "1"
+
+
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_a_client_may_have_a_batch_ended_by_its_bytes(harness: Harness, by_bytes: bool) -> None:
+    fill(harness)
+    sys_flag = PULL_SUBSCRIPTION | (PULL_BY_BYTES if by_bytes else 0)
+    harness.pulled(sysFlag=sys_flag, maxMsgNums=256)
+    assert harness.store.asked_by_bytes is by_bytes
 
 
 # Which broker to pull from next (section 4.1, fact 36): slaveReadEnable, slow, broker id.

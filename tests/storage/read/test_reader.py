@@ -504,6 +504,20 @@ def test_without_units_an_entry_that_points_to_one_passes(fs: MemoryFileSystem) 
     assert bodies(get(store, 0, match={1}.__contains__, match_record=numbered(1))) == [1]
 
 
+@pytest.mark.parametrize(
+    ("count_max", "body_bytes", "count"), [(200, 10, 200), (5_000, 10, 1_000), (200, 20_000, 13)]
+)
+def test_a_batch_may_be_ended_by_its_bytes_alone(
+    fs: MemoryFileSystem, count_max: int, body_bytes: int, count: int
+) -> None:
+    messages_count = 1_200 if body_bytes < 100 else 20
+    store = filled(fs, messages_count, body_bytes, consume_queue_file_bytes=20 * 2_000)
+    result = get(store, 0, count_max, by_bytes=True)
+    assert bodies(result) == list(range(count))
+    assert result.next_begin_offset == count
+    assert get(store, 0, count_max, by_bytes=True, match=lambda _: True) == result
+
+
 def test_limits_count_what_is_sent() -> None:
     limits = BatchLimits(config(), memory_bytes=400)
     assert not limits.is_full(0, 0, 1 << 30, 0)
@@ -528,6 +542,7 @@ def trim(store: MessageStore, physical_offset: int) -> None:
     count_max=st.integers(0, 40),
     limits=st.tuples(st.integers(1, 5_000), st.integers(1, 40), st.integers(1, 40)),
     physical_memory_bytes=st.sampled_from([10_000, 1 << 30]),
+    by_bytes=st.booleans(),
 )
 def test_choosing_at_once_is_choosing_one_by_one(
     sizes: list[int],
@@ -535,6 +550,7 @@ def test_choosing_at_once_is_choosing_one_by_one(
     count_max: int,
     limits: tuple[int, int, int],
     physical_memory_bytes: int,
+    by_bytes: bool,
 ) -> None:
     fs = MemoryFileSystem()
     bytes_max, memory_count, disk_count = limits
@@ -549,7 +565,7 @@ def test_choosing_at_once_is_choosing_one_by_one(
     readers = StoreReaders(fs, settings, physical_memory_bytes=physical_memory_bytes)
     log = store.log
     view = LogView(log.files.min_offset, log.committed_offset, log.committed_offset)
-    at_once = GetRequest(TOPIC, 0, offset, count_max)
+    at_once = GetRequest(TOPIC, 0, offset, count_max, by_bytes=by_bytes)
     one_by_one = at_once._replace(match=lambda _: True)
     with readers.lend() as some:
         assert some.reader.get(at_once, view) == some.reader.get(one_by_one, view)

@@ -35,7 +35,7 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.names import OFFSET_MOVED_EVENT
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.protocol.steps import Steps
-from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
+from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetResult, GetStatus
@@ -92,6 +92,7 @@ def pull_message(
         match=None if pull.wanted.codes is None else pull.wanted.codes.__contains__,
         match_record=pull.wanted.match_record,
         match_unit=pull.wanted.match_unit,
+        by_bytes=header.sys_flag & PULL_BY_BYTES != 0,
     )
     result = read(blocking=False)
     if result is None:

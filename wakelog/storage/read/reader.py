@@ -36,6 +36,8 @@ MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 
 # One get reads at least this many entries, whatever its count is (fact 31).
+BY_BYTES_COUNT_MAX: Final = 1_000
+"""Records of a batch that bytes alone should end; 4.9.3's counts are 32 and 8."""
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 # On an event loop: about 1 ms of checking entries. A client may request any number.
 LOOP_SCAN_COUNT_MAX: Final = 4_000
@@ -97,6 +99,7 @@ class GetRequest(NamedTuple):
     blocking: bool = True
     match_record: MatchRecord | None = None
     match_unit: MatchUnit | None = None
+    by_bytes: bool = False
 
 
 class _Selection(NamedTuple):
@@ -112,11 +115,21 @@ class _Selection(NamedTuple):
 class BatchLimits:
     """When a batch is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
 
-    def __init__(self, config: StoreConfig, memory_bytes: int) -> None:
-        """A record further below the log's end than `memory_bytes` is on disk."""
+    def __init__(
+        self, config: StoreConfig, memory_bytes: int, *, count_max: int | None = None
+    ) -> None:
+        """A record further below the log's end than `memory_bytes` is on disk.
+
+        count_max: in the place of the configured counts.
+        """
         self.memory_bytes = memory_bytes
-        self.memory = config.transfer_bytes_in_memory_max, config.transfer_count_in_memory_max
-        self._disk = config.transfer_bytes_in_disk_max, config.transfer_count_in_disk_max
+        memory_count, disk_count = (
+            (config.transfer_count_in_memory_max, config.transfer_count_in_disk_max)
+            if count_max is None
+            else (count_max, count_max)
+        )
+        self.memory = config.transfer_bytes_in_memory_max, memory_count
+        self._disk = config.transfer_bytes_in_disk_max, disk_count
 
     def is_full(self, count: int, size_bytes: int, next_bytes: int, behind_bytes: int) -> bool:
         """Tell whether a record of `next_bytes` has to wait; the first one never does."""
@@ -152,6 +165,7 @@ class Reader:
         self._damaged = damaged
         self._file_entries = config.consume_queue_bytes // ENTRY.size
         self._limits = BatchLimits(config, memory_bytes)
+        self._limits_by_bytes = BatchLimits(config, memory_bytes, count_max=BY_BYTES_COUNT_MAX)
         self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
 
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
@@ -231,7 +245,7 @@ class Reader:
             return None
         checks = request.match_record is not None or self._damaged or mismatched
         if not checks and request.match is None and request.match_unit is None:
-            front = self._front(data, request.count_max, view)
+            front = self._front(data, request, view)
             if front is not None:
                 return front
         record_filter = (
@@ -250,7 +264,7 @@ class Reader:
         """Choose records, one entry after the other."""
         count_max, max_physical_offset = request.count_max, view.max_physical_offset
         filters = request.match is not None or request.match_unit is not None
-        is_full = self._limits.is_full
+        is_full = self._batch_limits(request).is_full
         status = GetStatus.NO_MATCHED_MESSAGE
         places: list[tuple[int, int]] = []
         scanned = total_bytes = 0
@@ -286,15 +300,18 @@ class Reader:
             status = GetStatus.FOUND
         return _Selection(status, places, total_bytes, scanned, physical_offset)
 
-    def _front(self, data: bytes, count_max: int, view: LogView) -> _Selection | None:
+    def _batch_limits(self, request: GetRequest) -> BatchLimits:
+        return self._limits_by_bytes if request.by_bytes else self._limits
+
+    def _front(self, data: bytes, request: GetRequest, view: LogView) -> _Selection | None:
         """Choose at once if only the count can end the batch and all is in memory, else None."""
         entries = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(data)]
         lowest = min(entries)[0] if entries else -1
         in_memory = view.max_physical_offset - lowest <= self._limits.memory_bytes
         if lowest < view.min_physical_offset or not in_memory:
             return None
-        bytes_max, memory_count_max = self._limits.memory
-        places = entries[: max(1, min(count_max, memory_count_max))]
+        bytes_max, memory_count_max = self._batch_limits(request).memory
+        places = entries[: max(1, min(request.count_max, memory_count_max))]
         size_bytes = sum([size for _, size in places])
         if size_bytes > bytes_max and len(places) > 1:
             return None
@@ -314,7 +331,8 @@ class Reader:
         few = count
         if not filters and request.match_record is None:
             # Every entry takes a place, and one more is read: the one that a full batch leaves.
-            few = min(count, max(request.count_max, 1) + 1, self._limits.count_max() + 1)
+            limit = self._batch_limits(request).count_max()
+            few = min(count, max(request.count_max, 1) + 1, limit + 1)
         data = queue.entries(offset, few, blocking=request.blocking)
         if data and few < count and ENTRY.unpack_from(data)[0] < view.min_physical_offset:
             return queue.entries(offset, count, blocking=request.blocking)
