@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -11,6 +12,7 @@ from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_stores import BrokerOffsets, FileOffsets
 from wakelog.client.options import ClientOptions
+from wakelog.client.route import QueueAt
 from wakelog.protocol.body_codec import MessageQueue
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
@@ -30,6 +32,34 @@ def test_brokers_have_the_offsets_of_a_group() -> None:
         cluster.refuse("a:10911")
         with pytest.raises(ClientError, match="does not answer UPDATE_CONSUMER_OFFSET"):
             await offsets.write({Q0: 5})
+
+    asyncio.run(run())
+
+
+def test_the_first_commit_for_a_topic_is_answered_before_the_others_are_sent() -> None:
+    """4.9.3 keeps one of those that come at once: ConsumerOffsetManager#commitOffset."""
+
+    class Offsets:
+        under_way: ClassVar[list[int]] = []
+        beside: ClassVar[list[list[int]]] = []
+
+        async def commit_offset(self, queue: QueueAt, group: str, offset: int) -> None:
+            self.under_way.append(queue.queue_id)
+            await asyncio.sleep(0)
+            self.beside.append(sorted(self.under_way))
+            await asyncio.sleep(0)
+            self.under_way.remove(queue.queue_id)
+
+    async def run() -> None:
+        instance = two_queues().join(ClientOptions((NAME_SERVER,), retries_max=0))
+        calls = GroupCalls(instance, "g")
+        await calls.queues("T")
+        calls.offsets = Offsets()  # type: ignore[assignment]
+        store = BrokerOffsets(calls)
+        await store.write({Q0: 3, Q1: 4})
+        assert Offsets.beside == [[0], [1]]
+        await store.write({Q0: 4, Q1: 5})
+        assert Offsets.beside[2:] == [[0, 1], [0, 1]]
 
     asyncio.run(run())
 

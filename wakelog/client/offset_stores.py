@@ -11,7 +11,7 @@ Source: org.apache.rocketmq.client.consumer.store.{RemoteBrokerOffsetStore, Loca
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -42,6 +42,7 @@ class BrokerOffsets:
     def __init__(self, calls: GroupCalls) -> None:
         """Send no request yet."""
         self._calls = calls
+        self._known: set[tuple[str, str]] = set()  # broker and topic that have had a commit
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Ask the broker (OffsetStore)."""
@@ -49,12 +50,28 @@ class BrokerOffsets:
         return await calls.offsets.committed_offset(calls.at(queue), calls.group)
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit to the brokers, of which some may have it when one has failed (OffsetStore)."""
+        """Commit to the brokers, of which some may have it when one has failed (OffsetStore).
+
+        4.9.3 makes a table at a group's first commit for a topic. Of commits that come to it at
+        once, only one stays: so the first is answered before the others are sent.
+        """
+        first: dict[tuple[str, str], MessageQueue] = {}
+        for queue in offsets:
+            place = queue.broker_name, queue.topic
+            if place not in self._known:
+                first.setdefault(place, queue)
+        await self._commit(offsets, first.values())
+        self._known.update(first)
+        await self._commit(offsets, offsets.keys() - set(first.values()))
+
+    async def _commit(
+        self, offsets: Mapping[MessageQueue, int], queues: Iterable[MessageQueue]
+    ) -> None:
         calls = self._calls
         outcomes = await asyncio.gather(
             *(
-                calls.offsets.commit_offset(calls.at(queue), calls.group, offset)
-                for queue, offset in offsets.items()
+                calls.offsets.commit_offset(calls.at(queue), calls.group, offsets[queue])
+                for queue in queues
             ),
             return_exceptions=True,
         )
