@@ -1,5 +1,8 @@
 """The replicas of a deployment: `wakelog up --replicas 2` as a user runs it."""
 
+import os
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,14 @@ from tests.actors.replicas import (
     wait_until,
     wakelog_up,
 )
+from tests.compat.clusters import Wakelog
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.deploy.replicas import Replica, check_replicas, replicas_of
 from wakelog.actors.errors import PlanRefused
 from wakelog.protocol.codes import ResponseCode
+from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
+from wakelog.storage.file_system import FileSystem
 
 COPIED = [ResponseCode.SUCCESS]
 
@@ -35,15 +41,74 @@ def test_an_impossible_number(count: int) -> None:
         check_replicas(count, {})
 
 
+def free_ports(count: int) -> tuple[int, int]:
+    """Return a port for a name server, and one for the first of so many brokers."""
+    firsts = range(0, count * PORTS_BETWEEN_BROKERS, PORTS_BETWEEN_BROKERS)
+    return free_port(), free_port(*(first + by for first in firsts for by in (-2, 0, 1)))
+
+
+def addresses_of(up: Wakelog, count: int) -> list[str]:
+    """Return where the brokers answer, the master first."""
+    return [f"127.0.0.1:{up.ports[1] + n * PORTS_BETWEEN_BROKERS}" for n in range(count)]
+
+
+def kill_broker(store: Path) -> None:
+    """Kill the process that has a broker's store open for writing."""
+    process_id = holder_pid(FileSystem(), str(store / "lock"), BROKER_BYTE)
+    assert process_id is not None
+    os.kill(process_id, signal.SIGKILL)
+
+
+@pytest.mark.ray
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_slave_and_then_the_master_of_three_actors_groups_are_killed(tmp_path: Path) -> None:
+    """Sends go on without the slave, pulls without the master, and both come back."""
+    flags = ["--replicas", "3"]
+    with wakelog_up(tmp_path, SMALL, flags=flags, ports=free_ports(3)) as up:
+        master, *slaves = addresses_of(up, 3)
+        stores = [up.cluster.store / f"broker-a-{n}" for n in (1, 2, 3)]
+        wait_until(lambda: send(master, 1) == COPIED, "acknowledged by a slave")
+        assert send(master, 200) == COPIED * 200
+        for one in slaves:
+            wait_until(partial(ends_equal, one, master), "both slaves follow")
+        kill_broker(stores[1])
+        assert send(master, 200) == COPIED * 200
+        wait_until(lambda: pulled(slaves[1]) == pulled(master), "tables copied, queues made")
+        kill_broker(stores[0])
+        assert pulled(slaves[1])[0] == ResponseCode.SUCCESS
+        wait_until(lambda: sends(master) == COPIED, "the master is back, and a slave follows it")
+        assert send(master, 200) == COPIED * 200
+        for one in slaves:
+            wait_until(partial(ends_equal, one, master), "both slaves follow again")
+        for store in stores[1:]:
+            assert_equal(stores[0], store, log_end(master))
+        up.stop()
+
+
+def sends(address: str) -> list[int]:
+    """Send one message; no code if that fails."""
+    try:
+        return send(address, 1)
+    except OSError:
+        return []
+
+
+def ends_equal(one: str, other: str) -> bool:
+    """Tell whether two logs end at the same offset."""
+    try:
+        return log_end(one) == log_end(other)
+    except OSError:
+        return False
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_two_replicas_have_the_same_log_and_both_serve_it(tmp_path: Path) -> None:
-    offsets = (-2, 1, PORTS_BETWEEN_BROKERS - 2, PORTS_BETWEEN_BROKERS, PORTS_BETWEEN_BROKERS + 1)
-    ports = free_port(), free_port(*offsets)
     flags = ["--local", "--replicas", "2"]
-    with wakelog_up(tmp_path, SMALL, flags=flags, ports=ports) as up:
-        master = up.cluster.broker
-        slave = f"127.0.0.1:{ports[1] + PORTS_BETWEEN_BROKERS}"
+    with wakelog_up(tmp_path, SMALL, flags=flags, ports=free_ports(2)) as up:
+        master, slave = addresses_of(up, 2)
         wait_until(lambda: send(master, 1) == COPIED, "acknowledged by the slave")
         assert send(master, 100) == COPIED * 100
         assert send(slave, 1) == [ResponseCode.SERVICE_NOT_AVAILABLE]
