@@ -53,6 +53,7 @@ class EmptyLog:
     """A log without a byte, on a disk that fails as often as a test wants."""
 
     failures_count = 0
+    end = 0
 
     def settle(self) -> int:
         if self.failures_count:

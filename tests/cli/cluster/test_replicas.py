@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace
@@ -172,6 +173,17 @@ def test_a_failover_goes_on_when_the_master_renews_meanwhile(
     words = "cluster", "failover", "broker-t", "--to", "2", "--register", register, "--yes"
     assert cli(*words)[-1] == "replica 2 is master of broker-t in epoch 6"
     thread.join()
+
+
+def test_a_state_that_others_replace_all_the_time_ends_the_command(
+    cli: CommandLine, register: str, group: GroupRegister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = group.read()
+    always = mock.Mock(side_effect=StaleVersion("as the test wants it"))
+    monkeypatch.setattr(GroupRegister, "replace", always)
+    cli("cluster", "failover", "broker-t", "--to", "2", "--register", register, "--yes", code=1)
+    assert "was replaced by others 10 times in a row" in cli.err
+    assert always.call_count == replicas.PROPOSALS_MAX and group.read() == before
 
 
 def test_a_replica_that_does_not_take_over(
