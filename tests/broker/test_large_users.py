@@ -5,11 +5,21 @@ A request goes through a decoder with the limits of the broker, as on a connecti
 
 import json
 import struct
+import tracemalloc
 
-from tests.broker.harness import Harness, send_fields, sql_subscription, subscription
+import msgspec
+
+from tests.broker.harness import (
+    Harness,
+    pull_fields,
+    send_fields,
+    sql_subscription,
+    subscription,
+)
 from tests.nameserver.harness import Announced, topic
 from tests.nameserver.harness import Harness as NameServerHarness
-from wakelog.broker.decision import AwaitRegistration
+from wakelog.broker.decision import AwaitRegistration, HoldPull
+from wakelog.broker.pull_hold import PullHold
 from wakelog.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -29,6 +39,8 @@ RECORD_BYTES_MAX = 1_000
 GROUPS_COUNT = 1_000
 SUBSCRIPTIONS_COUNT = 1_000
 HELD_COUNT = 20_000
+MEASURED_COUNT = 2_000
+HELD_BYTES_MAX = 2.4 * 1024  # on another Python it may be a little more
 BATCH_COUNT = 1_000
 
 
@@ -98,6 +110,29 @@ def test_twenty_thousand_held_pulls_are_all_answered(harness: Harness) -> None:
     answers = harness.instructions()
     assert len(answers) == HELD_COUNT
     assert harness.broker.statistics()["held_count"] == 0
+
+
+def test_a_held_pull_takes_so_many_bytes_of_objects(harness: Harness) -> None:
+    """docs/overload.md says 2.2 KiB: those of the Broker, and PullHold's note."""
+    harness.send("T")
+    requests = [
+        encode_frame(
+            harness.request(RequestCode.PULL_MESSAGE, pull_fields(queueOffset=1, sysFlag=6))
+        )
+        for _ in range(MEASURED_COUNT)
+    ]
+    decoder, pull_hold = FrameDecoder(), PullHold()
+    tracemalloc.start()
+    try:
+        for frame in requests:
+            [request] = decoder.feed(frame)
+            note = harness.broker.process(request, harness.channel, harness.now_ms)
+            assert isinstance(note, HoldPull)
+            pull_hold.hold([msgspec.structs.replace(note)])  # it has come as a copy
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken_bytes / MEASURED_COUNT < HELD_BYTES_MAX
 
 
 def test_a_registration_of_ten_thousand_topics() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.compat.driver import JavaDriver, bodies, message
-from wakelog.client import ClientError, Consumer, ConsumerMessage, Sql
+from tests.compat.mixed_group import SETTLE_SECONDS_MAX, numbers_of, take
+from wakelog.client import ClientError, Consumer, Sql
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-SETTLE_SECONDS_MAX = 60.0
 SETTLE_MS_MAX = 60_000
 
 
@@ -31,26 +31,9 @@ def consume(
     asyncio.run(main())
 
 
-async def get(consumer: Consumer, count: int, *, ack: bool = True) -> list[ConsumerMessage]:
-    """Return the next messages, exactly as many; acknowledge each before the next one."""
-    found: list[ConsumerMessage] = []
-    end = time.monotonic() + SETTLE_SECONDS_MAX
-    while len(found) < count:
-        assert time.monotonic() < end, f"{len(found)} of {count} came"
-        for each in await consumer.fetch(count - len(found), 1.0):
-            found.append(each)
-            if ack:
-                await each.ack()
-    return found
-
-
 def send(driver: JavaDriver, topic: str, numbers: Sequence[int], **fields: Any) -> list[str]:
     numbered = [message(topic, b"%d" % n, **fields) for n in numbers]
     return [each["msgId"] for each in driver("send", group="g", messages=numbered)]
-
-
-def numbers_of(found: list[ConsumerMessage]) -> list[int]:
-    return sorted(int(each.body) for each in found)
 
 
 def test_python_consumes_what_java_sends(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
@@ -59,7 +42,7 @@ def test_python_consumes_what_java_sends(cluster: Cluster, driver: JavaDriver, t
     driver("send", group="g", messages=[message(topic, large)])
 
     async def first(consumer: Consumer) -> None:
-        found = await get(consumer, 41)
+        found = await take(consumer, 41)
         [big] = [each for each in found if each.body == large]
         assert big.record.body != large
         found.remove(big)
@@ -70,14 +53,14 @@ def test_python_consumes_what_java_sends(cluster: Cluster, driver: JavaDriver, t
         assert sum((await consumer.lag()).values()) == 0
 
     async def second(consumer: Consumer) -> None:
-        assert numbers_of(await get(consumer, 3)) == [100, 101, 102]
+        assert numbers_of(await take(consumer, 3)) == [100, 101, 102]
         queue = consumer.assignment[0]
         end = consumer.position(queue)
         await consumer.seek(queue, datetime(2001, 1, 1, tzinfo=UTC))
-        again = await get(consumer, end)
+        again = await take(consumer, end)
         assert [each.queue_offset for each in again] == list(range(end))
         await consumer.seek(queue, end - 1)
-        assert [each.queue_offset for each in await get(consumer, 1)] == [end - 1]
+        assert [each.queue_offset for each in await take(consumer, 1)] == [end - 1]
 
     consume(cluster, topic, first)
     send(driver, topic, range(100, 103))
@@ -89,7 +72,7 @@ def test_brokers_filter_by_tags_and_sql(cluster: Cluster, driver: JavaDriver, to
         send(driver, topic, [number], tags=tag, properties={"number": str(number)})
 
     async def work(consumer: Consumer) -> None:
-        assert numbers_of(await get(consumer, 2)) == [0, 2]
+        assert numbers_of(await take(consumer, 2)) == [0, 2]
         async with asyncio.timeout(SETTLE_SECONDS_MAX):
             while sum((await consumer.lag()).values()):  # what is filtered out is passed, too
                 await asyncio.sleep(0.05)
@@ -111,7 +94,7 @@ def test_what_fails_is_consumed_again_and_then_a_dead_letter(
 
     async def work(consumer: Consumer) -> None:
         for times in range(3):
-            [each] = await get(consumer, 1, ack=False)
+            [each] = await take(consumer, 1, is_acknowledged=False)
             assert (each.topic, each.reconsume_times, each.message_id) == (topic, times, message_id)
             await each.nack(timedelta(seconds=1) if times else None)
         assert await consumer.fetch(1, 0.1) == []
@@ -139,7 +122,7 @@ def test_python_and_java_share_a_group(cluster: Cluster, driver: JavaDriver, top
         mine = [queue.queue_id for queue in consumer.assignment]
         assert sorted(theirs + mine) == [0, 1, 2, 3]
         await asyncio.to_thread(send, driver, topic, range(80))  # 20 to each queue
-        found = await get(consumer, 40)
+        found = await take(consumer, 40)
         others = await asyncio.to_thread(
             driver, "consumed", name=topic, count=40, timeoutMs=SETTLE_MS_MAX
         )
@@ -151,7 +134,7 @@ def test_python_and_java_share_a_group(cluster: Cluster, driver: JavaDriver, top
             while len(consumer.assignment) != 4:
                 await asyncio.sleep(0.05)
         await asyncio.to_thread(send, driver, topic, range(100, 140))
-        settled.extend(str(number) for number in numbers_of(await get(consumer, 40)))
+        settled.extend(str(number) for number in numbers_of(await take(consumer, 40)))
 
     consume(cluster, topic, work, group=group)
     assert settled == [str(number) for number in range(100, 140)]
@@ -192,7 +175,7 @@ def test_a_broadcast_reaches_every_python_consumer(
     settings = {"broadcast": True, "group": f"cast_{topic}"}
 
     async def work(consumer: Consumer) -> None:
-        assert numbers_of(await get(consumer, 6)) == list(range(6))
+        assert numbers_of(await take(consumer, 6)) == list(range(6))
 
     async def work_after(consumer: Consumer) -> None:
         assert await consumer.fetch(1, 0.5) == []
@@ -210,7 +193,7 @@ def test_operators_see_a_python_consumer_and_reset_it(
     place = {"group": group, "topic": topic}
 
     async def work(consumer: Consumer) -> None:
-        found = await get(consumer, 8)
+        found = await take(consumer, 8)
         await consumer.commit()
         listed = await asyncio.to_thread(driver.once_there, 17, "consumers", group=group)
         (client,) = listed["connectionSet"]
@@ -227,7 +210,7 @@ def test_operators_see_a_python_consumer_and_reset_it(
                 driver, "consumeDirectly", **asked, messageId=found[0].offset_message_id
             )
         )
-        [again] = await get(consumer, 1)
+        [again] = await take(consumer, 1)
         assert again.body == found[0].body
         assert (await directly)["consumeResult"] == "CR_SUCCESS"
 
@@ -236,7 +219,7 @@ def test_operators_see_a_python_consumer_and_reset_it(
             driver, "resetOffset", **place, timestamp=long_ago, force=True
         )
         assert reset == {str(queue_id): 0 for queue_id in range(4)}
-        assert numbers_of(await get(consumer, 8)) == list(range(8))
+        assert numbers_of(await take(consumer, 8)) == list(range(8))
 
     consume(cluster, topic, work)
 
@@ -245,7 +228,7 @@ def test_python_replies_to_a_java_client(cluster: Cluster, driver: JavaDriver, t
     async def work(consumer: Consumer) -> None:
         asked = {"group": "asking_python", "topic": topic, "body": "hello", "timeoutMs": 20_000}
         asking = asyncio.create_task(asyncio.to_thread(driver, "ask", **asked))
-        [request] = await get(consumer, 1)
+        [request] = await take(consumer, 1)
         await request.reply(request.body.upper())
         assert (await asking)["body"] == "HELLO"
 

@@ -57,7 +57,8 @@ def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **opti
         default_lane=NAME_SERVER_LANE,
         bytes_max=limits.lane_bytes_max,
     )
-    return Server(handler, lanes, limits=limits, on_deferred=never_deferred, **options)
+    given: dict[str, Any] = {"descriptors_max": 1_024, "on_deferred": never_deferred}
+    return Server(handler, lanes, limits=limits, **given | options)
 
 
 @contextlib.asynccontextmanager

@@ -53,7 +53,7 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 
@@ -135,6 +135,7 @@ class NameServerService:
             self,
             lanes,
             limits=limits,
+            descriptors_max=process_descriptors_max(),
             on_deferred=self._on_deferred,
             body_bytes_max=lambda code: self.name_server.body_bytes_max(code),
             wall_ms=wall_ms,

@@ -11,9 +11,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer (4.9.3).
 """
 
 import asyncio
-import resource
 import socket
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -66,6 +64,7 @@ class Server:
         lanes: Lanes[Connection],
         *,
         limits: ServerLimits,
+        descriptors_max: int,
         on_deferred: OnDeferred,
         answer_error: AnswerError = refusals.failed,
         tls: ServerContext = WITHOUT_TLS,
@@ -75,6 +74,7 @@ class Server:
     ) -> None:
         """Take no port yet; a loop must be running.
 
+        descriptors_max: how many descriptors this process may have open.
         body_bytes_max: a request with a longer body comes without it.
         """
         self._loop = asyncio.get_running_loop()
@@ -99,9 +99,6 @@ class Server:
         self.deliver = self._turn.deliver
         self.send = self._turn.push
         self.run_steps = self._turn.run_steps
-        descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if descriptors_max == resource.RLIM_INFINITY:
-            descriptors_max = sys.maxsize
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(
             connections_max=allowed,

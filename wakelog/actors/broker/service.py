@@ -68,7 +68,7 @@ from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.telemetry.logs import Log, logger
 
 CATCH_UP_SECONDS_MAX = 30.0
@@ -274,6 +274,7 @@ class BrokerService:
             self._requests,
             lanes,
             limits=limits,
+            descriptors_max=process_descriptors_max(),
             on_deferred=self._requests.defer,
             answer_error=error_response,
             body_bytes_max=lambda code: self.broker.body_bytes_max(code),
