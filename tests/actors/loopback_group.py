@@ -114,8 +114,7 @@ class LoopbackReplica:
     @property
     def leads(self) -> bool:
         """Whether it takes sends."""
-        in_sync = self.election.in_sync
-        return self.is_up and in_sync is not None and in_sync.takes_sends
+        return self.is_up and self.election.takes_sends
 
     async def kill(self) -> None:
         """End as a killed process does: what was written stays in the file."""
@@ -163,6 +162,11 @@ class LoopbackReplica:
         if self.election.in_sync is not None:
             self.election.in_sync.note_own(self.durable)
         self.act()
+
+    @property
+    def end(self) -> int:
+        """Where the log ends."""
+        return len(self.log)
 
     def settle(self) -> int:
         """Take no more bytes of a master, make all durable, and return the end."""

@@ -167,3 +167,21 @@ def test_a_replica_with_an_empty_disk_is_filled_and_then_counts(tmp_path: Path) 
         group.check()
 
     run(tmp_path, 3, play)
+
+
+def test_a_planned_switch_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    async def play(group: Group) -> None:
+        for _ in range(50):
+            await group.send()
+        old = group.master
+        heir = next(one for one in group.replicas if one is not old)
+        assert old is not None and old.election.hand_over(heir.number, old.now_ms)
+        await until(lambda: heir.leads, "the successor does not lead")
+        await until(group.is_complete, "the old master does not follow")
+        for _ in range(50):
+            await group.send()
+        await group.are_equal()
+        assert bytes(heir.log) == b"".join(group.acknowledged)
+        assert not [*old.folder.glob("quarantine.*")]
+
+    run(tmp_path, 2, play)

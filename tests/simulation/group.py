@@ -105,6 +105,11 @@ class Replica:
             one.is_open_down = False
         self.shipping = {}
 
+    @property
+    def end(self) -> int:
+        """Where the log ends."""
+        return self.disk.end
+
     def settle(self) -> int:
         """Append nothing more of a master, and make all durable."""
         self.drop_connection()
@@ -225,8 +230,7 @@ class Replica:
 
     def send(self, number: int) -> None:
         """Store a message, or answer 14."""
-        in_sync = self.election.in_sync
-        if in_sync is not None and in_sync.takes_sends:
+        if self.election.takes_sends:
             self.disk.append([number])
             self.waiting.append((self.disk.end, number))
 
@@ -434,7 +438,7 @@ class Group:
         if old is None:
             return
         if state.epoch != old.epoch:
-            self.check_elected(old, state)
+            self.check_elected(proposer, old, state)
         elif state.in_sync != old.in_sync:
             if proposer != state.master:
                 raise Violation("R4", f"{proposer} changes the set of {state.master}")
@@ -442,7 +446,7 @@ class Group:
                 if self.is_eligible(joined) and not self.has_acknowledged(joined):
                     raise Violation("R4", f"{joined} joins without what is acknowledged")
 
-    def check_elected(self, old: GroupState, state: GroupState) -> None:
+    def check_elected(self, proposer: int, old: GroupState, state: GroupState) -> None:
         """Look at a value with a new epoch."""
         if state.epoch < old.epoch:
             raise Violation("R1", f"epoch {state.epoch} after {old.epoch}")
@@ -450,7 +454,7 @@ class Group:
             raise Violation("R2", f"{state} after {old}")
         if not self.is_eligible(state.master) or not self.has_acknowledged(state.master):
             raise Violation("R2", f"master {state.master} lacks acknowledged bytes")
-        if self.replicas[state.master].disk.file.mark.promise < state.epoch:
+        if self.replicas[proposer].disk.file.mark.promise < state.epoch:
             raise Violation("R5", f"epoch {state.epoch} was not promised")
 
     def check_counted(self, master: Replica) -> None:

@@ -162,6 +162,13 @@ def repeat_frame(group: Group, random: Random) -> None:
             del queue[random.randrange(len(queue))]
 
 
+def hand_over(group: Group, random: Random) -> None:
+    """Let a master hand over to another replica."""
+    for one in group.replicas.values():
+        if one.is_up and not one.is_paused and one.election.in_sync is not None:
+            one.election.hand_over(_any(group, random).number, one.now_ms)
+
+
 def lie(group: Group, random: Random) -> None:
     """Let a follower acknowledge more than it was sent, or in another epoch."""
     for one in group.connections:
@@ -248,6 +255,7 @@ CASES: dict[str, dict[Event, int]] = {
     "S9 frames": {repeat_frame: 8, reset_connection: 6, lie: 2},
     "S10 the register": {disturb_register: 14, kill: 2, cut_links: 2},
     "S11 seeding": {remove_begin: 4, replace_disk: 4, kill: 3, cut_links: 1},
+    "planned switches": {hand_over: 5, disturb_register: 4, kill: 2, cut_links: 1},
     "another log": {meet_foreign: 5, kill: 5, reset_connection: 2},
     "all of them": {
         cut_links: 2, disturb_register: 2, kill: 2, lose_power: 1, jump_clock: 1, break_disk: 1,
@@ -331,8 +339,7 @@ def _serving(group: Group, replicas: list[Replica]) -> Replica | None:
     if state is None or len(state.in_sync) != len(replicas):
         return None
     for one in replicas:
-        in_sync = one.election.in_sync
-        if in_sync is not None and one.election.epoch == state.epoch and in_sync.takes_sends:
+        if one.election.takes_sends and one.election.epoch == state.epoch:
             return one
     return None
 

@@ -1,5 +1,7 @@
 """Election: who leads, whatever the register answers or does not."""
 
+import pytest
+
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.broker.replication.election import (
     Election,
@@ -12,6 +14,7 @@ from wakelog.broker.replication.election import (
 )
 from wakelog.broker.replication.epochs import EpochLine, Epochs
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
+from wakelog.storage.errors import StoreFailed
 
 LOG_ID = bytes(range(16))
 ADDRESSES = {one: ReplicaAddress(f"h{one}:1", f"h{one}:2") for one in (1, 2, 3)}
@@ -236,3 +239,51 @@ def test_a_failed_call_is_made_again_after_a_pause() -> None:
     assert node.tick() == []
     (again,) = node.tick(301)
     assert isinstance(again, ReadRegister) and again.call != read.call
+
+
+def test_a_master_hands_over_once_all_have_its_log() -> None:
+    node = led(Node(end=70))
+    assert node.election.takes_sends
+    assert not node.election.hand_over(1, 0) and not node.election.hand_over(3, 0)
+    assert node.election.hand_over(2, 0) and not node.election.takes_sends
+    assert node.election.in_sync is not None
+    node.election.in_sync.note_ack(2, 69, 0, is_seeding=False)
+    assert node.tick() == []
+    node.election.in_sync.note_ack(2, 70, 0, is_seeding=False)
+    (proposal,) = node.tick()
+    assert isinstance(proposal, ReplaceState)
+    assert (proposal.state.epoch, proposal.state.master) == (6, 2)
+    assert proposal.state.in_sync == {1, 2} and node.epochs.promise == 6
+    assert isinstance(node.replaced(proposal, "11")[0], StepDown)
+    successor = Node(2, end=70)
+    (own,) = successor.read(proposal.state, "11")
+    assert isinstance(own, ReplaceState) and (own.state.epoch, own.state.master) == (7, 2)
+
+
+def test_a_successor_that_does_not_catch_up_is_given_up() -> None:
+    node = led(Node(end=70))
+    assert node.election.in_sync is not None
+    node.election.hand_over(2, node.now_ms)
+    for _ in range(6):
+        node.election.in_sync.note_ack(2, 0, node.now_ms, is_seeding=False)
+        for action in node.tick(1_000):
+            if isinstance(action, ReplaceState):
+                assert action.state.master == 1
+                node.replaced(action, f"v{node.now_ms}")
+    assert node.election.takes_sends
+
+
+def test_a_master_whose_disk_fails_steps_down_before_its_next_epoch() -> None:
+    node = led(Node(), {1})
+    node.election.note_promise(8)
+    (proposal,) = node.tick()
+    file = node.epochs._file
+    assert isinstance(file, SlotFileModel)
+    file.fails = True
+    with pytest.raises(StoreFailed):
+        node.replaced(proposal, "11")
+    assert node.election.in_sync is None and not node.election.takes_sends
+    assert isinstance(node.take()[0], StepDown)
+    file.fails = False
+    (again,) = node.tick()
+    assert isinstance(again, ReplaceState) and again.state.epoch == 10

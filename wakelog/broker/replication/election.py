@@ -18,6 +18,8 @@ Rules:
 - A replica that is being seeded, or has another log than the register says, never proposes itself.
 - A master steps down if the register names a later epoch, and if for `fresh_ms` it has neither
   renewed its value nor been acknowledged by all that count. Alone it counts as acknowledged.
+- A master hands over to a member once all members have its whole log; it takes no sends meanwhile.
+  The member then takes an epoch of its own.
 - Clocks decide when somebody tries, and never whether it is right.
 
 Source: 5.x's ReplicasManager and controller (org.apache.rocketmq.controller); the register replaces
@@ -32,6 +34,7 @@ from msgspec.structs import replace
 from wakelog.broker.replication.epochs import NO_LOG_ID, EpochLine, Epochs
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
 from wakelog.broker.replication.in_sync import InSync
+from wakelog.storage.errors import StoreError
 
 
 class Role(StrEnum):
@@ -67,8 +70,16 @@ RETRY_MS: Final = 300
 """Between a call that failed and the next one."""
 
 
+HAND_OVER_MS_MAX: Final = 5_000
+"""How long a master takes no sends while its successor catches up."""
+
+
 class SettledLog(Protocol):
     """The own log, as an election needs it."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends, durable or not."""
 
     def settle(self) -> int:
         """Take no more bytes from a master, make all there is durable, and return the end.
@@ -141,7 +152,7 @@ class Election:
         self._undecided: tuple[GroupState, str] | None = None
         self._call = self._call_count = 0
         self._must_read = True
-        self._met_promise = 0
+        self._met_promise = self._successor = self._hand_over_ms = 0
         self._reported_end = self._own_end = 0
         self._asked_ms = self._read_ms = self._frame_ms = self._moved_ms = self._renewed_ms = now_ms
 
@@ -157,6 +168,19 @@ class Election:
         if self.role is not Role.FOLLOWER or state is None or state.master == self.own_id:
             return 0
         return state.master
+
+    @property
+    def takes_sends(self) -> bool:
+        """Whether a message may be stored: this is the master, and enough replicas count."""
+        return self.in_sync is not None and self.in_sync.takes_sends and not self._successor
+
+    def hand_over(self, successor: int, now_ms: int) -> bool:
+        """Let a member lead, soon; return whether it may. It is given up after a time."""
+        in_sync = self.in_sync
+        if in_sync is None or successor == self.own_id or successor not in in_sync.members:
+            return False
+        self._successor, self._hand_over_ms = successor, now_ms
+        return True
 
     # What happens.
 
@@ -217,7 +241,7 @@ class Election:
         """Be master no longer."""
         if self.in_sync is not None:
             self.reported_confirmed = max(self.reported_confirmed, self.in_sync.confirmed)
-        self.role, self.in_sync = Role.FOLLOWER, None
+        self.role, self.in_sync, self._successor = Role.FOLLOWER, None, 0
         self._frame_ms = self._moved_ms = now_ms
         self._must_read = True
         self.actions.append(StepDown(cause))
@@ -253,9 +277,15 @@ class Election:
                 self._frame_ms = now_ms
 
     def _take_role(self, state: GroupState, now_ms: int) -> None:
-        self.role, self.in_sync = Role.FOLLOWER, None
-        start = self._log.settle()
-        self._epochs.begin(EpochLine(state.epoch, start))
+        was_master = self.role is Role.MASTER
+        self.role, self.in_sync, self._successor = Role.FOLLOWER, None, 0
+        try:
+            start = self._log.settle()
+            self._epochs.begin(EpochLine(state.epoch, start))
+        except StoreError as error:
+            if was_master:
+                self.actions.append(StepDown(f"no epoch can begin: {error}"))
+            raise
         self.role, self.epoch = Role.MASTER, state.epoch
         self._renewed_ms = self._asked_ms
         self.in_sync = InSync(
@@ -276,6 +306,12 @@ class Election:
         if self._met_promise > self.epoch:
             self.reported_confirmed = max(self.reported_confirmed, in_sync.confirmed)
             self._propose_epoch(state, state.in_sync, version, now_ms)
+            return
+        successor = self._successor
+        if successor and now_ms - self._hand_over_ms > HAND_OVER_MS_MAX:
+            self._successor = 0
+        elif successor in in_sync.members and in_sync.all_have(self._log.end):
+            self._propose_epoch(state, state.in_sync, version, now_ms, master=successor)
             return
         wanted = in_sync.wanted(now_ms)
         if wanted != in_sync.members:
@@ -349,7 +385,12 @@ class Election:
         self._propose_epoch(state, state.in_sync, version, now_ms)
 
     def _propose_epoch(
-        self, state: GroupState, members: frozenset[int], version: str, now_ms: int
+        self,
+        state: GroupState,
+        members: frozenset[int],
+        version: str,
+        now_ms: int,
+        master: int = 0,
     ) -> None:
         """Promise an epoch above all known ones, and ask the register for it."""
         epoch = max(state.epoch, self._epochs.promise, self._met_promise) + 1
@@ -358,7 +399,11 @@ class Election:
             self.role, self.epoch = Role.CANDIDATE, epoch
             self._log.settle()
         proposed = replace(
-            state, epoch=epoch, master=self.own_id, in_sync=members, renewed=state.renewed + 1
+            state,
+            epoch=epoch,
+            master=master or self.own_id,
+            in_sync=members,
+            renewed=state.renewed + 1,
         )
         self._replace(proposed, version, now_ms)
 

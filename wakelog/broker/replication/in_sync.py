@@ -113,6 +113,11 @@ class InSync:
         others = self.counted - {self._own_id}
         return min((self._peers[one].acked_ms for one in others), default=now_ms)
 
+    def all_have(self, end: int) -> bool:
+        """Tell whether all that count have the log up to `end` durably."""
+        others = self.counted - {self._own_id}
+        return self._own_durable >= end and all(self._peers[one].durable >= end for one in others)
+
     def wanted(self, now_ms: int) -> frozenset[int]:
         """Return the set that the register should have."""
         found = {self._own_id}
