@@ -13,6 +13,7 @@ import hmac
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -222,14 +223,19 @@ def change_all(running: Running) -> Iterator[tuple[Any, ...]]:
         def ask(code: int, fields: dict[str, Any]) -> Frame:
             return connection.ask(code, sign(Asked(ADMIN, code, fields)))
 
+        def tells(counter: int) -> bool:
+            [(path, version)] = fastjson.loads(ask(52, {}).fields["allAclFileVersion"]).items()
+            assert path == str(running.accounts)
+            return bool(version["counter"] == counter)
+
         let_in(connection)
         for code, fields in CHANGES:
             frame = ask(code, fields)
             body = fastjson.loads(frame.body) if frame.body else None
             yield frame.code, frame.header.get("remark"), body, running.content()
-            [(path, version)] = fastjson.loads(ask(52, {}).fields["allAclFileVersion"]).items()
-            assert path == str(running.accounts)
-            assert version["counter"] == running.content()["dataVersion"][0]["counter"]
+            # A broker may still be reading an earlier change of the file.
+            counter = running.content()["dataVersion"][0]["counter"]
+            wait_until(partial(tells, counter), what=f"told of version {counter}")
 
 
 def change_with_mqadmin(running: Running) -> Iterator[tuple[Any, ...]]:
