@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,20 @@ def test_an_environment_whose_python_is_gone_is_made_again(
     python.symlink_to("/nowhere/python3")
     prepare_environment(root)
     assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE, *COMPILED]
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_pip_compiles_everything_but_for_a_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiles: bool
+) -> None:
+    commands: list[Sequence[str]] = []
+    monkeypatch.setattr(environment.Installer, "_try", lambda _, line: commands.append(line))
+    with open(tmp_path / "log", "w") as log:
+        installer = environment.Installer(tmp_path, log, compiles=compiles)
+        installer._uv = None
+        installer.install("-r", "lock")
+    [command] = commands
+    assert ("--no-compile" in command) is not compiles
 
 
 @pytest.mark.process
