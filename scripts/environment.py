@@ -52,7 +52,7 @@ class Lock(NamedTuple):
     size: str
 
 
-UP = Lock("requirements-up.lock", "700 MB")
+UP = Lock("requirements-up.lock", "600 MB")
 ALL = Lock("requirements.lock", "1.6 GB")
 """Holds every package of `UP`, in the same version."""
 
