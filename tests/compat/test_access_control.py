@@ -223,7 +223,7 @@ def change_all(running: Running) -> Iterator[tuple[Any, ...]]:
         def ask(code: int, fields: dict[str, Any]) -> Frame:
             return connection.ask(code, sign(Asked(ADMIN, code, fields)))
 
-        def tells(counter: int) -> bool:
+        def reports(counter: int) -> bool:
             [(path, version)] = fastjson.loads(ask(52, {}).fields["allAclFileVersion"]).items()
             assert path == str(running.accounts)
             return bool(version["counter"] == counter)
@@ -235,7 +235,7 @@ def change_all(running: Running) -> Iterator[tuple[Any, ...]]:
             yield frame.code, frame.header.get("remark"), body, running.content()
             # A broker may still be reading an earlier change of the file.
             counter = running.content()["dataVersion"][0]["counter"]
-            wait_until(partial(tells, counter), what=f"told of version {counter}")
+            wait_until(partial(reports, counter), what=f"told of version {counter}")
 
 
 def change_with_mqadmin(running: Running) -> Iterator[tuple[Any, ...]]:
