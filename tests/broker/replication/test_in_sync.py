@@ -121,3 +121,12 @@ def test_silence_is_that_of_the_quietest() -> None:
     ack(in_sync, 2, 10, 100)
     ack(in_sync, 3, 10, 70)
     assert in_sync.acked_by_all_ms(200) == 70
+
+
+def test_all_have_the_log_only_if_none_is_being_seeded() -> None:
+    in_sync = make({1, 2})
+    assert not in_sync.all_have(10)
+    in_sync.note_ack(2, 10, 0, is_seeding=True)
+    assert not in_sync.all_have(10)
+    ack(in_sync, 2, 10)
+    assert in_sync.all_have(10) and not in_sync.all_have(11)

@@ -114,9 +114,10 @@ class InSync:
         return min((self._peers[one].acked_ms for one in others), default=now_ms)
 
     def all_have(self, end: int) -> bool:
-        """Tell whether all that count have the log up to `end` durably."""
-        others = self.counted - {self._own_id}
-        return self._own_durable >= end and all(self._peers[one].durable >= end for one in others)
+        """Tell whether all that count have the log up to `end` durably, and may lead."""
+        peers = [self._peers[one] for one in self.counted if one != self._own_id]
+        has_all = all(peer.durable >= end and not peer.is_seeding for peer in peers)
+        return has_all and self._own_durable >= end
 
     def wanted(self, now_ms: int) -> frozenset[int]:
         """Return the set that the register should have."""
