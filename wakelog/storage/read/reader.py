@@ -35,9 +35,9 @@ Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 
-# One get reads at least this many entries, whatever its count is (fact 31).
 BY_BYTES_COUNT_MAX: Final = 1_000
 """Records of a batch that bytes alone should end; 4.9.3's counts are 32 and 8."""
+# One get reads at least this many entries, whatever its count is (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 # On an event loop: about 1 ms of checking entries. A client may request any number.
 LOOP_SCAN_COUNT_MAX: Final = 4_000
