@@ -7,13 +7,14 @@ from typing import ClassVar
 import pytest
 
 from tests.client.clusters import NAME_SERVER
-from tests.client.group_cluster import two_queues
+from tests.client.group_cluster import GroupCluster, two_queues
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_stores import BrokerOffsets, FileOffsets
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
 from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.command import RemotingCommand
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 
@@ -60,6 +61,62 @@ def test_the_first_commit_for_a_topic_is_answered_before_the_others_are_sent() -
         assert Offsets.beside == [[0], [1]]
         await store.write({Q0: 4, Q1: 5})
         assert Offsets.beside[2:] == [[0, 1], [0, 1]]
+
+    asyncio.run(run())
+
+
+FOUR_EACH = {MessageQueue("T", broker, n): n + 1 for broker in ("b", "a") for n in range(4)}
+
+
+async def store_at_two_brokers() -> tuple[GroupCluster, BrokerOffsets]:
+    cluster = GroupCluster({(each.broker_name, "T", each.queue_id): [] for each in FOUR_EACH})
+    calls = GroupCalls(cluster.join(ClientOptions((NAME_SERVER,), retries_max=0)), "g")
+    await calls.queues("T")
+    return cluster, BrokerOffsets(calls)
+
+
+def committed_at(cluster: GroupCluster, broker: str) -> list[int]:
+    return sorted(n for (_, name, _, n) in cluster.committed if name == broker)
+
+
+def test_a_broker_that_is_down_keeps_no_commit_from_the_others() -> None:
+    async def run() -> None:
+        cluster, store = await store_at_two_brokers()
+        cluster.refuse("b:10911")
+        for _ in range(2):
+            with pytest.raises(ClientError, match="b:10911"):
+                await store.write(FOUR_EACH)
+            assert committed_at(cluster, "a") == [0, 1, 2, 3]
+            cluster.committed.clear()
+        cluster.refuse("nobody")
+        await store.write(FOUR_EACH)
+        assert committed_at(cluster, "a") == committed_at(cluster, "b") == [0, 1, 2, 3]
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_is_slow_delays_no_commit_at_the_others() -> None:
+    async def run() -> None:
+        cluster, store = await store_at_two_brokers()
+        invoke, may_answer, others_have_it = cluster.invoke, asyncio.Event(), asyncio.Event()
+
+        async def slow(
+            address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            if address == "b:10911":
+                await may_answer.wait()
+            answered = await invoke(address, command, timeout_ms=timeout_ms)
+            if committed_at(cluster, "a") == [0, 1, 2, 3]:
+                others_have_it.set()
+            return answered
+
+        cluster.invoke = slow  # type: ignore[method-assign]
+        written = asyncio.ensure_future(store.write(FOUR_EACH))
+        await asyncio.wait_for(others_have_it.wait(), 30)
+        assert committed_at(cluster, "b") == []
+        may_answer.set()
+        await written
+        assert committed_at(cluster, "b") == [0, 1, 2, 3]
 
     asyncio.run(run())
 

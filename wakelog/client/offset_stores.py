@@ -11,7 +11,7 @@ Source: org.apache.rocketmq.client.consumer.store.{RemoteBrokerOffsetStore, Loca
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -50,34 +50,42 @@ class BrokerOffsets:
         return await calls.offsets.committed_offset(calls.at(queue), calls.group)
 
     async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit to the brokers, of which some may have it when one has failed (OffsetStore).
+        """Commit to each broker beside the others, so that none holds up another (OffsetStore).
+
+        Some brokers may have the offsets when one has failed; the first error is raised.
+        """
+        places: dict[tuple[str, str], list[MessageQueue]] = {}
+        for queue in offsets:
+            places.setdefault((queue.broker_name, queue.topic), []).append(queue)
+        await _all(self._write_at(place, places[place], offsets) for place in places)
+
+    async def _write_at(
+        self,
+        place: tuple[str, str],
+        queues: Sequence[MessageQueue],
+        offsets: Mapping[MessageQueue, int],
+    ) -> None:
+        """Commit the queues of one topic at one broker.
 
         4.9.3 makes a table at a group's first commit for a topic. Of commits that come to it at
         once, only one stays: so the first is answered before the others are sent.
         """
-        first: dict[tuple[str, str], MessageQueue] = {}
-        for queue in offsets:
-            place = queue.broker_name, queue.topic
-            if place not in self._known:
-                first.setdefault(place, queue)
-        await self._commit(offsets, first.values())
-        self._known.update(first)
-        await self._commit(offsets, offsets.keys() - set(first.values()))
+        if place not in self._known:
+            first, *queues = queues
+            await self._commit(first, offsets[first])
+            self._known.add(place)
+        await _all(self._commit(queue, offsets[queue]) for queue in queues)
 
-    async def _commit(
-        self, offsets: Mapping[MessageQueue, int], queues: Iterable[MessageQueue]
-    ) -> None:
+    async def _commit(self, queue: MessageQueue, offset: int) -> None:
         calls = self._calls
-        outcomes = await asyncio.gather(
-            *(
-                calls.offsets.commit_offset(calls.at(queue), calls.group, offsets[queue])
-                for queue in queues
-            ),
-            return_exceptions=True,
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await calls.offsets.commit_offset(calls.at(queue), calls.group, offset)
+
+
+async def _all(commits: Iterable[Awaitable[None]]) -> None:
+    """Wait for each of them, then raise the first error."""
+    for outcome in await asyncio.gather(*commits, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 class FileOffsets:
