@@ -17,6 +17,7 @@ from wakelog.cli.store_check import (
     FIRST_QUEUES_COUNT,
     SPARE_BYTES,
     check_stores,
+    copies_left_aside,
     forgotten_topics,
 )
 from wakelog.storage.durability.store_identity import claim_identity
@@ -142,6 +143,88 @@ def test_a_store_that_is_not_the_one_meant_is_refused(
     plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
     assert refusal(plan) == message.format(root=root)
     assert entries(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("there", "brokers", "replicas", "said"),
+    [
+        (
+            ["broker-a", "broker-b"],
+            2,
+            2,
+            "broker-a, broker-b are the stores of no broker of this start. Give --brokers and "
+            "--replicas as before, or move broker-a to broker-a-1, broker-b to broker-b-1.",
+        ),
+        (
+            ["broker-a", "broker-a-1"],
+            1,
+            2,
+            "broker-a is the store of no broker of this start. Give --brokers and --replicas as "
+            "before, or move broker-a elsewhere.",
+        ),
+        (
+            ["broker-a-1", "broker-a-2"],
+            2,
+            1,
+            "broker-a-1, broker-a-2 are the stores of no broker of this start. Give --brokers and "
+            "--replicas as before, or move broker-a-1 elsewhere, broker-a-2 elsewhere.",
+        ),
+        (
+            ["broker-a", "broker-b", "broker-c"],
+            2,
+            1,
+            "broker-c is the store of no broker of this start. Give --brokers and --replicas as "
+            "before, or move broker-c elsewhere.",
+        ),
+        (
+            ["broker-a-3"],  # the first replica would be empty, and the others copy it
+            1,
+            2,
+            "broker-a-3 is the store of no broker of this start. Give --brokers and --replicas as "
+            "before, or move broker-a-3 elsewhere.",
+        ),
+        (
+            ["broker-a-1", "broker-b-1", "broker-a-old"],
+            2,
+            2,
+            "broker-a-old is the store of no broker of this start. Give --brokers and --replicas "
+            "as before, or move broker-a-old elsewhere.",
+        ),
+    ],
+)
+def test_a_store_that_no_broker_would_serve_is_refused(
+    there: list[str], brokers: int, replicas: int, said: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    for name in there:
+        of_one_broker(root / name)
+    before = entries(tmp_path)
+    plan = plan_in(tmp_path, SMALL, broker_count=brokers, replica_count=replicas)
+    assert refusal(plan) == f"in {root}, {said}"
+    assert entries(tmp_path) == before
+
+
+def test_more_brokers_and_more_replicas_find_their_stores(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    for name in ("broker-a-1", "broker-a-2", "broker-b-1"):
+        of_one_broker(root / name)
+    (root / "notes").mkdir()
+    plan = plan_in(tmp_path, SMALL, broker_count=3, replica_count=3)
+    check_stores(plan, FileSystem())
+    assert copies_left_aside(plan, FileSystem()) == []
+
+
+def test_fewer_replicas_leave_a_copy_aside_and_say_so(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    for name in ("broker-a-1", "broker-a-2", "broker-a-3", "broker-b-1", "broker-b-3"):
+        of_one_broker(root / name)
+    plan = plan_in(tmp_path, SMALL, broker_count=2, replica_count=2)
+    check_stores(plan, FileSystem())
+    assert copies_left_aside(plan, FileSystem()) == [
+        f"{root}: the replicas in broker-a-3, broker-b-3 are not started; their copies stay as "
+        "they are"
+    ]
+    assert copies_left_aside(plan_in(tmp_path, SMALL), FileSystem()) == []
 
 
 @pytest.mark.parametrize("length", [0, 1000])

@@ -29,7 +29,7 @@ from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.errors import PreflightRefused
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.cli.port_holder import find_port_holder
-from wakelog.cli.store_check import check_stores, forgotten_topics
+from wakelog.cli.store_check import check_stores, copies_left_aside, forgotten_topics
 from wakelog.client.admin import open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions, read_name_servers
@@ -65,7 +65,7 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
         raise ModuleNotFoundError("Ray is not installed", name="ray")
     _check_tls(plan)
     check_stores(plan, fs)
-    warnings = (*plan.warnings, *forgotten_topics(plan, fs))
+    warnings = (*plan.warnings, *copies_left_aside(plan, fs), *forgotten_topics(plan, fs))
     plan = msgspec.structs.replace(plan, warnings=warnings)
     plan = _move_metrics(plan)
     for use in plan.ports:

@@ -77,10 +77,20 @@ def forgotten_topics(plan: Plan, fs: FileSystem) -> list[str]:
     return found
 
 
-def _check_layout(plan: Plan, fs: FileSystem) -> None:
-    """Refuse one broker's store for several brokers, and the other way round.
+def copies_left_aside(plan: Plan, fs: FileSystem) -> list[str]:
+    """Return a warning if replicas of this start's brokers have stores and are not started."""
+    left = [name for name in _unserved_stores(plan, fs) if _is_left_copy(name, plan, fs)]
+    if not left:
+        return []
+    text = f"the replicas in {', '.join(left)} are not started; their copies stay as they are"
+    return [f"{plan.store_root}: {text}"]
 
-    Otherwise the messages would seem to be lost.
+
+def _check_layout(plan: Plan, fs: FileSystem) -> None:
+    """Refuse a layout with a store that nobody would serve.
+
+    Otherwise the messages would seem to be lost. One replica's copy may be left aside, as long as
+    the group's first replica has a store.
     """
     root, count = plan.store_root, len(plan.brokers)
     if count > 1 and _is_store(root, fs):
@@ -96,6 +106,51 @@ def _check_layout(plan: Plan, fs: FileSystem) -> None:
                 f"{root} holds the stores of several brokers ({', '.join(inside)})",
                 f"Give --brokers and --replicas as before, or --store {join(root, inside[0])}.",
             )
+    unserved = [name for name in _unserved_stores(plan, fs) if not _is_left_copy(name, plan, fs)]
+    if unserved:
+        verb = "is the store" if len(unserved) == 1 else "are the stores"
+        raise PreflightRefused(
+            f"in {root}, {', '.join(unserved)} {verb} of no broker of this start",
+            f"Give --brokers and --replicas as before, or move {_moves(unserved, plan, fs)}.",
+        )
+
+
+def _unserved_stores(plan: Plan, fs: FileSystem) -> list[str]:
+    """Return the stores beside the brokers' that no broker has, if there are several brokers."""
+    if len(plan.brokers) == 1:
+        return []
+    own = {broker.name for broker in plan.brokers}
+    names = sorted(_names(plan.store_root, fs))
+    return [
+        name for name in names if name not in own and _is_store(join(plan.store_root, name), fs)
+    ]
+
+
+def _is_left_copy(name: str, plan: Plan, fs: FileSystem) -> bool:
+    """Tell whether a store is that of a further replica of a broker whose first one has its own."""
+    group, _, number = name.rpartition("-")
+    first = _first_replicas(plan).get(group)
+    return first is not None and number.isdecimal() and _is_store(join(plan.store_root, first), fs)
+
+
+def _first_replicas(plan: Plan) -> dict[str, str]:
+    """Return the name of each broker's first replica by its `brokerName`; without replicas {}."""
+    found: dict[str, str] = {}
+    for broker in plan.brokers:
+        if broker.deployed_name:
+            found.setdefault(broker.settings.broker.broker_name, broker.name)
+    return found
+
+
+def _moves(unserved: Iterable[str], plan: Plan, fs: FileSystem) -> str:
+    """Return where to move each: a broker that gets replicas is the first of them."""
+    firsts = _first_replicas(plan)
+    moves = []
+    for name in unserved:
+        first = firsts.get(name)
+        is_free = first is not None and not fs.exists(join(plan.store_root, first))
+        moves.append(f"{name} to {first}" if is_free else f"{name} elsewhere")
+    return ", ".join(moves)
 
 
 def _is_store(directory: str, fs: FileSystem) -> bool:
