@@ -102,9 +102,30 @@ def test_an_address_of_a_register(cli: CommandLine, address: str, said: str, cod
     assert said in cli.err
 
 
-def test_a_register_that_does_not_know_the_group(cli: CommandLine, register: str) -> None:
-    cli("cluster", "status", "--register", register, code=1)
-    assert "has nothing of wakelog/DefaultCluster/broker-t. Leave --register out" in cli.err
+@pytest.mark.parametrize(
+    ("is_reachable", "note", "said"),
+    [
+        (True, "not in the register", "has nothing of wakelog/DefaultCluster/broker-t. Leave --re"),
+        (False, "register not read", "the register's file: [Errno "),
+    ],
+)
+def test_without_the_registers_answer_the_rows_are_those_of_the_name_servers(
+    cli: CommandLine, tmp_path: Path, is_reachable: bool, note: str, said: str
+) -> None:
+    if not is_reachable:
+        (tmp_path / "register").touch()
+    words = "cluster", "status", "--register", f"file://{tmp_path}/register"
+    row, end = cli.json(*words, code=1)
+    assert (row["address"], row["role"], row["note"]) == (cli.broker.address, "master", note)
+    assert (row["epoch"], row["inSync"], row["behindBytes"]) == (None, None, 0)
+    assert len(end["problems"]) == 1 and said in cli.err
+    assert cli.broker.address in cli(*words, code=1)[1]
+
+
+def test_a_replica_that_is_silent_says_that_first() -> None:
+    registered = [Registered(0, "a:1", 70), Registered(1, "b:1", None)]
+    notes = [one.note for one in compare(registered, None, "register not read")]
+    assert notes == ["register not read", "no answer"]
 
 
 @pytest.fixture

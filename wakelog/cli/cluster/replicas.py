@@ -7,7 +7,8 @@ master into it, and waits until that replica serves.
     note                      the register or the name server
     "no answer"               a replica is registered or in the register, and does not answer
     "registered as master"    it has id 0, and the register names another one
-    "not in the register"     it is registered, and the register does not know its address
+    "not in the register"     it is registered, and the register does not know it or its group
+    "register not read"       the register did not say who is master: the ids of 4.9.3 are shown
     "no master"               the group has none: sends are refused
 """
 
@@ -22,6 +23,7 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import (
     AnswerLost,
     GroupRegister,
+    RegisterError,
     StaleVersion,
     group_key,
     open_register,
@@ -45,6 +47,8 @@ TAKEOVER_SECONDS_MAX: Final = 30.0
 PROPOSALS_MAX: Final = 10
 
 NO_ANSWER: Final = "no answer"
+NOT_IN_REGISTER: Final = "not in the register"
+NOT_READ: Final = "register not read"
 
 
 class Replica(NamedTuple):
@@ -70,22 +74,41 @@ class Registered(NamedTuple):
     log_end: int | None
 
 
+class Reading(NamedTuple):
+    """What the register says of a group. state: None without a register, or with a note.
+
+    note: of each replica, if there should have been a state; error: why there is none.
+    """
+
+    state: GroupState | None
+    note: str = ""
+    error: RegisterError | DeploymentFailed | None = None
+
+
 async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIterator[Output]:
     """Yield a row for each replica.
 
     address: of the register, "" for groups without one.
     behind_max: so many bytes may an in-sync replica or a slave lack.
 
-    Raises: DeploymentFailed if something is wrong; ClientError, RegisterError.
+    Without the register's answer the rows are what the name servers know, with a note.
+
+    Raises: DeploymentFailed if something is wrong; ClientError; RegisterRefused for an address.
     """
     groups: dict[tuple[str, str], list[Registered]] = {}
     for cluster, name, broker_id, broker, values in await every_broker(admin):
         end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
         groups.setdefault((cluster, name), []).append(Registered(broker_id, broker, end))
-    rows, problems = [], []
-    for (cluster, name), registered in sorted(groups.items()):
-        state = await asyncio.to_thread(partial(_read_state, address, cluster, name))
-        replicas = list(compare(registered, state))
+    ordered = sorted(groups.items())
+    readings = await asyncio.gather(
+        *(asyncio.to_thread(_read_state, address, *group) for group, _ in ordered)
+    )
+    rows, problems, remedies = [], [], []
+    for ((cluster, name), registered), reading in zip(ordered, readings, strict=True):
+        if reading.error is not None:
+            problems.append(reading.error.cause)
+            remedies.append(reading.error.remedy)
+        replicas = list(compare(registered, reading.state, reading.note))
         if all(one.role != "master" or one.log_end is None for one in replicas):
             problems.append(f"{name} has no master that answers")
         master_end = max((one.log_end or 0 for one in replicas if one.role == "master"), default=0)
@@ -93,26 +116,31 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
             behind = None if one.log_end is None else max(0, master_end - one.log_end)
             place = cluster, name, one.number, one.address, one.role, one.epoch, one.in_sync
             rows.append((*place, one.log_end, behind, one.note))
-            if one.note:
+            if one.note and one.note != reading.note:
                 problems.append(f"{one.address}: {one.note}")
             elif behind_max is not None and behind is not None and behind > behind_max:
                 problems.append(f"{one.address} is {behind:,} bytes behind")
     yield Columns(HEADS, rows, "no broker has registered")
     if problems:
+        problems = list(dict.fromkeys(problems))  # an unreachable register is one for all groups
         yield Text("", {"problems": problems})
-        raise DeploymentFailed("; ".join(problems), "Look at the logs of what is named.")
+        remedies = remedies or ["Look at the logs of what is named."]
+        raise DeploymentFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
 
 
-def compare(registered: Sequence[Registered], state: GroupState | None) -> Iterator[Replica]:
+def compare(
+    registered: Sequence[Registered], state: GroupState | None, note: str = ""
+) -> Iterator[Replica]:
     """Yield the replicas that a name server or the register knows.
 
     state: None for a group without a register, where id 0 is master.
+    note: of each replica then, unless it does not answer.
     """
     if state is None:
         for one in registered:
             role = "master" if one.broker_id == MASTER_ID else "slave"
-            note = NO_ANSWER if one.log_end is None else ""
-            yield Replica(one.broker_id, one.address, role, None, None, one.log_end, note)
+            own_note = NO_ANSWER if one.log_end is None else note
+            yield Replica(one.broker_id, one.address, role, None, None, one.log_end, own_note)
         return
     by_address = {one.address: one for one in registered}
     for number, place in sorted(state.replicas.items()):
@@ -133,8 +161,7 @@ def compare(registered: Sequence[Registered], state: GroupState | None) -> Itera
             note,
         )
     for one in by_address.values():
-        note = "not in the register"
-        yield Replica(one.broker_id, one.address, "", None, False, one.log_end, note)
+        yield Replica(one.broker_id, one.address, "", None, False, one.log_end, NOT_IN_REGISTER)
 
 
 async def failover(
@@ -225,12 +252,16 @@ def _unknown_group(address: str, group: GroupRegister) -> DeploymentFailed:
     return DeploymentFailed(cause, "Leave --register out for groups without failover.")
 
 
-def _read_state(address: str, cluster: str, name: str) -> GroupState | None:
-    """Return what the register has. Raises: RegisterError; DeploymentFailed if it has nothing."""
+def _read_state(address: str, cluster: str, name: str) -> Reading:
+    """Return what the register has, or why it says nothing. Raises: RegisterRefused (address)."""
     if not address:
-        return None
-    with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
-        state = group.read().state
-        if state is None:
-            raise _unknown_group(address, group)
-        return state
+        return Reading(None)
+    with closing(open_register(address)) as register:
+        try:
+            group = GroupRegister(register, group_key(cluster, name))
+            state = group.read().state
+        except RegisterError as error:
+            return Reading(None, NOT_READ, error)
+    if state is None:
+        return Reading(None, NOT_IN_REGISTER, _unknown_group(address, group))
+    return Reading(state)
