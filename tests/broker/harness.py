@@ -49,6 +49,7 @@ class FakeChannel:
     id: int
     remote_host: str = "127.0.0.9"
     remote_port: int = 40_001
+    local_host: str = ""
 
 
 def settings(**keys: str) -> BrokerSettings:

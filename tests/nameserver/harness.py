@@ -9,6 +9,7 @@ from wakelog.broker.access.administrators import Administrators
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import Instruction
 from wakelog.nameserver.name_server import NameServer
+from wakelog.network.handler import Channel
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import (
     DataVersion,
@@ -32,6 +33,7 @@ class FakeChannel:
     id: int
     remote_host: str = "127.0.0.9"
     remote_port: int = 40_001
+    local_host: str = ""
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +92,8 @@ class Harness:
         self.administrators = Administrators()
         self.core = NameServer(make_config(**keys), self.now_ms, self.check)
 
-    def check(self, command: RemotingCommand, host: str, now_ms: int) -> None:
-        self.administrators.check(command, host, now_ms)
+    def check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
+        self.administrators.check(command, channel, now_ms)
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
         outcome = self.core.process(request, FakeChannel(channel, self.host), self.now_ms)

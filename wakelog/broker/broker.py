@@ -327,7 +327,7 @@ class Broker:
         if processor is None:
             return None
         if processor.is_administration:
-            self._administrators.check(command, channel.remote_host, now_ms)
+            self._administrators.check(command, channel, now_ms)
         if processor.header is None:
             return None
         return read_header(processor.header, command.ext_fields)

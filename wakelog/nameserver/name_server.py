@@ -32,8 +32,8 @@ UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
 
 
-CheckAdministrator: TypeAlias = Callable[[RemotingCommand, str, int], None]
-"""Let administration from a numeric address pass, at a time in ms. Raises: RemoteProtocolError."""
+CheckAdministrator: TypeAlias = Callable[[RemotingCommand, Channel, int], None]
+"""Let administration by a channel pass, at a time in ms. Raises: RemoteProtocolError."""
 
 
 class NameServer:
@@ -102,12 +102,11 @@ class NameServer:
         return (ADMINISTRATION if processor is None else processor.price).body_bytes_max
 
     def _check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
-        host = channel.remote_host
         try:
-            self._check_administrator(command, host, now_ms)
+            self._check_administrator(command, channel, now_ms)
         except RemoteProtocolError as error:
             self._refused_count += 1
-            self._instructions.append(Refused(command.code, host, error.remark))
+            self._instructions.append(Refused(command.code, channel.remote_host, error.remark))
             if error.closes_connection:
                 self._instructions.append(CloseChannel(channel.id))
             raise

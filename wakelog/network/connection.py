@@ -82,6 +82,7 @@ class Connection(asyncio.Protocol):
     id: int
     remote_host: str
     remote_port: int
+    local_host: str
     _transport: asyncio.Transport
 
     def __init__(
@@ -101,7 +102,7 @@ class Connection(asyncio.Protocol):
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
         """
         self.id = next(_ids)
-        self.remote_host = ""
+        self.remote_host = self.local_host = ""
         self.remote_port = 0
         self.refused_codes = refused_codes
         self.waiting_count = 0
@@ -139,6 +140,8 @@ class Connection(asyncio.Protocol):
         # A dual-stack socket reports IPv4 peers in their IPv6 form; stored born hosts are IPv4.
         self.remote_host = str(address[0]).removeprefix("::ffff:")
         self.remote_port = int(address[1])
+        local = transport.get_extra_info("sockname") or ("",)
+        self.local_host = str(local[0]).removeprefix("::ffff:")
         self.peer.address = self.peer.address or f"{self.remote_host}:{self.remote_port}"
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
         reason = self._owner.opened(self)

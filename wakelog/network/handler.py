@@ -20,6 +20,8 @@ class Channel(Protocol):
     id: int
     remote_host: str
     remote_port: int
+    local_host: str
+    """The address of this end; "" if it is unknown."""
 
 
 class Handler(Protocol):

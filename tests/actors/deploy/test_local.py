@@ -10,6 +10,7 @@ import pytest
 from tests.actors.client import Client, brokers_in, records, route_of
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.deploy.local import LocalBroker, LocalDeployment
+from wakelog.broker.access import addresses
 from wakelog.network.errors import ConnectFailed, SendFailed
 from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -204,6 +205,18 @@ def test_a_topic_that_a_client_makes_is_routed_when_it_hears_of_it(tmp_path: Pat
         route = await asking.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "made"})
         assert route.code == ResponseCode.SUCCESS
         await asking.close()
+
+    run(tmp_path, body)
+
+
+def test_a_broker_on_an_address_of_the_network_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "is_loopback", lambda host: False)
+
+    async def body(deployment: LocalDeployment, client: Client) -> None:
+        assert (await client.send("t", b"first")).code == ResponseCode.SUCCESS
+        assert brokers_in(await route_of(deployment._plan.name_server_address, "t"))
 
     run(tmp_path, body)
 

@@ -197,7 +197,7 @@ def test_more_slaves_than_there_may_be_are_refused(
 def test_another_host_reads_the_log_only_if_it_is_trusted(
     tmp_path: Path, trusted: str, is_let_in: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replication, "is_loopback", lambda host: False)
+    monkeypatch.setattr(replication, "is_this_host", lambda host, local_host: False)
     with started(tmp_path, trusted) as master:
         end = fill(master.store, 10)
         master.exchange(end)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.broker.access.requests import ADMIN, LOW, UNSIGNED, access_control, signed
+from tests.broker.harness import FakeChannel
 from wakelog.broker.access.administrators import (
     AdministrationRefused,
     Administrators,
@@ -15,9 +16,11 @@ NOW_MS = 1_700_000_000_000
 GUESSED = Credentials("admin-key", "guessed")
 
 
-def passes(administrators: Administrators, host: str, by: Credentials = UNSIGNED) -> bool:
+def passes(
+    administrators: Administrators, host: str, by: Credentials = UNSIGNED, local_host: str = ""
+) -> bool:
     try:
-        administrators.check(signed(103, by), host, NOW_MS)
+        administrators.check(signed(103, by), FakeChannel(1, host, local_host=local_host), NOW_MS)
     except AdministrationRefused as error:
         assert error.code == ResponseCode.NO_PERMISSION and host in error.remark
         return False
@@ -33,6 +36,16 @@ def passes(administrators: Administrators, host: str, by: Credentials = UNSIGNED
 )
 def test_a_peer_on_this_host_is_one(host: str, expected: bool) -> None:
     assert passes(Administrators(), host) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "local_host", "expected"),
+    [("10.0.0.9", "10.0.0.9", True), ("10.0.0.8", "10.0.0.9", False), ("", "", False)],
+)
+def test_a_peer_that_connects_to_its_own_address_is_on_this_host(
+    host: str, local_host: str, expected: bool
+) -> None:
+    assert passes(Administrators(), host, local_host=local_host) is expected
 
 
 def test_trusted_addresses_are() -> None:

@@ -243,7 +243,7 @@ def test_without_access_control_only_this_host_and_trusted_ones_administer() -> 
         assert response is not None and response.code == ResponseCode.NO_PERMISSION, code
         assert response.remark == (
             f"request code={code} is for administrators, and {HOST} is none: send it from the "
-            "server's own host over 127.0.0.1, sign it as an admin account (aclEnable=true), or "
+            "server's own host, sign it as an admin account (aclEnable=true), or "
             f"start the server with wakelog.trustedAddresses={HOST}"
         )
         assert harness.contents() == before, code

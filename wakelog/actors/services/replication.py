@@ -25,7 +25,7 @@ from wakelog.actors.transport.loop_thread import LoopThread
 from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
-from wakelog.broker.access.addresses import is_loopback
+from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
 from wakelog.broker.replication.shipping import LogRange, Shipping, ShippingSettings
 from wakelog.storage.errors import StoreFailed
@@ -130,14 +130,17 @@ class ReplicationService(Service):
         self._sent_bytes += len(data)
         return data
 
-    def accept(self, slave: "_Slave", host: str) -> str:
-        """Note a connection, and return why it is refused, "" if it is not."""
+    def accept(self, slave: "_Slave", host: str, local_host: str) -> str:
+        """Note a connection, and return why it is refused, "" if it is not.
+
+        local_host: the address of this end of it.
+        """
         self._accepted_count += 1
         self.slaves.add(slave)
         self._files.refresh()  # Retention may have removed segments since
         if not self._timer.is_running:
             self._timer.start(CHECK_SECONDS)
-        if not (is_loopback(host) or self._trusted.match(host)):
+        if not (is_this_host(host, local_host) or self._trusted.match(host)):
             return f"{host} is not trusted: set {TRUSTED_ADDRESSES_KEY} to let it read the log"
         if len(self.slaves) > SLAVES_MAX:
             return f"there are {SLAVES_MAX} slaves already"
@@ -238,7 +241,7 @@ class _Slave(asyncio.Protocol):
             return
         host, port = peer[:2]
         self.address = f"{host}:{port}"
-        if refusal := self._service.accept(self, host):
+        if refusal := self._service.accept(self, host, opened.get_extra_info("sockname")[0]):
             self.core.refuse(refusal, steady_ms())
             self._service.note_refused(self)
         self.ship()

@@ -124,7 +124,16 @@ def network_of(host: str) -> tuple[int, ...]:
     return _parts_of(host)[:4]
 
 
+def is_this_host(host: str, local_host: str) -> bool:
+    """Whether a peer with this numeric address is on this host.
+
+    local_host: the address of this end of its connection, "" if it is unknown. What connects from
+        the very address that it connects to is on the host that has it.
+    """
+    return is_loopback(host) or (host == local_host and host != "")
+
+
 def is_loopback(host: str) -> bool:
-    """Whether a peer with this numeric address is on this host."""
+    """Whether this is an address that only this host can connect from."""
     parts = _parts_of(host)
     return parts[:1] == (127,) if len(parts) == 4 else parts == (0, 0, 0, 0, 0, 0, 0, 1)

@@ -3,15 +3,16 @@
 That is a broker with `aclEnable=false`, and every name server: 4.9.3's access control does not
 cover those. An administrator is
 
-    a peer on this host       its address is a loopback address
+    a peer on this host       over a loopback address, or from the address that it connects to
     a trusted address         wakelog.trustedAddresses has it; `*` trusts everyone, as 4.9.3 does
     an admin's signature      where there are accounts
 
 Source: no class of 4.9.3, which lets everyone administer.
 """
 
-from wakelog.broker.access.addresses import AddressPatterns, is_loopback
+from wakelog.broker.access.addresses import AddressPatterns, is_this_host
 from wakelog.broker.access.control import AccessControl
+from wakelog.network.handler import Channel
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
@@ -32,7 +33,7 @@ class AdministrationRefused(RemoteProtocolError):
         super().__init__(
             ResponseCode.NO_PERMISSION,
             f"request code={code} is for administrators, and {host} is none: send it from the "
-            f"server's own host over 127.0.0.1, sign it as an admin account (aclEnable=true), or "
+            f"server's own host, sign it as an admin account (aclEnable=true), or "
             f"start the server with {TRUSTED_ADDRESSES_KEY}={host}",
         )
 
@@ -51,12 +52,13 @@ class Administrators:
         self._access = access
         self.refused_count = 0
 
-    def check(self, command: RemotingCommand, host: str, now_ms: int) -> None:
-        """Let administration from a numeric address pass.
+    def check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
+        """Let administration by an administrator pass.
 
         Raises: AdministrationRefused; TooManyFailures, if the address has failed to sign too often.
         """
-        if is_loopback(host) or self._trusted.match(host):
+        host = channel.remote_host
+        if is_this_host(host, channel.local_host) or self._trusted.match(host):
             return
         if self._access is None or not self._access.is_admin(command, host, now_ms):
             self.refused_count += 1
