@@ -9,6 +9,7 @@ import pytest
 
 from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.network.client import RemotingClient
+from wakelog.network.connection import BufferedConnection
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer, make_request
@@ -188,6 +189,18 @@ def test_each_call_has_its_own_time_whichever_began_first() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await long
             assert [each.peer.waiting_count for each in client._connections.values()] == [0]
+
+    run(scenario)
+
+
+def test_the_connections_of_a_client_read_into_one_buffer() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as first, Peer(echo) as second:
+            for peer in (first, second):
+                await client.invoke(peer.address, request(), timeout_ms=5000)
+            made = client._connections.values()
+            assert all(isinstance(each, BufferedConnection) for each in made)
+            assert len({id(each.get_buffer(-1)) for each in made}) == 1  # type: ignore[attr-defined]
 
     run(scenario)
 

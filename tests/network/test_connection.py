@@ -1,13 +1,20 @@
 """One connection over a transport driven by hand: decoding, pausing, bounds, closing."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import Future
 
 import pytest
 
 from tests.network.fakes import FakeClock, FakeTransport, connect
-from wakelog.network.connection import PAUSED_BY_LANE, BufferedConnection, Connection
+from wakelog.network.connection import (
+    PAUSED_BY_LANE,
+    READ_BYTES_MAX,
+    BufferedConnection,
+    Connection,
+    ReadBuffer,
+)
 from wakelog.network.connection_table import CloseReason, verdict
 from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.limits import ServerLimits
@@ -254,7 +261,7 @@ def test_a_connection_sends_a_request_and_returns_its_response() -> None:
 
 def test_a_connection_that_was_made_reads_into_one_buffer_and_keeps_nothing_of_it() -> None:
     owner, first, second = FakeOwner(), waiting(), waiting()
-    connection = BufferedConnection(owner, LIMITS)
+    connection = BufferedConnection(owner, LIMITS, ReadBuffer(), "a:1")
     connect(connection)
     for waiter in (first, second):
         connection.peer.begin_request(RemotingCommand(11), waiter)
@@ -266,6 +273,26 @@ def test_a_connection_that_was_made_reads_into_one_buffer_and_keeps_nothing_of_i
         connection.get_buffer(-1)[:] = bytes(len(connection.get_buffer(-1)))
     assert first.result(timeout=0).body == second.result(timeout=0).body == b"done"
     assert [opaques for opaques, _ in owner.delivered] == [[7]]
+
+
+def test_connections_of_one_client_share_a_buffer_that_is_made_at_the_first_read() -> None:
+    owners = [FakeOwner() for _ in range(20)]
+    tracemalloc.start()
+    try:
+        buffer = ReadBuffer()
+        made = [BufferedConnection(owner, LIMITS, buffer, "a:1") for owner in owners]
+        for connection in made:
+            connect(connection)
+        assert tracemalloc.get_traced_memory()[0] < READ_BYTES_MAX
+        whole = frame(7, b"x" * 100)
+        for chunk in (whole[:60], whole[60:]):
+            for connection in made:
+                connection.get_buffer(-1)[: len(chunk)] = chunk
+                connection.buffer_updated(len(chunk))
+        assert tracemalloc.get_traced_memory()[0] < 2 * READ_BYTES_MAX
+    finally:
+        tracemalloc.stop()
+    assert [owner.delivered for owner in owners] == [[([7], len(whole))]] * 20
 
 
 def test_a_caller_may_end_its_wait_itself() -> None:

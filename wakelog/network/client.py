@@ -21,7 +21,7 @@ from functools import partial
 from typing import TypeAlias
 
 from wakelog.network import refusals
-from wakelog.network.connection import BufferedConnection, Connection, close_all
+from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.connection_table import CloseReason
 from wakelog.network.deadlines import NEVER, Deadlines
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
@@ -107,6 +107,7 @@ class RemotingClient:
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._executing: set[asyncio.Task[None]] = set()
+        self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
@@ -193,7 +194,7 @@ class RemotingClient:
 
     async def _open(self, address: str) -> Connection:
         if self._dial is not None:
-            connection = BufferedConnection(self, LIMITS, address=address)
+            connection = BufferedConnection(self, LIMITS, self._read_buffer, address)
             await self._dial(address, connection)
             return connection
         host, _, port = address.rpartition(":")
@@ -202,7 +203,7 @@ class RemotingClient:
         host = host.strip("[]")
         loopback = "::1" if ":" in host else "127.0.0.1"
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: BufferedConnection(self, LIMITS, address=address),
+            lambda: BufferedConnection(self, LIMITS, self._read_buffer, address),
             host,
             int(port),
             ssl=self._tls,

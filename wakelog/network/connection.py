@@ -19,6 +19,7 @@ NettyClientHandler} (4.9.3).
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 from itertools import count
 from typing import Protocol, cast
 
@@ -321,27 +322,39 @@ class Connection(asyncio.Protocol):
         self.peer.lose(reason + detail)
 
 
+class ReadBuffer:
+    """Where the connections of one loop read, one after the other.
+
+    A loop fills it and has it decoded in one step, with TLS, too. So it holds nothing in between.
+    """
+
+    @cached_property
+    def view(self) -> memoryview:
+        """The buffer, made at the first read."""
+        return memoryview(bytearray(READ_BYTES_MAX))
+
+
 class BufferedConnection(Connection, asyncio.BufferedProtocol):
-    """A connection that was made. It reads into a buffer of its own.
+    """A connection that was made. It reads into the buffer of its client.
 
     A loop of asyncio asks for 256 KiB at each read of a Protocol, and malloc maps that anew: it
     costs more than the read. A loop of uvloop has a buffer, so that servers need none here.
     """
 
-    _read_buffer: memoryview
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Make the buffer."""
-        self._read_buffer = memoryview(bytearray(READ_BYTES_MAX))
-        super().connection_made(transport)
+    def __init__(
+        self, owner: ConnectionOwner, limits: ServerLimits, read_buffer: ReadBuffer, address: str
+    ) -> None:
+        """Wait for the transport; other connections of the loop may have the same buffer."""
+        super().__init__(owner, limits, address=address)
+        self._read_buffer = read_buffer
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go: those before were decoded."""
-        return self._read_buffer
+        return self._read_buffer.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decode what was read."""
-        self.data_received(self._read_buffer[:nbytes])
+        self.data_received(self._read_buffer.view[:nbytes])
 
 
 async def close_all(
