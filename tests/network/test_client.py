@@ -1,6 +1,7 @@
 """Calls by address against a real loopback server: answers, limits, ends."""
 
 import asyncio
+import gc
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -203,6 +204,46 @@ def test_the_connections_of_a_client_read_into_one_buffer() -> None:
             assert len({id(each.get_buffer(-1)) for each in made}) == 1  # type: ignore[attr-defined]
 
     run(scenario)
+
+
+def test_the_timer_is_set_for_the_first_call_and_for_earlier_ones_only() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as peer:
+            timers = []
+            for timeout_ms in (60_000, 90_000, 30_000, 90_000):
+                await client.invoke(peer.address, request(), timeout_ms=timeout_ms)
+                timers.append(client._timer)
+            assert timers[0] is timers[1] is not timers[2] is timers[3]
+            assert timers[0] is not None and timers[0].cancelled()
+
+    run(scenario)
+
+
+def test_a_client_that_is_used_in_a_second_loop_connects_again_and_its_calls_end_in_time() -> None:
+    async def leave_a_call(client: RemotingClient, address: str) -> None:
+        connected = asyncio.ensure_future(client.invoke(address, request(), timeout_ms=60_000))
+        while client.connection_id(address) is None:
+            await asyncio.sleep(0)
+        left = asyncio.ensure_future(client.invoke(address, request(), timeout_ms=20))
+        await asyncio.sleep(0)
+        assert not connected.done() and not left.done()
+
+    async def call_again(client: RemotingClient, address: str) -> None:
+        with pytest.raises(CallTimeout, match="no answer within 50 ms"):
+            await asyncio.wait_for(client.invoke(address, request(), timeout_ms=50), 30)
+        await client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        client = RemotingClient()
+        asyncio.run(leave_a_call(client, address))
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            asyncio.run(call_again(client, address))
+            gc.collect()
+        silent.settimeout(30)
+        for _ in range(2):
+            silent.accept()[0].close()
+        assert client.calls_count == 0
 
 
 def test_the_time_to_connect_counts() -> None:

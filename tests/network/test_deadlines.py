@@ -13,14 +13,6 @@ def waiter() -> Future[RemotingCommand]:
     return Future()
 
 
-def test_the_timer_is_set_for_the_first_call_and_for_earlier_ones_only() -> None:
-    deadlines = Deadlines()
-    set_for = [
-        deadlines.add(waiter(), seconds, "a:1", 3_000) for seconds in (13.0, 13.5, 13.0, 12.0)
-    ]
-    assert set_for == [True, False, False, True]
-
-
 def test_calls_whose_time_is_over_end_and_the_others_say_when_to_come_again() -> None:
     deadlines = Deadlines()
     early, late, ended = waiter(), waiter(), waiter()
@@ -44,13 +36,12 @@ def test_the_table_is_not_read_for_each_of_many_calls_that_end_one_by_one() -> N
     assert deadlines.expire(10.0) == 10.0 + SWEEP_SECONDS_MIN
 
 
-def test_without_calls_no_timer_is_left_and_the_next_call_sets_it() -> None:
+def test_without_calls_no_timer_is_left() -> None:
     deadlines = Deadlines()
     call = waiter()
     deadlines.add(call, 13.0, "a:1", 3_000)
     deadlines.remove(call)
     assert deadlines.expire(13.0) == NEVER
-    assert deadlines.add(waiter(), 99.0, "a:1", 3_000)
 
 
 def test_a_call_that_was_answered_keeps_its_answer() -> None:

@@ -78,7 +78,10 @@ def make_client(
 
 
 class RemotingClient:
-    """Requests by address; every method is for the loop's thread."""
+    """Requests by address; every method is for the loop's thread.
+
+    A client that was not closed may be used in a later loop, where it connects again.
+    """
 
     def __init__(
         self,
@@ -110,6 +113,7 @@ class RemotingClient:
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
         self._is_closed = False
 
@@ -124,7 +128,7 @@ class RemotingClient:
             raise TooManyCalls(address, f"{CALLS_MAX} calls are under way")
         if self._before_send is not None:
             command = self._before_send(command)
-        loop = asyncio.get_running_loop()
+        loop = self._running_loop()
         deadline_seconds = loop.time() + timeout_ms / 1000
         waiter: asyncio.Future[RemotingCommand] = loop.create_future()
         self.calls_count += 1
@@ -132,12 +136,25 @@ class RemotingClient:
             connection = self._connections.get(address)
             if connection is None or not connection.is_open or self._is_closed:
                 connection = await self._connection_by(address, deadline_seconds, timeout_ms)
-            if self._deadlines.add(waiter, deadline_seconds, address, timeout_ms):
+            self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
+            if self._timer is None or deadline_seconds < self._timer.when():
                 self._set_timer(deadline_seconds)
             return await connection.request(command, waiter)
         finally:
             self._deadlines.remove(waiter)
             self.calls_count -= 1
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop, and forget what belongs to another: that one is over."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop = loop
+            self._timer = None
+            self._deadlines = Deadlines()
+            self._connections = {}
+            self._connecting = {}
+            self._executing = set()
+        return loop
 
     async def _connection_by(
         self, address: str, deadline_seconds: float, timeout_ms: int
@@ -179,6 +196,7 @@ class RemotingClient:
 
     async def _connection(self, address: str) -> Connection:
         """Return an open connection; make it if there is none."""
+        loop = self._running_loop()
         if self._is_closed:
             raise SendFailed(address, "this client is closed")
         connection = self._connections.get(address)
@@ -186,7 +204,7 @@ class RemotingClient:
             return connection
         task = self._connecting.get(address)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._connect(address))
+            task = loop.create_task(self._connect(address))
             self._connecting[address] = task
             # Its callers may all have given up when it fails.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -226,7 +244,7 @@ class RemotingClient:
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"
             raise ConnectFailed(address, reason) from error
         finally:
-            del self._connecting[address]
+            self._connecting.pop(address, None)
 
     def opened(self, connection: Connection) -> CloseReason | None:
         """Add a connection (ConnectionOwner)."""
@@ -286,9 +304,11 @@ class RemotingClient:
 
     async def close(self) -> None:
         """Close every connection; requests that wait end with SendFailed."""
+        self._running_loop()
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         for task in (*self._connecting.values(), *self._executing):
             task.cancel()
         connections = self._connections.values()

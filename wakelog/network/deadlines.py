@@ -1,10 +1,10 @@
 """Deadlines: which calls have waited long enough, with one timer for all of them.
 
 A timer of the loop for each call costs more than its response takes to decode. So the calls are in
-a table, and the one timer is for the earliest deadline that it was set for. Most calls end long
-before; when it goes off, it is set for the earliest of those that are left.
+a table, and the client's one timer is for the earliest deadline that it was set for. Most calls
+end long before; when it goes off, it is set for the earliest of those that are left.
 
-    add       a call waits; True if the timer has to go off earlier than it would
+    add       a call waits; the timer has to go off at its deadline at the latest
     remove    the call ended
     expire    end the calls whose time is over; the return value says when to come again
 
@@ -40,19 +40,14 @@ class Deadlines:
     def __init__(self) -> None:
         """No call waits."""
         self._waits: dict[Waiter, _Wait] = {}
-        self._next_seconds = NEVER
 
     def __len__(self) -> int:
         """How many calls wait."""
         return len(self._waits)
 
-    def add(self, waiter: Waiter, deadline_seconds: float, address: str, timeout_ms: int) -> bool:
-        """Add a call. Return whether the timer has to be set, for `deadline_seconds`."""
+    def add(self, waiter: Waiter, deadline_seconds: float, address: str, timeout_ms: int) -> None:
+        """Add a call."""
         self._waits[waiter] = _Wait(deadline_seconds, address, timeout_ms)
-        if deadline_seconds >= self._next_seconds:
-            return False
-        self._next_seconds = deadline_seconds
-        return True
 
     def remove(self, waiter: Waiter) -> None:
         """Forget a call that ended."""
@@ -67,7 +62,4 @@ class Deadlines:
             elif not waiter.done():
                 reason = f"no answer within {wait.timeout_ms} ms"
                 waiter.set_exception(CallTimeout(wait.address, reason))
-        if next_seconds < NEVER:
-            next_seconds = max(next_seconds, now_seconds + SWEEP_SECONDS_MIN)
-        self._next_seconds = next_seconds
-        return next_seconds
+        return max(next_seconds, now_seconds + SWEEP_SECONDS_MIN)
