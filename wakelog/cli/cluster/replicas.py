@@ -21,9 +21,11 @@ from typing import Final, NamedTuple
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import (
+    NO_VERSION,
     AnswerLost,
     GroupRegister,
     RegisterError,
+    RegisterUnreachable,
     StaleVersion,
     group_key,
     open_register,
@@ -43,6 +45,9 @@ HEADS: Final = (
 
 TAKEOVER_SECONDS_MAX: Final = 30.0
 """A replica reads the register each second, and makes its log durable before it serves."""
+
+ASK_AGAIN_SECONDS: Final = 0.5
+"""The pause after a register was unreachable."""
 
 PROPOSALS_MAX: Final = 10
 
@@ -189,10 +194,12 @@ async def failover(
             value = {"broker": name, "changed": False}
             yield Text("nothing is changed yet: repeat it with --yes", value)
             return
+        is_written = True
         for _ in range(PROPOSALS_MAX):
             try:
                 await asyncio.to_thread(group.replace, wanted, version)
             except AnswerLost:
+                is_written = False  # as far as is known
                 break  # whether the replica takes over says how it ended
             except StaleVersion:  # the master says every second or two that it is still there
                 state, version = await asyncio.to_thread(group.read)
@@ -204,23 +211,40 @@ async def failover(
         else:
             cause = f"{group.key} was replaced by others {PROPOSALS_MAX} times in a row"
             raise DeploymentFailed(cause, "Try again, and look for a second failover.")
-        found = await asyncio.to_thread(partial(_wait_taken_over, group, wanted))
+        found = await asyncio.to_thread(partial(_wait_taken_over, group, wanted, is_written))
         value = {"broker": name, "changed": True, "master": to, "epoch": found.epoch}
         yield Text(f"replica {to} is master of {name} in epoch {found.epoch}", value)
 
 
-def _wait_taken_over(group: GroupRegister, wanted: GroupState) -> GroupState:
-    """Return the state in which the replica has an epoch of its own. Raises: DeploymentFailed."""
+def _wait_taken_over(group: GroupRegister, wanted: GroupState, is_written: bool) -> GroupState:
+    """Return the state in which the replica has an epoch of its own.
+
+    A register that is unreachable meanwhile is asked again until the time is over.
+
+    is_written: whether the register is known to have had `wanted`.
+
+    Raises: DeploymentFailed, RegisterRefused.
+    """
     end = time.monotonic() + TAKEOVER_SECONDS_MAX
-    found, version = group.read()
-    while found is None or not has_taken_over(found, wanted):
-        left = end - time.monotonic()
-        if left <= 0:
-            seconds = f"{TAKEOVER_SECONDS_MAX:.0f} s"
-            cause = f"replica {wanted.master} of {group.key} has not taken over in {seconds}"
-            raise DeploymentFailed(cause, "Look at its logs, or name another replica.")
-        found, version = group.watch(version, left)
-    return found
+    version, missed = NO_VERSION, ""
+    while (left := end - time.monotonic()) > 0:
+        try:
+            found, version = group.watch(version, left)
+        except RegisterUnreachable as error:
+            missed = f" ({error.cause})"
+            time.sleep(min(ASK_AGAIN_SECONDS, left))
+            continue
+        missed = ""
+        if found is not None and has_taken_over(found, wanted):
+            return found
+        is_written |= found == wanted
+    written = "it is written" if is_written else "it is not known to be written"
+    seconds = f"{TAKEOVER_SECONDS_MAX:.0f} s"
+    raise DeploymentFailed(
+        f"{written}; replica {wanted.master} of {group.key} has not been seen to take over in "
+        f"{seconds}{missed}",
+        "Look at wakelog cluster status --register and at its logs, or name another replica.",
+    )
 
 
 def _loss(
