@@ -5,8 +5,10 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -135,6 +137,30 @@ def test_a_stream_ends_early_with_its_member_and_the_next_one_is_asked() -> None
 def test_a_stream_without_a_member_has_no_line(unused_address: str) -> None:
     with Members([unused_address]).stream("GET", "/", 60.0) as lines:
         assert list(lines) == []
+
+
+def test_a_stream_that_cannot_be_asked_for_closes_its_connection() -> None:
+    really = HTTPConnection.close
+    with (
+        member(GOOD) as (first, _),
+        mock.patch.object(HTTPConnection, "request", side_effect=BrokenPipeError),
+        mock.patch.object(HTTPConnection, "close", autospec=True, side_effect=really) as close,
+        Members([first]).stream("GET", "/", 60.0) as lines,
+    ):
+        assert list(lines) == [] and close.call_count == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["a..b", ".a", "a b", "a\0b", "a/b", "x" * 64, "x." * 127, "::g", "a:b", "[", "[]", ""]
+)
+def test_a_host_that_cannot_be_one_is_refused(host: str) -> None:
+    with pytest.raises(RegisterRefused, match="is no HOST:PORT"):
+        Members([f"{host}:2379"])
+
+
+@pytest.mark.parametrize("host", ["etcd-0.etcd", "a_b", "10.0.0.1", "[::1]", "[fe80::1%eth0]", "ä"])
+def test_hosts_that_can_be_one(host: str) -> None:
+    Members([f"{host}:2379"])
 
 
 @pytest.mark.parametrize("addresses", [[], ["a:1"] * 2, [f"a:{n + 1}" for n in range(17)]])

@@ -11,10 +11,12 @@ has died makes a call unsure that would not be.
 
 import http.client
 import json
+import re
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from ipaddress import IPv6Address
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.registers.register import (
@@ -30,6 +32,8 @@ ANSWER_BYTES_MAX: Final = 4 << 20
 
 MEMBERS_MAX: Final = 16
 REMARK_CHARACTERS_MAX: Final = 300
+
+_HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}")
 
 
 class Answer(NamedTuple):
@@ -105,14 +109,15 @@ class Members:
     ) -> Iterator["Lines"]:
         """Give an answer that goes on: an object a line. It may end early, without an error."""
         address = self._addresses[0]
-        try:
-            connection = self._connect(address)
-            _send(connection, method, path, body, headers)
-        except (OSError, http.client.HTTPException):
-            self._ask_last(address)
-            yield Lines(None, seconds_max)
-            return
-        with closing(connection):
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(closing(self._connect(address)))
+                _send(connection, method, path, body, headers)
+            except (OSError, http.client.HTTPException):
+                stack.close()
+                self._ask_last(address)
+                yield Lines(None, seconds_max)
+                return
             lines = Lines(connection, seconds_max)
             yield lines
             if lines.has_failed:
@@ -199,9 +204,21 @@ def trusting(ca: str, certificate: str = "", key: str = "") -> ssl.SSLContext:
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
+    is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= 0xFFFF
+    if not is_port or not _is_host(host):
         raise RegisterRefused(f"{address!r} is no HOST:PORT", "Give each member's client address.")
     return host, int(port)
+
+
+def _is_host(host: str) -> bool:
+    """Tell whether a host can be looked up and be named in a request, without doing either."""
+    try:
+        if ":" in host:
+            IPv6Address(host)
+            return True
+        return _HOST.fullmatch(host.encode("idna").decode()) is not None
+    except ValueError:  # a UnicodeError is one, and an AddressValueError
+        return False
 
 
 def _send(
