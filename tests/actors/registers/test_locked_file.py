@@ -11,6 +11,7 @@ import pytest
 from wakelog.actors.registers import locked_file
 from wakelog.actors.registers.register import (
     NO_VERSION,
+    NOTHING,
     AnswerLost,
     Register,
     RegisterRefused,
@@ -104,3 +105,59 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RegisterUnreachable, match="Not a directory"):
         open_register(f"file://{tmp_path}/file/register").read(KEY)
+
+
+def test_a_read_of_a_folder_that_is_not_there_makes_nothing(
+    register: Register, tmp_path: Path
+) -> None:
+    assert register.read(KEY) == register.watch(KEY, NO_VERSION, 0.0) == NOTHING
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_key_that_no_file_can_have_is_refused(register: Register) -> None:
+    longest = "x" * (255 - len(".json"))
+    register.replace(longest, b"1", NO_VERSION)
+    for key in (longest + "x", "a/" * 90 + "a"):  # each / takes three bytes
+        for call in (register.read, lambda key: register.replace(key, b"1", NO_VERSION)):
+            with pytest.raises(RegisterRefused, match="too long for the name of a file") as error:
+                call(key)
+            assert "shorter" in error.value.remedy
+
+
+def test_a_file_keeps_its_mode(register: Register, path: Path) -> None:
+    version = register.replace(KEY, b"1", NO_VERSION)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    register.replace(KEY, b"2", version)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(("user", "is_given"), [(0, True), (1000, False)])
+def test_what_root_makes_belongs_to_the_folders_owner(
+    register: Register, path: Path, user: int, is_given: bool
+) -> None:
+    """The broker runs as another user than the operator who does a failover."""
+    path.parent.mkdir()
+    owner = path.parent.stat()
+    with (
+        mock.patch.object(os, "geteuid", return_value=user),
+        mock.patch.object(os, "fchown") as give,
+    ):
+        version = register.replace(KEY, b"1", NO_VERSION)
+        register.replace(KEY, b"2", version)
+    owners = [call.args[1:] for call in give.call_args_list]
+    files_count = 3  # two values and one lock, which stays
+    assert owners == ([(owner.st_uid, owner.st_gid)] * files_count if is_given else [])
+
+
+def test_a_link_in_the_locks_place_gives_nothing_away(register: Register, path: Path) -> None:
+    path.parent.mkdir()
+    target = path.parent / "target"
+    target.touch()
+    path.with_suffix(".lock").symlink_to(target)
+    with (
+        mock.patch.object(os, "geteuid", return_value=0),
+        mock.patch.object(os, "fchown") as give,
+    ):
+        assert register.read(KEY) == NOTHING
+    assert not give.called

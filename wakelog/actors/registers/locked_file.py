@@ -9,12 +9,15 @@ cut. It does not survive the machine, and a network file system may lie about lo
 Rules:
 - A file is whole: it is written beside, synced, renamed, and the folder is synced.
 - Reads take the lock, too: what a power cut may still undo is not shown.
+- A file keeps its mode. What root makes belongs to the folder's owner, who is the broker's user.
+- A read makes no folder.
 - A version is random, so a file that was removed and made again has no version of before.
 """
 
 import fcntl
 import os
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -43,6 +46,8 @@ POLL_SECONDS: Final = 0.05
 
 LOCK_POLL_SECONDS: Final = 0.01
 FILE_BYTES_MAX: Final = 1 << 20
+NAME_BYTES_MAX: Final = 255
+"""Of one file, on every file system of Linux."""
 
 
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,18 +69,29 @@ class LockedFile:
 
     def read(self, key: str) -> Held:
         """Return the value and its version."""
+        path = self._path(key)
+        try:
+            os.stat(self._folder)
+        except FileNotFoundError:
+            return NOTHING
+        except OSError as error:  # it may be there
+            raise _unreachable(error) from error
         with self._locked(key, fcntl.LOCK_SH):
-            return self._read(self._path(key))
+            return self._read(path)
 
     def replace(self, key: str, value: bytes, version: str) -> str:
         """Replace the value if it still has this version; return the new one."""
         path = self._path(key)
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+        except OSError as error:
+            raise _unreachable(error) from error
         with self._locked(key, fcntl.LOCK_EX):
             held = self._read(path)
             if held.version != version:
                 raise StaleVersion(f"{path} has version {held.version!r} and not {version!r}")
             content = _Content(secrets.token_hex(8), value.decode())
-            scratch = self._write(msgspec.json.encode(content))
+            scratch = self._write(msgspec.json.encode(content), path)
             try:
                 os.rename(scratch, path)
                 _sync_folder(self._folder)
@@ -102,7 +118,11 @@ class LockedFile:
 
     def _path(self, key: str) -> str:
         check_key(key)
-        return os.path.join(self._folder, quote(key, safe="") + ".json")
+        name = quote(key, safe="") + ".json"
+        if len(name) > NAME_BYTES_MAX:
+            cause = f"{key!r} is too long for the name of a file, {len(name)} bytes with escapes"
+            raise RegisterRefused(cause, "Give the cluster or the broker a shorter name.")
+        return os.path.join(self._folder, name)
 
     def _identity(self, key: str) -> tuple[int, int] | None:
         try:
@@ -128,12 +148,15 @@ class LockedFile:
             raise RegisterRefused(f"{path} has an empty version", "Move it away.")
         return Held(content.value.encode(), content.version)
 
-    def _write(self, text: bytes) -> str:
-        """Return the path of a new file with the text, synced."""
+    def _write(self, text: bytes, replaced: str) -> str:
+        """Return the path of a new file with the text, synced, with the mode of the replaced."""
         path = ""
         try:
             descriptor, path = tempfile.mkstemp(dir=self._folder, prefix=".new-")
             with open(descriptor, "wb") as file:
+                _give_to_owner(descriptor, self._folder)
+                with suppress(FileNotFoundError):
+                    os.fchmod(descriptor, stat.S_IMODE(os.stat(replaced).st_mode))
                 file.write(text)
                 file.flush()
                 os.fsync(descriptor)
@@ -149,8 +172,7 @@ class LockedFile:
         """Hold the lock of a key. Raises: RegisterUnreachable if it is not free in time."""
         lock_path = self._path(key).removesuffix(".json") + ".lock"
         try:
-            os.makedirs(self._folder, exist_ok=True)
-            descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _open_lock(lock_path, self._folder)
         except OSError as error:
             raise _unreachable(error) from error
         try:
@@ -163,6 +185,29 @@ class LockedFile:
             yield
         finally:
             os.close(descriptor)
+
+
+def _open_lock(path: str, folder: str) -> int:
+    """Return the lock's file, which is made if it is not there. Raises: OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        # Only what this call has made gets another owner: a link could lead anywhere.
+        descriptor = os.open(path, flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags, 0o600)
+    try:
+        _give_to_owner(descriptor, folder)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _give_to_owner(descriptor: int, folder: str) -> None:
+    """Give a new file of root's to the folder's owner. Raises: OSError."""
+    if os.geteuid() == 0:
+        found = os.stat(folder)
+        os.fchown(descriptor, found.st_uid, found.st_gid)
 
 
 def _try_lock(descriptor: int, how: int) -> bool:
