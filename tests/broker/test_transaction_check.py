@@ -131,9 +131,15 @@ def test_op_messages_are_read_until_the_message_is_found_ended() -> None:
 
 
 def test_op_messages_that_go_on_coming_end_no_message() -> None:
-    """As in 4.9.3: they were born so long after the round began that none is for this one."""
     batch = check([half(0)], [op(0, 77, START_MS + 6_001)], now_ms=START_MS + 7_000)
     assert actions(batch) == [(Action.CHECK, 0, 1)]
+
+
+def test_a_long_round_asks_about_nothing_that_was_ended_in_it() -> None:
+    """4.9.3 asks: it reads no further than to op messages born so long after the round began."""
+    ops = [op(i, 1_000 + i, START_MS + 6_001) for i in range(100)] + [op(100, 0, START_MS + 6_002)]
+    batch = check([half(0)], ops, now_ms=START_MS + 7_000)
+    assert batch == CheckBatch((), 1, 0, False)
 
 
 def test_op_messages_of_what_was_passed_before_are_done() -> None:

@@ -28,11 +28,12 @@ Invariants:
       passed, too.
     - a call returns at most ``DECISIONS_MAX`` decisions and passes ``PASSED_MAX`` messages.
 
-Four things differ. 4.9.3 asks about every copy. It asks about every half message when its op
-offset is before the queue's begin; here the op messages are read from there. It passes the op
-message of a first half message with that one, and reads no further op messages before it puts back
-or gives up: it asks about a renewed copy whose transaction is ended. And where 4.9.3 spins until
-the time has come, the round ends.
+Five things differ. 4.9.3 asks about every copy. It stops at op messages that were born `timeout_ms`
+after the round began; in a long round it asks about what is ended. It asks about every half message
+when its op offset is before the queue's begin; here the op messages are read from there. It passes
+the op message of a first half message with that one, and reads no further op messages before it
+puts back or gives up: it asks about a renewed copy whose transaction is ended. And where 4.9.3
+spins until the time has come, the round ends.
 
 Source: org.apache.rocketmq.broker.transaction.queue.TransactionalMessageServiceImpl.check,
 fillOpRemoveMap, needDiscard, needSkip, checkPrepareQueueOffset, calculateOpOffset (4.9.3).
@@ -195,18 +196,13 @@ class _Check:
         if self._find_end(half):
             return True
         # A negative age: born by a clock that is ahead of ours.
-        is_due = age_ms < 0 or self._op_born_ms is not None or age_ms > immunity_ms
+        is_due = age_ms < 0 or age_ms > immunity_ms
         return is_due and self._decide(Action.CHECK, half, times)
 
     def _find_end(self, half: HalfMessage) -> bool:
-        """Return whether a half message is ended; read op messages until that is known.
-
-        Those that were born so long after the round began are not for it, as in 4.9.3.
-        """
-        request = self._request
+        """Return whether a half message is ended; read op messages until that is known."""
         while half.queue_offset not in self._ended and half.first_offset not in self._ended:
-            born_ms = self._op_born_ms
-            if born_ms is None or born_ms - request.started_ms > request.timeout_ms:
+            if self._op_born_ms is None:
                 return False
             self._fill()
         return True
