@@ -236,16 +236,16 @@ class _Check:
         self._ended.update(offset for offset in named if offset is not None and offset >= 0)
 
     def _op_offset(self) -> int:
-        """Return the first op message that is not done; read on while all are."""
-        end, count = self._op_begin, 0
-        while count < len(self._ops):
-            for op in self._ops[count:]:
-                if op.queue_offset != end or not self._is_done(op):
-                    return end
-                end += 1
-            count = len(self._ops)
-            if self._op_born_ms is not None and count < PASSED_MAX:
-                self._fill()
+        """Return the first of the op messages that were read that is not done.
+
+        None is read for this: an offset at the queue's end would be behind it after a crash, and
+        both queues would be read again.
+        """
+        end = self._op_begin
+        for op in self._ops:
+            if op.queue_offset != end or not self._is_done(op):
+                break
+            end += 1
         return end
 
     def _is_done(self, op: OpMessage) -> bool:
