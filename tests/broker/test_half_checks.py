@@ -8,6 +8,7 @@ from tests.broker.processors.test_transactions import GIVEN_UP, HALF, OP, PROPER
 from wakelog.broker.decision import Push, WriteLine
 from wakelog.broker.transaction_check import Action, CheckBatch, Decision
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from wakelog.protocol.message_id import decode_message_id
@@ -167,15 +168,8 @@ def test_offsets_within_the_queues_stay(harness: Harness) -> None:
     assert offsets(harness) == (1, -1)
 
 
-@pytest.mark.parametrize("action", Action)
-def test_what_is_ended_while_it_is_decided_about_is_left_alone(
-    harness: Harness, action: Action
-) -> None:
-    harness.beat_producer("pg")
-    sent = harness.send("T", b"half", i=PROPERTIES, e="2")
-    (half,) = harness.store.queues_by_name[HALF, 0].messages
-    decision = Decision(action, 0, half.physical_offset, len(half.record), 1)
-    harness.broker.begin_check(harness.now_ms, harness.now_ms)
+def commit(harness: Harness, sent: RemotingCommand) -> None:
+    """Commit the first half message, which got this answer."""
     _, commit_log_offset = decode_message_id(sent.ext_fields["msgId"])
     fields = {
         "producerGroup": "pg",
@@ -185,6 +179,18 @@ def test_what_is_ended_while_it_is_decided_about_is_left_alone(
         "msgId": "K",
     }
     assert harness.ask(RequestCode.END_TRANSACTION, fields).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("action", Action)
+def test_what_is_ended_while_it_is_decided_about_is_left_alone(
+    harness: Harness, action: Action
+) -> None:
+    harness.beat_producer("pg")
+    sent = harness.send("T", b"half", i=PROPERTIES, e="2")
+    (half,) = harness.store.queues_by_name[HALF, 0].messages
+    decision = Decision(action, 0, half.physical_offset, len(half.record), 1)
+    harness.broker.begin_check(harness.now_ms, harness.now_ms)
+    commit(harness, sent)
     batch = CheckBatch((decision,), 1, 0, has_more=False)
     records = harness.broker.read_due(batch.decisions)
     harness.broker.carry_out_check(batch, records, harness.now_ms)
@@ -201,15 +207,7 @@ def test_a_copy_whose_first_message_is_ended_meanwhile_is_left_alone(
     harness.send("T", b"half", i=f"{PROPERTIES}\x02TRAN_PREPARED_QUEUE_OFFSET\x010")
     copy = harness.store.queues_by_name[HALF, 0].messages[1]
     harness.broker.begin_check(harness.now_ms, harness.now_ms)
-    _, commit_log_offset = decode_message_id(sent.ext_fields["msgId"])
-    fields = {
-        "producerGroup": "pg",
-        "tranStateTableOffset": "0",
-        "commitLogOffset": str(commit_log_offset),
-        "commitOrRollback": "8",
-        "msgId": "K",
-    }
-    assert harness.ask(RequestCode.END_TRANSACTION, fields).code == ResponseCode.SUCCESS
+    commit(harness, sent)
     decision = Decision(action, 1, copy.physical_offset, len(copy.record), 1)
     batch = CheckBatch((decision,), 2, 0, has_more=False)
     records = harness.broker.read_due(batch.decisions)

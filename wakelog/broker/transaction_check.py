@@ -140,7 +140,7 @@ class _Check:
         self._next = request.half_offset
         self._halves: dict[int, HalfMessage] = {}
         self._op_begin = self._op_next = request.op_offset
-        self._op_born_ms: int | None = None  # of the last op message read, None at the end
+        self._has_more_ops = True
         self._ops: list[OpMessage] = []  # all that were read
         self._ended: set[int] = set()  # half offsets that they name
         self._decisions: list[Decision] = []
@@ -202,7 +202,7 @@ class _Check:
     def _find_end(self, half: HalfMessage) -> bool:
         """Return whether a half message is ended; read op messages until that is known."""
         while half.queue_offset not in self._ended and half.first_offset not in self._ended:
-            if self._op_born_ms is None:
+            if not self._has_more_ops:
                 return False
             self._fill()
         return True
@@ -230,17 +230,13 @@ class _Check:
         if not self._ops:
             first = page.messages[0].queue_offset if page.messages else page.next_offset
             self._op_begin = first
-        self._op_born_ms = page.messages[-1].born_timestamp_ms if page.messages else None
+        self._has_more_ops = bool(page.messages)
         self._ops += page.messages
         named = (op.half_offset for op in page.messages)
         self._ended.update(offset for offset in named if offset is not None and offset >= 0)
 
     def _op_offset(self) -> int:
-        """Return the first of the op messages that were read that is not done.
-
-        None is read for this: an offset at the queue's end would be behind it after a crash, and
-        both queues would be read again.
-        """
+        """Return the first op message that is not done; none is read for this."""
         end = self._op_begin
         for op in self._ops:
             if op.queue_offset != end or not self._is_done(op):

@@ -163,7 +163,7 @@ class RemotingClient:
             async with asyncio.timeout_at(deadline_seconds):
                 return await self._connection(address)
         except TimeoutError:
-            raise CallTimeout(address, f"no answer within {timeout_ms} ms") from None
+            raise CallTimeout.after(address, timeout_ms) from None
 
     def _set_timer(self, seconds: float) -> None:
         if self._timer is not None:

@@ -137,12 +137,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Read the peer's address and ask the owner whether the connection may stay."""
         self._transport = cast(asyncio.Transport, transport)
-        address = transport.get_extra_info("peername") or ("", 0)
-        # A dual-stack socket reports IPv4 peers in their IPv6 form; stored born hosts are IPv4.
-        self.remote_host = str(address[0]).removeprefix("::ffff:")
-        self.remote_port = int(address[1])
-        local = transport.get_extra_info("sockname") or ("",)
-        self.local_host = str(local[0]).removeprefix("::ffff:")
+        self.remote_host, self.remote_port = _address(transport, "peername")
+        self.local_host, _ = _address(transport, "sockname")
         self.peer.address = self.peer.address or f"{self.remote_host}:{self.remote_port}"
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
         reason = self._owner.opened(self)
@@ -320,6 +316,15 @@ class Connection(asyncio.Protocol):
         }.get(self._close_reason, "the connection was closed")
         detail = f": {self._close_detail}" if self._close_detail else ""
         self.peer.lose(reason + detail)
+
+
+def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int]:
+    """Return host and port of an end, `peername` or `sockname`; "" and 0 if it is unknown.
+
+    A dual-stack socket reports IPv4 addresses in their IPv6 form; stored born hosts are IPv4.
+    """
+    host, port, *_ = transport.get_extra_info(end) or ("", 0)
+    return str(host).removeprefix("::ffff:"), int(port)
 
 
 class ReadBuffer:

@@ -60,6 +60,5 @@ class Deadlines:
             if wait.deadline_seconds > now_seconds:
                 next_seconds = min(next_seconds, wait.deadline_seconds)
             elif not waiter.done():
-                reason = f"no answer within {wait.timeout_ms} ms"
-                waiter.set_exception(CallTimeout(wait.address, reason))
+                waiter.set_exception(CallTimeout.after(wait.address, wait.timeout_ms))
         return max(next_seconds, now_seconds + SWEEP_SECONDS_MIN)

@@ -81,6 +81,11 @@ class SendFailed(RemotingError):
 class CallTimeout(RemotingError):
     """No response came in time; the peer may have executed the request."""
 
+    @classmethod
+    def after(cls, address: str, timeout_ms: float) -> "CallTimeout":
+        """Return the error of a call that has waited so long."""
+        return cls(address, f"no answer within {timeout_ms:.0f} ms")
+
 
 class TooManyCalls(RemotingError):
     """Too many requests wait for a response; nothing was sent."""

@@ -228,8 +228,7 @@ class Server:
             async with asyncio.timeout(timeout_seconds):
                 return await connection.request(command)
         except TimeoutError:
-            reason = f"no answer within {timeout_seconds * 1000:.0f} ms"
-            raise CallTimeout(connection.address, reason) from None
+            raise CallTimeout.after(connection.address, timeout_seconds * 1000) from None
 
     def close_channel(self, channel_id: int) -> None:
         """Close a connection, if it is still open."""

@@ -398,13 +398,7 @@ class Election:
         if self.role is not Role.MASTER:
             self.role, self.epoch = Role.CANDIDATE, epoch
             self._log.settle()
-        proposed = replace(
-            state,
-            epoch=epoch,
-            master=master or self.own_id,
-            in_sync=members,
-            renewed=state.renewed + 1,
-        )
+        proposed = state.led_by(master or self.own_id, epoch=epoch, in_sync=members)
         self._replace(proposed, version, now_ms)
 
     def _read_when_due(self, now_ms: int) -> None:

@@ -17,6 +17,7 @@ import re
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 FORMAT: Final = 1
 """Never changes for this set of fields: brokers of different ages share a register."""
@@ -54,6 +55,10 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     in_sync: frozenset[int]
     replicas: dict[int, ReplicaAddress]
     renewed: int = 0
+
+    def led_by(self, master: int, *, epoch: int, in_sync: frozenset[int]) -> "GroupState":
+        """Return the state in which a replica leads from an epoch on."""
+        return replace(self, epoch=epoch, master=master, in_sync=in_sync, renewed=self.renewed + 1)
 
 
 class VersionedState(NamedTuple):

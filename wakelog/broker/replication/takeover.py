@@ -12,8 +12,6 @@ Rules:
 - Without accepted loss the in-sync set stays: every acknowledged byte is on each of its members.
 """
 
-from msgspec.structs import replace
-
 from wakelog.broker.replication.group_state import GroupState
 
 
@@ -36,19 +34,13 @@ def hand_over(state: GroupState, to: int) -> GroupState:
             f"replica {to} is not in the in-sync set ({members}): it may lack messages",
             "Name a member, wait until it has caught up, or give --accept-loss.",
         )
-    return replace(state, epoch=state.epoch + 1, master=to, renewed=state.renewed + 1)
+    return state.led_by(to, epoch=state.epoch + 1, in_sync=state.in_sync)
 
 
 def accept_loss(state: GroupState, to: int) -> GroupState:
     """Return the state with any replica as master, alone in the set. Raises: TakeoverRefused."""
     _check_known(state, to)
-    return replace(
-        state,
-        epoch=state.epoch + 1,
-        master=to,
-        in_sync=frozenset({to}),
-        renewed=state.renewed + 1,
-    )
+    return state.led_by(to, epoch=state.epoch + 1, in_sync=frozenset({to}))
 
 
 def has_taken_over(state: GroupState | None, written: GroupState) -> bool:
