@@ -1,10 +1,14 @@
 """Which half messages are copies, and which offsets they name."""
 
+from collections.abc import Sequence
+from random import Random
+
 import pytest
 
 from wakelog.broker import half_copies
-from wakelog.broker.half_copies import RenewedCopies, find_copies
+from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
 from wakelog.broker.half_queue import HalfMessage, Page
+from wakelog.protocol.java import LONG_MAX
 
 BORN_MS = 940_000
 PAGE = 32
@@ -30,21 +34,54 @@ class Queue:
         return half
 
 
-def copy(offset: int, times: str | None) -> HalfMessage:
-    return HalfMessage(offset, offset, 100, BORN_MS, BORN_MS, times, unique_key="A")
+class KeyedQueue:
+    """A half queue of keys from offset 0 on; what comes again is a copy. Counts what is read."""
 
+    def __init__(self, keys: Sequence[str], end: int) -> None:
+        self.read_count = 0
+        self.halves = [
+            HalfMessage(
+                n, n, 100, BORN_MS, BORN_MS, "1" if key in keys[:n] else None, unique_key=key
+            )
+            for n, key in enumerate(keys)
+        ]
+        self.copied = {n for n, key in enumerate(keys[:end]) if key in keys[n + 1 : end]}
 
-def test_copies_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    halves = [copy(0, None), *(Queue(40).half(n) for n in range(1, 40)), copy(40, "1")]
-
-    def read(offset: int) -> Page[HalfMessage]:
-        found = halves[offset : offset + PAGE]
+    def read(self, offset: int) -> Page[HalfMessage]:
+        found = self.halves[offset : offset + PAGE]
+        self.read_count += len(found)
         return Page(found, offset + len(found))
 
-    monkeypatch.setattr(half_copies, "COPIES_READ_MAX", 40)
-    assert find_copies(0, 41, read) == {}
-    monkeypatch.undo()
-    assert find_copies(0, 41, read) == {("A", BORN_MS): 40}
+
+@pytest.mark.parametrize("window", [1, 7, 50, 200, 1_000])
+@pytest.mark.parametrize("read_max", [1, 33, 1_000])
+def test_each_copy_from_before_the_start_is_known(
+    monkeypatch: pytest.MonkeyPatch, window: int, read_max: int
+) -> None:
+    """Below `known_end`, whatever the window is; and what comes later is none."""
+    monkeypatch.setattr(half_copies, "COPIES_WINDOW", window)
+    monkeypatch.setattr(half_copies, "COPIES_READ_MAX", read_max)
+    end, chance = 180, Random(window)
+    queue = KeyedQueue([str(chance.randrange(120)) for _ in range(200)], end)
+    copies, passed = EarlierCopies(), set[int]()
+    for offset in range(3, 200):
+        while copies.known_end <= offset:
+            before = queue.read_count
+            copies.begin_call(offset, end, queue.read)
+            assert queue.read_count - before < read_max + PAGE
+        if copies.has_copy(queue.halves[offset]):
+            passed.add(offset)
+    assert passed == {n for n in queue.copied if n >= 3}
+    copies.begin_call(200, end, queue.read)
+    assert copies.known_end == LONG_MAX
+
+
+def test_a_queue_that_fits_the_window_is_read_once() -> None:
+    queue = KeyedQueue([str(n) for n in range(100)], 100)
+    copies = EarlierCopies()
+    for offset in range(120):
+        copies.begin_call(offset, 100, queue.read)
+    assert queue.read_count == 100
 
 
 def test_what_an_unpassed_copy_names_is_named() -> None:

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from wakelog.broker.half_copies import RenewedCopies, find_copies
+from wakelog.broker import half_copies
+from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
 from wakelog.broker.half_queue import HalfMessage, OpMessage, Page
 from wakelog.broker.transaction_check import (
     DECISIONS_MAX,
@@ -56,6 +57,7 @@ def check(
     halves: Sequence[HalfMessage],
     ops: Sequence[OpMessage] = (),
     renewed: RenewedCopies | None = None,
+    copies: EarlierCopies | None = None,
     **changes: int,
 ) -> CheckBatch:
     values = dict(
@@ -69,8 +71,8 @@ def check(
     )
     request = CheckRequest(**(values | changes))
     read = Queue(halves).read
-    copies = find_copies(request.half_offset, request.copies_end, read)
-    return check_half_messages(request, read, Queue(ops).read, copies, renewed or RenewedCopies())
+    known = copies or EarlierCopies(), renewed or RenewedCopies()
+    return check_half_messages(request, read, Queue(ops).read, *known)
 
 
 def actions(batch: CheckBatch) -> list[tuple[Action, int, int | None]]:
@@ -222,6 +224,7 @@ class Life:
         self.op_offset = self.copies_end = 0
         self.now_ms = START_MS
         self.renewed = RenewedCopies()
+        self.copies = EarlierCopies()
         self.asked: list[int] = []
 
     def put(self, **changes: Any) -> int:
@@ -241,6 +244,7 @@ class Life:
                 self.halves,
                 self.ops,
                 self.renewed,
+                self.copies,
                 half_offset=half_offset,
                 op_offset=op_offset,
                 started_ms=self.now_ms,
@@ -272,6 +276,7 @@ class Life:
     def restart(self) -> None:
         self.copies_end = self.end
         self.renewed = RenewedCopies()
+        self.copies = EarlierCopies()
 
 
 @pytest.mark.parametrize("first_offset", [0, 70])
@@ -379,6 +384,33 @@ def test_only_what_was_there_at_the_start_may_be_a_copy() -> None:
 def test_another_message_is_no_copy(other: HalfMessage) -> None:
     first = copy(0, "A" if other.unique_key else "", None)
     assert len(check([first, other], copies_end=2).decisions) == 2
+
+
+def test_nothing_is_decided_before_its_copies_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far behind it the copy is, and however small the window is."""
+    monkeypatch.setattr(half_copies, "COPIES_READ_MAX", 100)
+    monkeypatch.setattr(half_copies, "COPIES_WINDOW", 30)
+    life = Life(5)
+    for number in range(90):
+        life.put(unique_key=f"twice {number}")
+    life.round(is_saved=False)  # they are put back, and the Broker is killed
+    for number in range(300):
+        life.put(unique_key=f"later {number}")
+    life.restart()
+    asked = set(life.asked)
+    life.round()
+    keys = [life.halves[offset - 5].unique_key for offset in life.asked if offset not in asked]
+    assert len(keys) == len(set(keys)) == 390
+
+
+def test_a_round_ends_after_a_minute_also_while_copies_are_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(half_copies, "COPIES_READ_MAX", 1)
+    halves = [copy(n, str(n), None) for n in range(100)]
+    late, copies = START_MS + ROUND_MS_MAX + 1, EarlierCopies()
+    assert check(halves, copies=copies, copies_end=100).has_more
+    assert not check(halves, copies=copies, copies_end=100, now_ms=late).has_more
 
 
 def test_copies_of_a_queue_that_ends_early_are_what_is_there() -> None:

@@ -12,7 +12,7 @@ from tests.simulation.oracle import Violation
 from tests.simulation.transactions import TOPIC, TransactionMachine
 from tests.simulation.trial import Tally
 from tests.simulation.workloads import apply
-from wakelog.actors.services import transaction_check as service
+from wakelog.broker.half_copies import EarlierCopies
 from wakelog.protocol.names import TRANS_HALF_TOPIC
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
@@ -85,6 +85,6 @@ def test_positions_that_are_saved_too_early_lose_a_transaction() -> None:
 
 @pytest.mark.long
 def test_copies_that_are_not_found_double_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "find_copies", lambda *_: {})
+    monkeypatch.setattr(EarlierCopies, "has_copy", lambda *_: False)
     with pytest.raises(Violation, match="is in its topic 2 times"):
         run_transactions(("put", "half", "check", "answer"), Tally())

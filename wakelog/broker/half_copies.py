@@ -1,45 +1,86 @@
 """Which half messages of the queue are copies of earlier ones: they were put back by the check.
 
-    find_copies     by unique key: what was put back before the Broker's start. The offsets may be
+    EarlierCopies   by unique key: what was put back before the Broker's start. The offsets may be
                     older than the copies, and then only the last copy may be asked about
     RenewedCopies   by the offset that a copy names: what was put back for a time of its own
                     (CHECK_IMMUNITY_TIME_IN_SECONDS). The producer ends the message that it has
                     sent. So an op message of a passed half message is kept while a copy names it
 
+Both read the queue in steps. EarlierCopies has a window of half messages and searches the whole
+queue for their copies. So its memory is bounded, and no copy is missed however far behind it is.
+
+Invariant of EarlierCopies: below `known_end` each copy is known.
 Invariant of RenewedCopies: an offset that an unpassed half message names `is_named`. Other offsets
 may be named as well, at most until the next round but one.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from wakelog.broker.half_queue import HalfMessage, ReadHalves, read_on
+from wakelog.protocol.java import LONG_MAX
 
-COPIES_READ_MAX: Final = 100_000  # half messages that are read for copies, some 4 s
+COPIES_WINDOW: Final = 200_000  # half messages whose copies are known at a time, some 60 MB
+COPIES_READ_MAX: Final = 20_000  # half messages for one call, some 0.8 s
 RENEWED_READ_MAX: Final = 20_000  # for one call, some 0.8 s
 RENEWED_MAX: Final = 200_000  # about 25 MB
 
-Copies = Mapping[tuple[str, int], int]
-"""Of what was put back, by unique key and birth: the queue offset of the last copy."""
 
+class EarlierCopies:
+    """Which half messages were put back before the Broker's start, and are in the queue again.
 
-def find_copies(half_offset: int, copies_end: int, read_halves: ReadHalves) -> Copies:
-    """Return what was put back from the half offset up to `copies_end`.
-
-    At most COPIES_READ_MAX half messages are read; a copy behind them is not known.
+    Kept for as long as the Broker runs.
     """
-    found: dict[tuple[str, int], int] = {}
-    offset = half_offset
-    end = min(copies_end, offset + COPIES_READ_MAX)
-    while offset < end:
-        page = read_on(read_halves, offset)
-        for half in page.messages:
-            if half.unique_key and half.check_times is not None and half.queue_offset < end:
-                found[half.unique_key, half.born_timestamp_ms] = half.queue_offset
-        if page.next_offset <= offset:
-            break
-        offset = page.next_offset
-    return found
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._last: dict[tuple[str, int], int] = {}  # by key and birth: the last copy's offset
+        self._begin = self._end = 0  # the window
+        self._next = 0  # what is to be read next, for copies of what is in the window
+        self.known_end = 0
+
+    def begin_call(self, half_offset: int, copies_end: int, read_halves: ReadHalves) -> None:
+        """Read the next part of the queue, until the copies of what comes next are known.
+
+        half_offset: the first half message that is not passed.
+        copies_end: the end of the half queue when the Broker started.
+        """
+        if half_offset >= copies_end:
+            self._last.clear()
+            self.known_end = LONG_MAX
+            return
+        if not self._begin <= half_offset < self._end:
+            self._last.clear()
+            self._begin = self._next = self.known_end = half_offset
+            self._end = min(copies_end, half_offset + COPIES_WINDOW)
+        if self._read_next(copies_end, read_halves):
+            self.known_end = LONG_MAX if self._end == copies_end else self._end
+
+    def _read_next(self, copies_end: int, read_halves: ReadHalves) -> bool:
+        """Read at most COPIES_READ_MAX half messages; return whether there are no more."""
+        stop = min(copies_end, self._next + COPIES_READ_MAX)
+        while self._next < stop:
+            page = read_on(read_halves, self._next)
+            for half in page.messages:
+                if half.queue_offset < copies_end:
+                    self._note(half)
+            if page.next_offset <= self._next:
+                self._next = copies_end  # the queue ends before
+                break
+            self._next = page.next_offset
+        return self._next >= copies_end
+
+    def _note(self, half: HalfMessage) -> None:
+        key = half.unique_key or "", half.born_timestamp_ms
+        is_known = key in self._last
+        if (is_known and half.check_times is not None) or (
+            not is_known and half.unique_key and half.queue_offset < self._end
+        ):
+            self._last[key] = half.queue_offset
+
+    def has_copy(self, half: HalfMessage) -> bool:
+        """Return whether a half message below `known_end` was put back."""
+        key = half.unique_key or "", half.born_timestamp_ms
+        return self._last.get(key, -1) > half.queue_offset
 
 
 class RenewedCopies:

@@ -27,6 +27,7 @@ Invariants:
     - the op offset passes an op message only if its half message and all copies that name it are
       passed, too.
     - a call returns at most ``DECISIONS_MAX`` decisions and passes ``PASSED_MAX`` messages.
+    - it passes no message whose copies are not known yet (`EarlierCopies.known_end`).
 
 Five things differ. 4.9.3 asks about every copy. It stops at op messages that were born `timeout_ms`
 after the round began; in a long round it asks about what is ended. It asks about every half message
@@ -44,7 +45,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.broker.half_copies import Copies, RenewedCopies
+from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
 from wakelog.broker.half_queue import HalfMessage, OpMessage, ReadHalves, ReadOps, long, read_on
 from wakelog.protocol.java import parse_integer
 
@@ -108,15 +109,15 @@ def check_half_messages(
     request: CheckRequest,
     read_halves: ReadHalves,
     read_ops: ReadOps,
-    copies: Copies,
+    copies: EarlierCopies,
     renewed: RenewedCopies,
 ) -> CheckBatch:
     """Decide about the next half messages of a round.
 
     read_halves, read_ops: return messages of their queue from a queue offset on.
-    copies: as `find_copies` returns them.
-    renewed: kept from call to call, for as long as the Broker runs.
+    copies, renewed: kept from call to call, for as long as the Broker runs.
     """
+    copies.begin_call(request.half_offset, request.copies_end, read_halves)
     renewed.begin_call(request.half_offset, request.started_ms, read_halves)
     return _Check(request, read_halves, read_ops, copies, renewed).run()
 
@@ -129,7 +130,7 @@ class _Check:
         request: CheckRequest,
         read_halves: ReadHalves,
         read_ops: ReadOps,
-        copies: Copies,
+        copies: EarlierCopies,
         renewed: RenewedCopies,
     ) -> None:
         self._request = request
@@ -150,11 +151,14 @@ class _Check:
         self._fill()
         begin, has_more = request.half_offset, False
         if request.now_ms - request.started_ms <= ROUND_MS_MAX:
-            while self._pass_one():
-                if len(self._decisions) == DECISIONS_MAX or self._next - begin >= PASSED_MAX:
-                    has_more = True
-                    break
+            while not (has_more := self._is_enough(begin)) and self._pass_one():
+                pass
         return CheckBatch(tuple(self._decisions), self._next, self._op_offset(), has_more)
+
+    def _is_enough(self, begin: int) -> bool:
+        """Return whether the round goes on in another call."""
+        is_full = len(self._decisions) == DECISIONS_MAX or self._next - begin >= PASSED_MAX
+        return is_full or self._next >= self._copies.known_end
 
     def _pass_one(self) -> bool:
         """Pass the next half message; False if the round ends before it."""
@@ -167,14 +171,10 @@ class _Check:
         if half.queue_offset > self._next:  # the log no longer has those between
             self._next = half.queue_offset
             return True
-        if not self._is_put_back(half) and not self._judge(half):
+        if not self._copies.has_copy(half) and not self._judge(half):
             return False
         self._next += 1
         return True
-
-    def _is_put_back(self, half: HalfMessage) -> bool:
-        key = half.unique_key or "", half.born_timestamp_ms
-        return self._copies.get(key, -1) > half.queue_offset
 
     def _judge(self, half: HalfMessage) -> bool:
         """Pass a half message that is ended, or decide about it; False if the round ends."""

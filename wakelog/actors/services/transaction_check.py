@@ -20,7 +20,7 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
-from wakelog.broker.half_copies import Copies, RenewedCopies, find_copies
+from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
 from wakelog.broker.half_queue import OpMessage, Page, half_message, op_message
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, check_half_messages
 from wakelog.broker.transactions import HALF_QUEUE_ID
@@ -46,7 +46,7 @@ class TransactionCheckService(Service):
         readers = ReaderSet(self.fs, self.store, 0, memory_bytes=LONG_MAX, damaged=())
         self._readers = self.closing(readers)
         self._batch_count = self._decision_count = 0
-        self._copies: Copies | None = None
+        self._copies = EarlierCopies()
         self._renewed = RenewedCopies()
         self._ops: dict[int, OpMessage] = {}
         return {}
@@ -57,10 +57,6 @@ class TransactionCheckService(Service):
         known = msgspec.convert(request, CheckRequest)
         read_halves = partial(self._page, half_message, TRANS_HALF_TOPIC, view)
         read_ops = partial(self._op_page, view)
-        if known.half_offset >= known.copies_end:
-            self._copies = {}
-        elif self._copies is None:
-            self._copies = find_copies(known.half_offset, known.copies_end, read_halves)
         batch = check_half_messages(known, read_halves, read_ops, self._copies, self._renewed)
         self._batch_count += 1
         self._decision_count += len(batch.decisions)
