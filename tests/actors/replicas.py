@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.compat.clusters import Wakelog
 from tests.compat.frames import Frame, RawConnection
+from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import KVTable, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
@@ -16,6 +17,16 @@ MASTER = {**SMALL, "brokerRole": "SYNC_MASTER"}
 SLAVE = {**SMALL, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
 WAIT_SECONDS_MAX = 60.0
 TOPIC = "copied"
+
+NAMED = {"AccessKey": "tester-key"}
+"""In every request: the account of `ACCOUNTS` that needs no signature from here."""
+
+ACCOUNTS = """
+globalWhiteRemoteAddresses: []
+accounts:
+- {accessKey: replica-key, secretKey: replica-secret, admin: true}
+- {accessKey: tester-key, secretKey: tester-secret, whiteRemoteAddress: 127.0.0.*, admin: true}
+"""
 
 
 def wait_until(true: Callable[[], object], what: str) -> None:
@@ -29,13 +40,13 @@ def wait_until(true: Callable[[], object], what: str) -> None:
 def ask(address: str, code: int, fields: Mapping[str, str], body: bytes = b"") -> Frame:
     """Send one request over a connection of its own."""
     with RawConnection(address, seconds_max=WAIT_SECONDS_MAX) as connection:
-        return connection.ask(code, fields, body)
+        return connection.ask(code, {**fields, **NAMED}, body)
 
 
 def send(address: str, count: int, body: bytes = b"x" * 1_000) -> list[int]:
     """Send so many messages; return the codes of the answers."""
     texts = "a=group b=copied c=TBW102 d=4 e=0 f=0 g=1 h=0 i= j=0 k=false"
-    fields = dict(text.split("=") for text in texts.split())
+    fields = dict(text.split("=") for text in texts.split()) | NAMED
     with RawConnection(address, seconds_max=WAIT_SECONDS_MAX) as connection:
         return [
             connection.ask(RequestCode.SEND_MESSAGE_V2, fields, body).code for _ in range(count)
@@ -79,6 +90,21 @@ def assert_equal(first: Path, second: Path, end: int) -> None:
         name, length = f"{begin:020d}", min(SEGMENT_BYTES, end - begin)
         data = [(store / "commitlog" / name).read_bytes()[:length] for store in (first, second)]
         assert data[0] == data[1], name
+
+
+def guarded(folder: Path, accounts: str = ACCOUNTS) -> dict[str, str]:
+    """Write a file of accounts; return the settings of a broker that checks requests by it."""
+    file = folder / "conf" / "plain_acl.yml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(accounts)
+    return {"aclEnable": "true", "rocketmqHome": str(folder)}
+
+
+def topics(address: str) -> set[str]:
+    """Return the topics that a broker has."""
+    answer = ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, {})
+    assert answer.code == ResponseCode.SUCCESS, answer.header
+    return set(fastjson.loads(answer.body)["topicConfigTable"])
 
 
 @contextmanager

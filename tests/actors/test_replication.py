@@ -8,14 +8,17 @@ import pytest
 from tests.actors.replicas import (
     MASTER,
     SMALL,
+    TOPIC,
     assert_equal,
     commit,
     committed,
+    guarded,
     log_end,
     log_text,
     pulled,
     send,
     slave_of,
+    topics,
     wait_until,
     wakelog_up,
 )
@@ -97,6 +100,26 @@ def test_what_is_committed_to_a_slave_is_there_when_its_master_is_back(tmp_path:
         wait_until(lambda: send(address, 1) == COPIED, "acknowledged again")
         assert_equal(store, slave.cluster.store, log_end(address))
         for broker in (slave, back):
+            broker.stop()
+
+
+def test_a_slave_signs_what_it_asks_a_master_with_access_control(tmp_path: Path) -> None:
+    accounts = guarded(tmp_path)
+    signs = {**accounts, "wakelog.accessKey": "replica-key"}
+    with ExitStack() as stack:
+        master = stack.enter_context(wakelog_up(tmp_path / "master", {**MASTER, **accounts}))
+        address = master.cluster.broker
+        assert send(address, 3) == ALONE * 3
+        slave = stack.enter_context(wakelog_up(tmp_path / "slave", slave_of(master, **signs)))
+        unsigned = slave_of(master, **accounts, brokerId="2")
+        other = stack.enter_context(wakelog_up(tmp_path / "unsigned", unsigned))
+        wait_until(lambda: "No accessKey is configured" in log_text(other), "said")
+        wait_until(lambda: send(address, 1) == COPIED, "acknowledged")
+        there = slave.cluster.broker
+        wait_until(lambda: TOPIC in topics(there), "tables copied")
+        assert pulled(there)[0] == ResponseCode.SUCCESS
+        assert log_end(other.cluster.broker) == 0 and TOPIC not in topics(other.cluster.broker)
+        for broker in (other, slave, master):
             broker.stop()
 
 

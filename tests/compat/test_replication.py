@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.actors.replicas import (
+    ACCOUNTS,
     MASTER,
     SLAVE,
     SMALL,
+    TOPIC,
     assert_equal,
     commit,
     committed,
+    guarded,
     log_end,
     pulled,
     send,
+    topics,
     wait_until,
     wakelog_up,
 )
@@ -83,4 +87,51 @@ def test_a_wakelog_slave_of_a_real_master(tmp_path: Path) -> None:
         assert commit(master.address, 20) == ResponseCode.SUCCESS
         wait_until(lambda: pulled(slave.broker) == pulled(master.address), "tables copied")
         wait_until(lambda: committed(slave.broker) == "20", "offsets copied")
+        started.stop()
+
+
+@pytest.mark.long
+def test_a_wakelog_slave_signs_what_it_asks_a_real_master(tmp_path: Path) -> None:
+    accounts = guarded(tmp_path / "broker")
+    with ExitStack() as stack:
+        name_server = RealNameServer()
+        stack.callback(name_server.kill)
+        master = RealBroker(
+            tmp_path / "broker",
+            tmp_path / "master",
+            name_server=name_server.address,
+            settings={**MASTER, **accounts},
+        )
+        stack.enter_context(running(master))
+        signs = {"wakelog.accessKey": "replica-key", "namesrvAddr": name_server.address}
+        started = stack.enter_context(
+            wakelog_up(tmp_path / "slave", {**SLAVE, **accounts, **signs})
+        )
+        slave = started.cluster
+        wait_until(lambda: send(master.address, 1) == COPIED, "acknowledged")
+        assert commit(master.address, 1) == ResponseCode.SUCCESS
+        wait_until(lambda: TOPIC in topics(slave.broker), "topics copied")
+        wait_until(lambda: committed(slave.broker) == "1", "offsets copied")
+        assert_equal(master.store, slave.store, log_end(master.address))
+        started.stop()
+
+
+@pytest.mark.long
+def test_a_real_slave_needs_the_white_list_of_a_master_with_access_control(tmp_path: Path) -> None:
+    """It never signs: 4.9.3 has a hook for it, and nothing sets it."""
+    accounts = guarded(tmp_path)
+    with ExitStack() as stack:
+        started = stack.enter_context(wakelog_up(tmp_path / "master", {**MASTER, **accounts}))
+        master = started.cluster
+        slave = RealBroker(
+            tmp_path / "broker", tmp_path / "slave", name_server=master.name_server, settings=SLAVE
+        )
+        stack.enter_context(running(slave))
+        wait_until(lambda: send(master.broker, 1) == COPIED, "acknowledged")
+        log = tmp_path / "broker" / "broker.log"
+        wait_until(lambda: "No accessKey is configured" in log.read_text(), "refused")
+        assert TOPIC not in topics(slave.address)
+        guarded(tmp_path, ACCOUNTS.replace("Addresses: []", "Addresses: [127.0.0.*]"))
+        wait_until(lambda: TOPIC in topics(slave.address), "topics copied")
+        slave.kill()
         started.stop()

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.actors.bounded import run
@@ -204,6 +205,10 @@ def test_accounts_are_checked_and_read_again(
         assert not (short_path / "store").exists()
 
         file.write_text("accounts: []")
+        refused = LocalBroker(msgspec.structs.replace(plan, access_key="replica"))
+        with pytest.raises(DeploymentFailed, match="there is no account replica"):
+            await refused.service.start()
+        refused.close()
         broker = LocalBroker(plan)
         await broker.service.start()
         client = make_client(Credentials("somebody", "hush-hush"), None)

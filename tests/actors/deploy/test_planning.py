@@ -229,6 +229,9 @@ def test_other_hosts_are_let_in_with_accounts_or_on_purpose_only(bind: str, tmp_
     guarded = plan("aclEnable=true", f"rocketmqHome={tmp_path}", bind=bind)
     assert guarded.warnings == () and guarded.name_server is not None
     assert guarded.name_server.accounts_home == str(tmp_path)
+    home = f"rocketmqHome={tmp_path}"
+    signing = plan("aclEnable=true", home, "wakelog.accessKey=replica", replica_count=2)
+    assert [broker.access_key for broker in signing.brokers] == ["replica"] * 2
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -293,6 +296,11 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             ["wakelog.trustedAddresses=10.0.0.0/8"],
             {},
             "wakelog.trustedAddresses=10.0.0.0/8 is not accepted (--set). Give patterns of",
+        ),
+        (
+            ["wakelog.accessKey=replica"],
+            {},
+            "wakelog.accessKey=replica is not accepted (--set). Give it with aclEnable=true",
         ),
         (["brokerRole=SLAVE"], {}, "brokerId=0 is not accepted (not set). Give above 0 for"),
         (["haMasterAddress=far"], {}, "haMasterAddress=far is not accepted (--set). Give HOST:"),

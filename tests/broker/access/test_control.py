@@ -332,3 +332,18 @@ class TestBroker:
         control.replace(AccessTable({"plain_acl.yml": text}))
         assert code() == 0
         assert control.statistics() == {"account_count": 1, "refused_count": 1, "reload_count": 1}
+
+
+def test_a_request_of_the_broker_itself_is_signed_by_the_account_of_now() -> None:
+    ours, theirs = access_control(), access_control()
+    command = RemotingCommand(Code.GET_ALL_TOPIC_CONFIG)
+    row = PROCESSORS[Code.GET_ALL_TOPIC_CONFIG]
+    theirs.check(ours.sign_as("admin-key", command), row, HOST, NOW_MS)
+    assert command.ext_fields == {}
+    changed = FILE.replace("admin-secret", "another-secret")
+    ours.replace(AccessTable({"plain_acl.yml": changed}))
+    with pytest.raises(AccessRefused, match="Check signature failed"):
+        theirs.check(ours.sign_as("admin-key", command), row, HOST, NOW_MS)
+    theirs.replace(AccessTable({"plain_acl.yml": changed}))
+    theirs.check(ours.sign_as("admin-key", command), row, HOST, NOW_MS)
+    assert ours.sign_as("unknown-key", command) is command

@@ -27,6 +27,12 @@ def test_facts_are_read_from_two_answers() -> None:
     assert "brokerClusterName is D here and C there" in facts.mismatch(other)
 
 
+def test_a_real_master_without_a_segment_begins_at_zero() -> None:
+    """It says -1."""
+    runtime = encode_body(KVTable({"commitLogMinOffset": "-1", "commitLogMaxOffset": "0"}))
+    assert read_facts(CONFIG, runtime).log == MasterLog(0, 0, 4096)
+
+
 @pytest.mark.parametrize(
     ("config", "runtime"),
     [(b"brokerName=b\n", RUNTIME), (CONFIG, b'{"table":{}}'), (CONFIG, b"[]"), (b"", b"")],

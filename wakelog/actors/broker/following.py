@@ -32,11 +32,15 @@ from wakelog.broker.replication.following import (
     check_log,
     overlap_begin,
 )
-from wakelog.broker.replication.master import MasterAddress, MasterFacts, read_facts
+from wakelog.broker.replication.master import (
+    MasterAddress,
+    MasterFacts,
+    read_ends,
+    read_facts,
+)
 from wakelog.broker.replication.table_sync import FIRST_SECONDS, PERIOD_SECONDS, TableSync
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.bodies import KVTable, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import ProtocolError
@@ -73,7 +77,7 @@ async def log_begin(
         request = make_request(RequestCode.GET_BROKER_RUNTIME_INFO, {}, opaque=0)
         try:
             response = await client.invoke(address, request, timeout_ms=ASK_MS_MAX)
-            return int(decode_body(KVTable, response.body).table["commitLogMinOffset"])
+            return read_ends(response.body)[0]
         except (RemotingError, ProtocolError, KeyError, ValueError):
             continue
     return 0

@@ -34,6 +34,7 @@ from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.certificates import Certificates
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.client import DecideChecks
 from wakelog.actors.services.commit import CommitClient
@@ -152,7 +153,7 @@ class BrokerService:
             undo.callback(self._certificates.close)
             await self._certificates.start(self._server)
             access = await self._read_accounts()
-            client = await self._name_server_client()
+            client = await self._outgoing_client(access)
             undo.push_async_callback(client.close)
             if expected_store_id is None and not self._plan.takes_over_name:
                 await refuse_taken_name(self._settings.broker, client)
@@ -199,12 +200,22 @@ class BrokerService:
             return None
         self._account_files = AccountFiles(self._settings.broker.rocketmq_home)
         files = self._account_files
-        return AccessControl(await self._pool.submit(files.open), files.change, files.main)
+        table = await self._pool.submit(files.open)
+        access_key = self._plan.access_key
+        if access_key and table.find(access_key) is None:
+            raise DeploymentFailed(
+                f"there is no account {access_key}, which is to sign this broker's requests",
+                f"Add it to {files.main}, or leave wakelog.accessKey out.",
+            )
+        return AccessControl(table, files.change, files.main)
 
-    async def _name_server_client(self) -> RemotingClient:
+    async def _outgoing_client(self, access: AccessControl | None) -> RemotingClient:
+        """Return the client of the name servers and, on a slave, of its master."""
         uses_tls = self._settings.broker.use_tls
         tls = await self._certificates.client_context() if uses_tls else None
-        return RemotingClient(tls, own_host=self._plan.bind_host)
+        access_key = self._plan.access_key
+        before_send = partial(access.sign_as, access_key) if access and access_key else None
+        return RemotingClient(tls, own_host=self._plan.bind_host, before_send=before_send)
 
     async def _begin(self) -> None:
         store, services = self.store, self.services

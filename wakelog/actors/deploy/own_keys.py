@@ -14,6 +14,7 @@ CHECK_ADVERTISE: Final = OWN_PREFIX + "checkAdvertise"
 OPEN: Final = OWN_PREFIX + "open"
 TRUSTED_ADDRESSES: Final = TRUSTED_ADDRESSES_KEY
 TAKE_OVER_NAME: Final = OWN_PREFIX + "takeOverName"
+ACCESS_KEY: Final = OWN_PREFIX + "accessKey"
 
 
 class OwnKey(NamedTuple):
@@ -40,5 +41,10 @@ OWN_KEYS: Final[dict[str, OwnKey]] = {
     ),
     TAKE_OVER_NAME: OwnKey(
         "false", _FLAG, "starts although another address is registered by this broker's name"
+    ),
+    ACCESS_KEY: OwnKey(
+        "",
+        "the access key of an account",
+        "signs what the broker asks its master and the name servers; needs `aclEnable=true`",
     ),
 }

@@ -32,6 +32,7 @@ from typing import Any
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
 from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, read_layers
 from wakelog.actors.deploy.own_keys import (
+    ACCESS_KEY,
     CHECK_ADVERTISE,
     LOG_FORMAT,
     LOG_LEVEL,
@@ -48,7 +49,7 @@ from wakelog.actors.start_outcome import sentence
 from wakelog.actors.transport.service_plan import NameServerPlan, ServicePlan, memory_directory
 from wakelog.broker.access.addresses import is_loopback
 from wakelog.broker.access.administrators import read_trusted
-from wakelog.broker.config import DEFAULT_LISTEN_PORT
+from wakelog.broker.config import DEFAULT_LISTEN_PORT, BrokerConfig
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.client.options import read_name_servers
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
@@ -150,8 +151,7 @@ class _Planning:
         settings_of = self._broker_settings(bind_host, root, follows)
         first = next(iter(settings_of.values())).broker
         trusted = self._trusted_addresses()
-        if not (is_loopback(bind_host) or first.acl_enable):
-            self._note_open(bind_host, first.listen_port, trusted)
+        self._check_open(bind_host, first, trusted)
         everywhere: dict[str, Any] = {
             "bind_host": bind_host,
             "log_level": log_level,
@@ -168,6 +168,7 @@ class _Planning:
                 memory_directory=memory_directory(),
                 in_one_process=self._options.is_local,
                 takes_over_name=self._own(TAKE_OVER_NAME, bool),
+                access_key=self._access_key(settings),
                 **everywhere,
             )
             for name, settings in settings_of.items()
@@ -208,8 +209,18 @@ class _Planning:
             raise IllegalConfiguration(TRUSTED_ADDRESSES, text, accepted) from None
         return text
 
-    def _note_open(self, bind_host: str, port: int, trusted: str) -> None:
+    def _access_key(self, settings: BrokerSettings) -> str:
+        access_key = self._given.get(ACCESS_KEY) or ""
+        if access_key and not settings.broker.acl_enable:
+            accepted = "it with aclEnable=true: the files of accounts have its secret key"
+            raise IllegalConfiguration(ACCESS_KEY, access_key, accepted)
+        return access_key
+
+    def _check_open(self, bind_host: str, broker: BrokerConfig, trusted: str) -> None:
         """Refuse what other hosts could use without an account, or note it. Raises: PlanRefused."""
+        if is_loopback(bind_host) or broker.acl_enable:
+            return
+        port = broker.listen_port
         if not self._own(OPEN, bool):
             raise PlanRefused(
                 f"--bind {bind_host} lets other hosts connect, and aclEnable is not true: whoever "

@@ -79,6 +79,7 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     tls: where its TLS settings are.
     trusted_addresses: see `broker.access.administrators`.
     takes_over_name: it starts although its name is registered from another address.
+    access_key: of the account that signs the requests of the broker itself; "" for none.
     runtime_directory: watermarks and sockets; private, with a short path, removed with the broker;
         "" until a deployment makes it.
     log_directory: written to once the broker holds its store's lock.
@@ -98,6 +99,7 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     tls: TlsSource = TlsSource()
     trusted_addresses: str = ""
     takes_over_name: bool = False
+    access_key: str = ""
     faults: NotificationFaults = NotificationFaults()
     added_services: dict[str, ServiceRow] = {}
 

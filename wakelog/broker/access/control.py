@@ -34,7 +34,7 @@ from wakelog.broker.access.accounts import AccessTable, Account
 from wakelog.broker.access.failures import ADDRESSES_MAX, FAILURES_MAX, AuthenticationFailures
 from wakelog.broker.names import retry_topic
 from wakelog.network.request import Access, Permission, Processor, Resource
-from wakelog.network.signing import ACCESS_KEY, SIGNATURE, signature_of
+from wakelog.network.signing import ACCESS_KEY, SIGNATURE, Credentials, sign, signature_of
 from wakelog.protocol.bodies import HeartbeatData
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -182,6 +182,16 @@ class AccessControl:
             return self._signer(command).is_admin
         except NotAuthenticated:
             return False
+
+    def sign_as(self, access_key: str, command: RemotingCommand) -> RemotingCommand:
+        """Return a request of the broker itself, signed with the secret key that is in force.
+
+        As it is if there is no such account any more: the other end says what it lacks.
+        """
+        account = self.table.find(access_key)
+        if account is None:
+            return command
+        return sign(command, Credentials(access_key, account.secret_key))
 
     def statistics(self) -> dict[str, int]:
         """Return counters."""

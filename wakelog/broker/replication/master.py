@@ -47,16 +47,21 @@ class MasterFacts(NamedTuple):
 def read_facts(config_body: bytes, runtime_body: bytes) -> MasterFacts:
     """Read the bodies of both answers. Raises: RemoteProtocolError if something is missing."""
     settings = parse_properties(config_body.decode("utf-8", "replace"))
-    runtime = decode_body(KVTable, runtime_body).table
     try:
         return MasterFacts(
             settings["brokerClusterName"],
             settings["brokerName"],
-            MasterLog(
-                int(runtime["commitLogMinOffset"]),
-                int(runtime["commitLogMaxOffset"]),
-                int(settings["mappedFileSizeCommitLog"]),
-            ),
+            MasterLog(*read_ends(runtime_body), int(settings["mappedFileSizeCommitLog"])),
         )
     except (KeyError, ValueError) as error:
         raise RemoteProtocolError(1, f"a master's answer lacks {error}") from None
+
+
+def read_ends(runtime_body: bytes) -> tuple[int, int]:
+    """Return where the log begins and ends, of an answer to code 28.
+
+    Raises: RemoteProtocolError, KeyError or ValueError if something is missing.
+    """
+    runtime = decode_body(KVTable, runtime_body).table
+    # A 4.9.3 broker that has no segment yet begins at -1.
+    return max(0, int(runtime["commitLogMinOffset"])), int(runtime["commitLogMaxOffset"])
