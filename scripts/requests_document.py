@@ -47,7 +47,7 @@ known, gets code 3, REQUEST_CODE_NOT_SUPPORTED. The remark says when the code be
 server, or to the broker.
 
 Code 328 is of 4.9.4, and codes 351 and 352 are of 5.0.0. [Tools](tools.md) of these versions send
-them.
+them; 4.9.3 answers code 3.
 
 The tests of rules run without Java. Those beside 4.9.3 send the same to its own broker or name
 server, and compare the answers. Every code of a broker is also sent

@@ -12,8 +12,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, wait_until
 from tests.compat.frames import Frame, RawConnection
 from tests.compat.test_broker_answers import CREATED, LETTERS, PULLED, heartbeat
+from tests.compat.together import all_entered, at_once
 from wakelog.protocol import fastjson
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -41,6 +43,7 @@ accounts:
   groupPerms: [closed=DENY]
 - {accessKey: local-key, secretKey: local-secret, whiteRemoteAddress: 127.0.0.*}
 - {accessKey: "12345678", secretKey: 12345678, admin: true, topicPerms: [T=PUB]}
+- {accessKey: twice-key, secretKey: twice-main}
 """
 ADMIN, LOW, LOCAL, NUMBER = (
     ("admin-key", "admin-secret"),
@@ -48,6 +51,20 @@ ADMIN, LOW, LOCAL, NUMBER = (
     ("local-key", "guessed"),
     ("12345678", "12345678"),
 )
+MAIN = "plain_acl.yml"
+FILES = {
+    MAIN: ACCOUNTS,
+    "acl/a.yml": """
+globalWhiteRemoteAddresses: [10.10.104.*]
+accounts:
+- {accessKey: first-key, secretKey: first-secret}
+- {accessKey: twice-key, secretKey: twice-first}
+""",
+    "acl/deep/b.yaml": "accounts: [{accessKey: second-key, secretKey: second-secret}]",
+    "acl/tools.yml": "accounts: [{accessKey: third-key, secretKey: third-secret}]",
+    "acl/notes.txt": "accounts: [{accessKey: noted-key, secretKey: noted-secret}]",
+    "tools.yml": "accounts: [{accessKey: tools-key, secretKey: tools-secret}]",
+}
 UNSIGNED, UNKNOWN, WRONG = ("", ""), ("unknown-key", "x"), ("low-key", "guessed")
 
 
@@ -126,6 +143,14 @@ FULL = {
 }
 MINIMAL = {"accessKey": "minimal", "secretKey": "minimal-secret"}
 OPEN = {"globalWhiteAddrs": "10.10.103.*,127.0.0.1"}
+STARTERS: dict[str, Starter] = {"real": real_cluster, "wakelog": local_cluster}
+UNKNOWN_KEYS = ("noted-key", "tools-key", "late-key")
+ACCOUNT_KEYS = [
+    ADMIN,
+    *((f"{name}-key", f"{name}-secret") for name in ("first", "second", "third")),
+    *(("twice-key", "twice-first"), ("twice-key", "twice-main")),
+    *((key, key.replace("-key", "-secret")) for key in UNKNOWN_KEYS),
+]
 CHANGES: list[tuple[int, dict[str, Any]]] = [
     (54, {}),
     (50, FULL),
@@ -142,7 +167,9 @@ CHANGES: list[tuple[int, dict[str, Any]]] = [
     *((50, NEW | {"groupPerms": wrong}) for wrong in ("g=b=SUB", "g=ANY")),
     (50, {"accessKey": "low-key", "secretKey": "low-secret", "defaultTopicPerm": "PUB"}),
     (50, {"accessKey": "12345678", "secretKey": "12345678", "admin": "true"}),
-    *((51, {"accessKey": key}) for key in ("minimal", "minimal", "unknown", "")),
+    (50, {"accessKey": "first-key", "secretKey": "first-secret", "defaultTopicPerm": "PUB"}),
+    (50, {"accessKey": "second-key", "secretKey": "other-secret"}),
+    *((51, {"accessKey": key}) for key in ("minimal", "minimal", "unknown", "", "first-key")),
     *((53, {"globalWhiteAddrs": x}) for x in ("127.0.0.1,10.0.0.*", "127.0.0.1,")),
     (54, {}),
 ]
@@ -158,34 +185,55 @@ COMMANDS = (
 
 
 class Running(NamedTuple):
-    """A broker with access control, and its file of accounts."""
+    """A broker with access control, and the folder of its files of accounts."""
 
     cluster: Cluster
-    accounts: Path
+    folder: Path
 
-    def content(self) -> Any:
-        """Return what the file has, without the time of its last change."""
-        content = yaml.safe_load(self.accounts.read_text())
-        for version in content.get("dataVersion", ()):
-            assert version.pop("timestamp") > 0
-        return content
+    def content(self) -> dict[str, Any]:
+        """Return what each file has, without the time of its last change."""
+        found = {}
+        for path in FILES:
+            found[path] = yaml.safe_load((self.folder / path).read_text())
+            for version in found[path].get("dataVersion", ()):
+                assert version.pop("timestamp") > 0
+        return found
+
+    def counters(self) -> dict[str, int]:
+        """Return how often each file of accounts was changed, by its path."""
+        return {
+            str(self.folder / path): content.get("dataVersion", [{"counter": 0}])[0]["counter"]
+            for path, content in self.content().items()
+            if path not in ("acl/notes.txt", "tools.yml")
+        }
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
     """Start a broker of each kind over the same accounts."""
-    starters: dict[str, Starter] = {"real": real_cluster, "wakelog": local_cluster}
-    with ExitStack() as stack:
-        found = {}
-        for kind, start in starters.items():
-            folder = tmp_path_factory.mktemp(kind)
-            accounts = folder / "broker" / "conf" / "plain_acl.yml"
-            accounts.parent.mkdir(parents=True)
-            accounts.write_text(ACCOUNTS)
-            settings = {"aclEnable": "true", "rocketmqHome": str(folder / "broker")}
-            cluster = stack.enter_context(start(folder, settings=settings))
-            found[kind] = Running(cluster, accounts)
-        yield found
+    folder = tmp_path_factory.mktemp("both")
+    managers = {kind: running(start, folder / kind) for kind, start in STARTERS.items()}
+    with all_entered(managers) as found:
+        yield dict(found)
+
+
+@contextmanager
+def running(start: Starter, folder: Path) -> Iterator[Running]:
+    """Start a broker over the accounts of `FILES`."""
+    home = folder / "broker"
+    for path, text in FILES.items():
+        file = home / "conf" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    settings = {"aclEnable": "true", "rocketmqHome": str(home)}
+    with start(folder, settings=settings) as cluster:
+        yield Running(cluster, home / "conf")
+
+
+def test_both_brokers_know_the_accounts_of_every_file(both: dict[str, Running]) -> None:
+    theirs, ours = (known_accounts(both[kind].cluster.broker) for kind in STARTERS)
+    assert ours == theirs
+    assert [key for (key, _), code in ours.items() if code] == ["twice-key", *UNKNOWN_KEYS]
 
 
 def test_both_brokers_let_in_and_refuse_the_same(both: dict[str, Running]) -> None:
@@ -210,6 +258,48 @@ def test_mqadmin_changes_accounts_alike(both: dict[str, Running]) -> None:
         assert said == expected, command
 
 
+@pytest.mark.long
+def test_both_brokers_see_files_that_come_change_and_go(tmp_path: Path) -> None:
+    with all_entered({k: running(start, tmp_path / k) for k, start in STARTERS.items()}) as found:
+        theirs, ours = at_once(*(partial(change_files, each) for each in found.values()))
+    assert theirs.pop("changed") == ours.pop("changed") | {("late-key", "late-secret")}
+    assert ours == theirs
+
+
+def change_files(running: Running) -> dict[str, set[tuple[str, str]]]:
+    """Add, change and remove a file; return each time who is unknown once the broker knows."""
+    address, late = running.cluster.broker, running.folder / "acl" / "late.yml"
+
+    def unknown(by: tuple[str, str], *, known: bool = True) -> set[tuple[str, str]]:
+        # One question at a time: ours closes the connections of an address that fails too often.
+        with RawConnection(address) as connection:
+            request = sign(Asked(by, 26))
+            wait_until(lambda: (connection.ask(26, request).code == 0) is known, what="told")
+        return {by for by, code in known_accounts(address).items() if code}
+
+    late_account = "{accessKey: late-key, secretKey: late-secret}"
+    late.write_text(f"accounts: [{late_account}]")
+    found = {"come": unknown(("late-key", "late-secret"))}
+    late.write_text(f"accounts: [{late_account}, {{accessKey: next-key, secretKey: next-secret}}]")
+    found["changed"] = unknown(("next-key", "next-secret"))
+    (running.folder / "acl" / "a.yml").unlink()
+    found["gone"] = unknown(("first-key", "first-secret"), known=False)
+    return found
+
+
+def known_accounts(address: str) -> dict[tuple[str, str], int]:
+    """Return what a read is answered that each account signs."""
+    with RawConnection(address) as connection:
+        return {by: connection.ask(26, sign(Asked(by, 26))).code for by in ACCOUNT_KEYS}
+
+
+def shown_accounts(frame: Frame) -> dict[str, Any]:
+    """Return what code 54 shows, in an order: 4.9.3's is the one in which it finds the files."""
+    found = fastjson.loads(frame.body)
+    accounts = sorted(found["plainAccessConfigs"], key=itemgetter("accessKey"))
+    return {"white": sorted(found["globalWhiteAddrs"]), "accounts": accounts}
+
+
 def let_in(connection: RawConnection) -> None:
     """Put this machine on the white list, and wait until the broker knows."""
     assert connection.ask(53, sign(Asked(ADMIN, 53, OPEN))).code == 0
@@ -223,19 +313,18 @@ def change_all(running: Running) -> Iterator[tuple[Any, ...]]:
         def ask(code: int, fields: dict[str, Any]) -> Frame:
             return connection.ask(code, sign(Asked(ADMIN, code, fields)))
 
-        def reports(counter: int) -> bool:
-            [(path, version)] = fastjson.loads(ask(52, {}).fields["allAclFileVersion"]).items()
-            assert path == str(running.accounts)
-            return bool(version["counter"] == counter)
+        def reports(counters: dict[str, int]) -> bool:
+            versions = fastjson.loads(ask(52, {}).fields["allAclFileVersion"])
+            return {path: found["counter"] for path, found in versions.items()} == counters
 
         let_in(connection)
         for code, fields in CHANGES:
             frame = ask(code, fields)
-            body = fastjson.loads(frame.body) if frame.body else None
+            body = shown_accounts(frame) if frame.body else None
             yield frame.code, frame.header.get("remark"), body, running.content()
             # A broker may still be reading an earlier change of the file.
-            counter = running.content()["dataVersion"][0]["counter"]
-            wait_until(partial(reports, counter), what=f"told of version {counter}")
+            counters = running.counters()
+            wait_until(partial(reports, counters), what=f"told of versions {counters}")
 
 
 def change_with_mqadmin(running: Running) -> Iterator[tuple[Any, ...]]:
@@ -247,10 +336,11 @@ def change_with_mqadmin(running: Running) -> Iterator[tuple[Any, ...]]:
             command, *words = line.format(broker=address).split()
             signed = {"accessKey": ADMIN[0], "secretKey": ADMIN[1]}
             printed = driver("mqadmin", command=command, words=words, **signed)
-            for place in (address, str(running.accounts)):
+            for place in (address, str(running.folder)):
                 printed = printed.replace(place, "PLACE")
             printed = re.sub(r"PlainAccessConfig@\w+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "", printed)
-            yield printed.split(), running.content()
+            # One account or file after the other, as 4.9.3 finds them.
+            yield sorted(printed.split()), running.content()
 
 
 def play(address: str) -> list[tuple[int, str]]:

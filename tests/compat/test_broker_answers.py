@@ -453,6 +453,19 @@ def test_mqadmin_prints_the_same_of_both_brokers(both: dict[str, Cluster]) -> No
     assert not different, json.dumps(different, indent=1)
 
 
+def test_codes_of_later_versions_are_unknown_to_4_9_3(both: dict[str, Cluster]) -> None:
+    asked = {328: None, 351: {"topic": "TBW102"}, 352: {"group": "TOOLS_CONSUMER"}}
+    said = {}
+    for kind, cluster in both.items():
+        with RawConnection(cluster.broker) as connection:
+            said[kind] = {code: connection.ask(code, fields) for code, fields in asked.items()}
+    for code in asked:
+        theirs, ours = said["real"][code], said["wakelog"][code]
+        assert theirs.code == NOT_SUPPORTED
+        assert theirs.header["remark"] == f" request type {code} not supported"
+        assert ours.code == 0 and ours.body
+
+
 def print_all(cluster: Cluster) -> dict[str, list[str] | str]:
     """Run every command; return its lines without numbers, or its error."""
     place: dict[str, Any] = {"broker": cluster.broker_name, "queueId": 0}

@@ -1,6 +1,7 @@
 """Transactions, at 4.9.3's broker and at ours: the same answers, the same records in the log."""
 
 import json
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -13,10 +14,15 @@ from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.frames import RawConnection
 from tests.compat.test_broker_answers import (
     LETTERS,
+    LONG_NAMES,
     PULLED,
+    SEND,
     SEND_V2,
     VIEW,
+    Request,
+    part,
     records,
+    send,
     without_port,
 )
 from tests.compat.together import all_entered, at_once
@@ -235,3 +241,86 @@ def test_the_java_client_ends_transactions_at_both(both: Mapping[str, Cluster]) 
     theirs, ours = at_once(*(partial(play_java, both[kind]) for kind in ("real", "wakelog")))
     assert ours == theirs
     assert [body for _, body, _ in ours] == [b"COMMIT_MESSAGE ", b"UNKNOW COMMIT_MESSAGE"]
+
+
+BODY_LENGTH = 84
+IMMUNITY_SECONDS = 6
+
+
+def properties_of(record: bytes) -> dict[str, str]:
+    """Return the properties of a record with IPv4 hosts."""
+    [body_length] = struct.unpack_from(">I", record, BODY_LENGTH)
+    place = BODY_LENGTH + 4 + body_length
+    text = record[place + 1 + record[place] + 2 :].decode()
+    return dict(pair.split("\x01") for pair in text.split("\x02") if pair)
+
+
+def play_immunity(cluster: Cluster) -> dict[str, Any]:
+    """Send two half messages with a time of their own, and commit one; see who is asked about."""
+    half_place = {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "queueId": 0}
+    group = half_place | {"consumerGroup": "CID_RMQ_SYS_TRANS"}
+    text = f"{PROPERTIES}\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01{IMMUNITY_SECONDS}"
+    with RawConnection(cluster.broker, language="JAVA", version=399) as connection:
+        beat = {"clientID": "i", "producerDataSet": [{"groupName": GROUP}], "consumerDataSet": []}
+        assert connection.ask(HEARTBEAT, {}, json.dumps(beat).encode()).code == 0
+        config = b"transactionTimeOut=1000000\ntransactionCheckMax=15"
+        assert connection.ask(UPDATE_CONFIG, {}, config).code == 0
+        producer = Producer(connection, 0)
+        committed = producer.send_half(b"ended", i=text, b="T3")
+        left_open = producer.send_half(b"open", i=text, b="T3")
+        passed = int(left_open["tranStateTableOffset"]) + 1
+        wait_until(
+            lambda: int(connection.ask(CONSUMER_OFFSET, group).fields["offset"]) >= passed,
+            what="renewed",
+        )
+        producer.end(committed)
+        question = connection.wait_pushed(CHECK)
+        asked = {}
+        while b"open" not in question.body:
+            asked["ended"] = question
+            question = connection.wait_pushed(CHECK)
+        [record] = records(question.body)
+        properties = properties_of(record)
+        assert int(properties.pop("TRANSACTION_CHECK_TIMES")) > 0
+        first = properties.pop("TRAN_PREPARED_QUEUE_OFFSET")
+        assert first == left_open["tranStateTableOffset"]
+        producer.end(left_open | {"commitOrRollback": ROLLBACK})
+        return {"open": properties, "others": list(asked)}
+
+
+@pytest.mark.long
+def test_both_brokers_renew_half_messages_that_have_a_time_of_their_own(
+    both: Mapping[str, Cluster],
+) -> None:
+    """4.9.3 forgets that a renewed one was ended, and asks about it."""
+    theirs, ours = at_once(*(partial(play_immunity, both[kind]) for kind in ("real", "wakelog")))
+    assert ours["open"] == theirs["open"]
+    assert (theirs["others"], ours["others"]) == (["ended"], [])
+
+
+CLOSED_TOPICS = (
+    *("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"),
+    "SCHEDULE_TOPIC_XXXX",
+)
+
+
+def test_sends_that_4_9_3_takes_into_the_topics_of_transactions(
+    both: Mapping[str, Cluster],
+) -> None:
+    """It leaves 4.9.3's broker with messages that ours has not: it is the last test."""
+    found = {kind: [send_to(both[kind].broker, x) for x in CLOSED_TOPICS] for kind in both}
+    assert found["wakelog"] == [{16}] * len(CLOSED_TOPICS)
+    assert found["real"] == [{0}] * 3 + [{16}]
+
+
+def send_to(address: str, topic: str) -> set[int]:
+    """Return the codes that each way to send is answered."""
+    sends = [
+        Request(SEND, LONG_NAMES | {"topic": topic}, b"body"),
+        send(b=topic),
+        send(part(b"one"), b=topic, m="true", i=""),
+        send(b=topic, i="DELAY\x011"),
+        send(b=topic, f=4, i=PROPERTIES),
+    ]
+    with RawConnection(address, language="JAVA", version=399) as connection:
+        return {connection.ask(*each).code for each in sends}

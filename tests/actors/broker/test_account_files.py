@@ -34,12 +34,13 @@ def test_all_files_below_the_folder_and_the_main_one(tmp_path: Path) -> None:
     write(tmp_path, "plain_acl.yml", account("main-account"))
     write(tmp_path, "acl/b.yaml", account("account-b"))
     write(tmp_path, "acl/deep/a.yml", account("account-a"))
-    write(tmp_path, "acl/tools.yml", "accessKey: tools-account\nsecretKey: hush-hush\n")
+    write(tmp_path, "acl/tools.yml", account("tools-account"))
+    write(tmp_path, "tools.yml", "accessKey: mqadmin-account\nsecretKey: hush-hush\n")
     write(tmp_path, "acl/notes.txt", "no file of accounts")
     table = files_in(tmp_path).open()
     read = [os.path.relpath(path, tmp_path / "conf") for path in table.files]
-    assert read == ["acl/b.yaml", "acl/deep/a.yml", "plain_acl.yml"]
-    assert len(table) == 3
+    assert read == ["acl/b.yaml", "acl/tools.yml", "acl/deep/a.yml", "plain_acl.yml"]
+    assert len(table) == 4
 
 
 def test_without_files_there_are_no_accounts(tmp_path: Path) -> None:
@@ -78,6 +79,23 @@ def test_files_above_the_limits_refuse_the_start(
             files_in(tmp_path).open()
     monkeypatch.setattr(account_files, "FILE_BYTES_MAX", 8)
     with pytest.raises(DeploymentFailed, match="it has more than 8 bytes"):
+        files_in(tmp_path).open()
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: Path
+) -> None:
+    write(tmp_path, "acl/b.yml", account("account-b"))
+    files = files_in(tmp_path)
+    assert len(files.open()) == 1
+
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert files.read_changed() is None
+    assert "the old ones stay" in log.read_text()
+    with pytest.raises(DeploymentFailed, match="Permission denied"):
         files_in(tmp_path).open()
 
 

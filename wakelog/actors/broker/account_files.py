@@ -3,8 +3,8 @@
     $ROCKETMQ_HOME/conf/acl/**/*.yml, *.yaml     in the order of their paths
     $ROCKETMQ_HOME/conf/plain_acl.yml            after them
 
-conf/acl/tools.yml has the keys of mqadmin and is left out. Each second the pool looks at the files:
-their names, times and lengths.
+Each second the pool looks at the files: their names, times and lengths. conf/tools.yml, which has
+the keys of mqadmin, is in neither place.
 
 A file that is broken at the start refuses the start. One that breaks later changes nothing: the
 accounts of before stay, and an error is logged.
@@ -54,7 +54,6 @@ class AccountFiles:
         home = Path(os.path.abspath(home_path))
         self.main = str(home / "conf" / "plain_acl.yml")
         self._folder = home / "conf" / "acl"
-        self._tools = str(self._folder / "tools.yml")
         self._last: Seen = ()
         self._failure = ""
         self._changing = Lock()
@@ -135,16 +134,22 @@ class AccountFiles:
         return tuple(found)
 
     def _paths(self) -> Iterator[str]:
-        for folder, folders, names in os.walk(self._folder):
+        for folder, folders, names in os.walk(self._folder, onerror=_raise_unless_missing):
             folders.sort()
             for name in sorted(names):
                 path = os.path.join(folder, name)
-                if name.endswith(_SUFFIXES) and path not in (self.main, self._tools):
+                if name.endswith(_SUFFIXES):
                     yield path
         yield self.main
 
     def _read(self, seen: Seen) -> Found:
         return Found(seen, AccessTable({path: read_text(path) for path, *_ in seen}))
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    """Let a folder that cannot be read be no empty one: its accounts would be forgotten."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _replace(path: str, text: str) -> None:
