@@ -43,7 +43,7 @@ def test_what_is_read_of_a_half_message() -> None:
 )
 def test_what_is_read_of_an_op_message(body: bytes, tags: bytes, half_offset: int | None) -> None:
     one = record(body, b"TAGS\x01" + tags)
-    assert op_message(one) == OpMessage(7, half_offset, 5)
+    assert op_message(one) == OpMessage(7, half_offset)
 
 
 @pytest.mark.parametrize(("text", "first"), [(None, None), ("12", 12), ("?", -1), ("", -1)])

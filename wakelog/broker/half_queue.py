@@ -61,7 +61,6 @@ class OpMessage(msgspec.Struct, frozen=True):
 
     queue_offset: int
     half_offset: int | None
-    born_timestamp_ms: int
 
 
 ReadHalves = Callable[[int], Page[HalfMessage]]
@@ -88,7 +87,7 @@ def op_message(record: MessageRecord) -> OpMessage:
     """Return what the rules need of a record of the op queue."""
     ends = decode_properties(record.properties_text).get(TAGS) == REMOVE_TAG
     half_offset = long(record.body.decode("utf-8", "replace")) if ends else None
-    return OpMessage(record.queue_offset, half_offset, record.born_timestamp_ms)
+    return OpMessage(record.queue_offset, half_offset)
 
 
 def read_on(read: Callable[[int], Page[Message]], offset: int) -> Page[Message]:
