@@ -68,7 +68,7 @@ NETWORK: Final[tuple[Row, ...]] = (
            BOTH, "protocol.frame", "rocketmq_requests_total"),
     Thread("NettyServerCodecThread: IdleStateHandler", "closes connections that are silent",
            "serverChannelMaxIdleTimeSeconds, 120 s",
-           BOTH, "network.connection_table", "rocketmq_connections_closed_total"),
+           BOTH, "network.activity", "rocketmq_connections_closed_total"),
     Thread("NettyServerPublicExecutor", "runs requests that have no pool of their own", "4 threads",
            BOTH, "network.turn", "rocketmq_turns_total"),
     Thread("NettyEventExecutor", "reports connections that came and went", "up to 3 s",

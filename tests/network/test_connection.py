@@ -8,6 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from tests.network.fakes import FakeClock, FakeTransport, connect
+from wakelog.network.activity import CloseReason, verdict
 from wakelog.network.connection import (
     PAUSED_BY_LANE,
     READ_BYTES_MAX,
@@ -15,7 +16,6 @@ from wakelog.network.connection import (
     Connection,
     ReadBuffer,
 )
-from wakelog.network.connection_table import CloseReason, verdict
 from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.protocol.command import RemotingCommand, answer

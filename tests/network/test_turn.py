@@ -7,8 +7,8 @@ import pytest
 
 from tests.network.fakes import FakeClock, FakeHandler, FakeLoop, FakeTransport, connect
 from wakelog.network import long_work, refusals
+from wakelog.network.activity import CloseReason
 from wakelog.network.connection import Connection
-from wakelog.network.connection_table import CloseReason
 from wakelog.network.handler import AnswerError, Reply
 from wakelog.network.lanes import Lanes, LaneSpec
 from wakelog.network.limits import ServerLimits

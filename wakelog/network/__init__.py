@@ -6,7 +6,8 @@ The server has these parts:
 
     limits             every bound, with its reason
     tls_gate           with or without TLS
-    connection_table   which connections may stay
+    activity           when a connection did what, and why it has to end
+    connection_table   which connections may open
     lanes              where requests wait
     turn               one turn of the loop: process requests, end the turn, send responses
     handler, request   what a Broker or a NameServer implements: it knows what requests mean

@@ -21,8 +21,8 @@ from functools import partial
 from typing import TypeAlias
 
 from wakelog.network import refusals
+from wakelog.network.activity import CloseReason
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
-from wakelog.network.connection_table import CloseReason
 from wakelog.network.deadlines import NEVER, Deadlines
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
 from wakelog.network.limits import GIBIBYTE, ServerLimits

@@ -23,7 +23,7 @@ from functools import cached_property
 from itertools import count
 from typing import Protocol, cast
 
-from wakelog.network.connection_table import Activity, CloseReason
+from wakelog.network.activity import Activity, CloseReason
 from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.network.peer import Peer

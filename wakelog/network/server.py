@@ -19,13 +19,12 @@ from functools import partial
 import msgspec
 
 from wakelog.network import refusals
+from wakelog.network.activity import CloseReason, verdict
 from wakelog.network.connection import Connection, close_all
 from wakelog.network.connection_table import (
-    CloseReason,
     ConnectionStatistics,
     ConnectionTable,
     largest_holders,
-    verdict,
 )
 from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
 from wakelog.network.handler import AnswerError, Handler, OnDeferred

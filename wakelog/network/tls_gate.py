@@ -18,8 +18,8 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer.HandshakeHandler 
 import asyncio
 from typing import cast
 
+from wakelog.network.activity import CloseReason
 from wakelog.network.connection import Connection
-from wakelog.network.connection_table import CloseReason
 from wakelog.network.errors import TlsRefused
 from wakelog.network.tls import ServerContext, TlsMode, handshake_reason
 

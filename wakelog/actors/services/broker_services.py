@@ -18,8 +18,8 @@ from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
 
-from wakelog.actors.services.allocate_mapped_file import SegmentSource
 from wakelog.actors.services.client import BrokerContext, BrokerEvents, ServiceClient
+from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.session import BROKER
 from wakelog.actors.services.table import SERVICES, load, lock_bytes, services_of
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result

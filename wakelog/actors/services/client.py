@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
 
+from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
@@ -31,7 +32,6 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
 
 if TYPE_CHECKING:
-    from wakelog.actors.services.allocate_mapped_file import SegmentSource
     from wakelog.broker.decision import HoldPull
     from wakelog.broker.schedule import DueMessage
     from wakelog.broker.transaction_check import CheckBatch, CheckRequest
