@@ -1,8 +1,10 @@
 """A transport, a clock, a loop and a handler that obey the real ones' contracts, driven by hand."""
 
 import asyncio
+import gc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wakelog.network.connection import Connection
@@ -142,3 +144,15 @@ def connect(connection: Connection, peer: tuple[str, int] = ("10.0.0.9", 4711)) 
     transport = FakeTransport(connection, peer)
     connection.connection_made(transport)
     return transport
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Let what is in a cycle stay, so that it can be told from what is freed with its last user."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

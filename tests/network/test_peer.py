@@ -1,10 +1,12 @@
 """Requests and responses of one connection, without a socket and a clock."""
 
+import weakref
 from concurrent.futures import Future
 from itertools import pairwise
 
 import pytest
 
+from tests.network.fakes import no_collections
 from wakelog.network.errors import SendFailed, TooManyCalls
 from wakelog.network.peer import OPAQUE_MASK, Peer
 from wakelog.protocol.command import RESPONSE_FLAG, RemotingCommand
@@ -96,3 +98,12 @@ def test_a_bad_frame_is_kept_as_the_error_and_the_frames_before_it_count() -> No
     assert [one.opaque for one in peer.receive(data)] == [5]
     assert waiter.done()
     assert peer.error is not None and "malformed frame" in peer.error.remark
+
+
+def test_a_peer_that_sent_a_bad_frame_is_freed_with_its_last_user() -> None:
+    peer = Peer("host:1", waiting_max=10)
+    peer.receive(b"\xff" * 8)
+    gone = weakref.ref(peer)
+    with no_collections():
+        del peer
+        assert gone() is None, "it is in a cycle, as an error with its traceback is"

@@ -1,11 +1,19 @@
 """One turn of the loop, with a clock and a loop driven by hand."""
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from tests.network.fakes import FakeClock, FakeHandler, FakeLoop, FakeTransport, connect
+from tests.network.fakes import (
+    FakeClock,
+    FakeHandler,
+    FakeLoop,
+    FakeTransport,
+    connect,
+    no_collections,
+)
 from wakelog.network import long_work, refusals
 from wakelog.network.activity import CloseReason
 from wakelog.network.connection import Connection
@@ -533,16 +541,24 @@ def test_the_handler_hears_of_a_closed_connection_after_its_last_step() -> None:
 
 
 def test_steps_that_raise_are_answered_like_a_request_and_may_defer() -> None:
+    raised: list[weakref.ref[RemoteProtocolError]] = []
+
     def raises() -> Steps[Any]:
         yield
-        raise RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, "why")
+        raise noted(RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, "why"))
+
+    def noted(error: RemoteProtocolError) -> RemoteProtocolError:
+        raised.append(weakref.ref(error))
+        return error
 
     bench = Bench(FakeHandler())
     made = {1: raises(), 2: _work(2, "later", bench.clock), 3: _work(0, "at once", bench.clock)}
     bench.handler.rule = lambda request: made[request.opaque]
     connection, transport = bench.connection()
-    connection.data_received(frames(1, 2, 3))
-    bench.loop.run_until_quiet()
+    with no_collections():
+        connection.data_received(frames(1, 2, 3))
+        bench.loop.run_until_quiet()
+        assert raised[0]() is None, "it is in a cycle with the request's body"
     assert [(one.opaque, one.code) for one in transport.answers()] == [(1, 13)]
     assert [outcome for outcome, _ in bench.deferred] == ["at once", "later"]
 

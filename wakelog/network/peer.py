@@ -75,7 +75,9 @@ class Peer:
         try:
             commands = self.decoder.feed(data)
         except RemoteProtocolError as error:
-            self.error = error
+            # Not the error itself: its traceback has this frame and the bytes, so that only a full
+            # collection would free them.
+            self.error = RemoteProtocolError(error.code, error.remark)
             commands = self.decoder.preceding
         for command in commands:
             if command.flag & RESPONSE_FLAG:

@@ -235,9 +235,10 @@ class Turn:
             return
 
         def done(result: Any, error: Exception | None) -> None:
+            if error is not None:
+                self._fail(connection, request, error)
+                return
             try:
-                if error is not None:
-                    raise error
                 if result.__class__ is RemotingCommand:
                     self._answer(connection, request, result)
                 elif result is not None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.actors.bounded import run
 from tests.actors.client import Client
-from tests.actors.deployments import small_plan
+from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import notified_broker
 from tests.actors.plans import service_plan
 from wakelog.actors.broker import account_files
@@ -24,6 +24,7 @@ from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
 from wakelog.broker.access.failures import FAILURES_MAX
+from wakelog.filter import grammar, sql92
 from wakelog.network.client import make_client
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
@@ -236,5 +237,20 @@ def test_accounts_are_checked_and_read_again(
         await guesser.close()
         await client.close()
         assert await broker.stop()
+
+    run(main)
+
+
+def test_the_parser_of_expressions_is_made_beside_the_loop_once_it_accepts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        grammar._grammar.cache_clear()
+        monkeypatch.setattr(sql92, "_COMPILED", sql92._Compiled())
+        async with notified_broker(tmp_path, monkeypatch):
+            await wait_until(parser_is_made, "the parser")
+
+    async def parser_is_made() -> bool:
+        return grammar._grammar.cache_info().currsize == 1
 
     run(main)

@@ -1,6 +1,8 @@
 """When memory is returned to the system."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -74,6 +76,56 @@ def test_this_process_can_be_asked() -> None:
     memory = free_memory()
     assert memory.is_due() is False
     memory.give_back()
+
+
+PEAK_OF_A_THREAD = """
+import asyncio, ctypes, threading
+from wakelog.actors.transport.free_memory import _resident_bytes, free_memory
+
+memory, mib = free_memory(), 1 << 20
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+library.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+is_over, may_end = threading.Event(), threading.Event()
+
+
+def block(size_bytes):
+    address = library.malloc(size_bytes)
+    library.memset(address, 1, size_bytes)
+    return address
+
+
+def work():
+    library.free(block(16 * mib))  # the largest request
+    blocks = [block(3 * mib) for _ in range(8)]
+    while blocks:
+        library.free(blocks.pop())
+    is_over.set()
+    may_end.wait()
+
+
+async def begin():
+    memory.begin()
+
+
+asyncio.run(begin())
+before_bytes = _resident_bytes()
+thread = threading.Thread(target=work)
+thread.start()
+is_over.wait()
+memory.give_back()
+print((_resident_bytes() - before_bytes) // mib)
+may_end.set()
+thread.join()
+"""
+
+
+@pytest.mark.process
+def test_a_thread_does_not_keep_what_is_free_behind_its_last_block() -> None:
+    command = [sys.executable, "-c", PEAK_OF_A_THREAD]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(ended.stdout) <= free_memory_module.LAST_FREE_BYTES_MAX // MIB
 
 
 @on_loop

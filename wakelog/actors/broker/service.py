@@ -224,9 +224,10 @@ class BrokerService:
         self._tables.load_all(self.broker, store.kept_config)
         store_id = uuid.UUID(self.store_id)
         self.epoch = services.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        # The first expression makes the parser, which takes 50 ms.
+        make_parser = partial(compile_filter, "TRUE")
         if self._settings.broker.enable_property_filter:
-            # The first expression makes the parser, which takes 50 ms.
-            await self._pool.submit(partial(compile_filter, "TRUE"))
+            await self._pool.submit(make_parser)
         if self._settings.broker.enable_calc_filter_bit_map:
             self._published = FilterPublisher(
                 self._fs, self._settings.store.paths, self.epoch, self.broker.state.filters
@@ -265,6 +266,7 @@ class BrokerService:
         self.broker.tick(wall_ms())
         await self._name_servers.register(seconds_max=REGISTER_SECONDS_MAX)
         await self._server.start_listening()
+        self._pool.try_to(make_parser)  # a heartbeat may have expressions whatever is set
         if self._follower is not None:
             self._follower.start()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)

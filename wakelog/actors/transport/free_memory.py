@@ -3,12 +3,19 @@
 The C library keeps what was freed between blocks that are still used. After many peers that did not
 read their responses, that was four times what the broker had before. A check comes each
 ``CHECK_SECONDS`` in every process of a broker. It returns memory if the process has a tenth more
-than at its least, and is not growing. Where the C library has no ``malloc_trim``, nothing is done.
+than at its least, and is not growing.
+
+``malloc_trim`` leaves what is free behind the last block of a thread, and the broker's loop is in
+such a thread. So the C library is told how much of that it may keep. A C library without these
+functions is left as it is.
+
+Source: malloc_trim(3), mallopt(3) of the GNU C library.
 """
 
 import asyncio
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,23 +28,41 @@ GROWN_BYTES_MIN: Final = 4 * 1024 * 1024
 RISING_BYTES_MIN: Final = 1024 * 1024
 PAGE_BYTES: Final = 4_096
 
+LAST_FREE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of one thread. By default it becomes twice the largest block that was ever freed, up to 64 MiB:
+after one request of 16 MiB a thread may keep 32 MiB for good."""
+
+MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
+"""A block of so many bytes has pages of its own. By default this grows, too, up to 32 MiB. The
+largest message is such a block; all others are made and freed without a call of the system."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_... of malloc.h
+
 
 class FreeMemory:
     """When to return memory; checks come from `begin` to `end`."""
 
-    def __init__(self, resident_bytes: Callable[[], int], trim: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        resident_bytes: Callable[[], int],
+        trim: Callable[[], None],
+        bound_threads: Callable[[], None] = lambda: None,
+    ) -> None:
         """Start with what the process has now.
 
         trim: returns free memory to the system; takes some 10 ms for each GB, in a thread.
+        bound_threads: limits what each thread keeps, for the rest of the process.
         """
         self._resident_bytes = resident_bytes
         self._trim = trim
+        self._bound_threads = bound_threads
         self._least_bytes = self._last_bytes = resident_bytes()
         self._timer = Timer(self._check)
         self.returned_count = 0
 
     def begin(self) -> None:
         """Check by time from now on; a loop must be running."""
+        self._bound_threads()
         self._timer.start(CHECK_SECONDS)
 
     def end(self) -> None:
@@ -66,8 +91,19 @@ class FreeMemory:
 
 def free_memory() -> FreeMemory:
     """Return that of this process."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return FreeMemory(_resident_bytes, (lambda: None) if trim is None else lambda: trim(0))
+    library = ctypes.CDLL(None)
+    trim = getattr(library, "malloc_trim", None)
+    return FreeMemory(
+        _resident_bytes,
+        (lambda: None) if trim is None else lambda: trim(0),
+        partial(_bound_threads, library),
+    )
+
+
+def _bound_threads(library: ctypes.CDLL) -> None:
+    if (set_option := getattr(library, "mallopt", None)) is not None:
+        set_option(_TRIM_THRESHOLD, LAST_FREE_BYTES_MAX)
+        set_option(_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
 
 
 def _resident_bytes() -> int:
