@@ -16,10 +16,6 @@ from tests.actors.supervised_brokers import (
 KILLS_COUNT = 10
 STOPS_COUNT = 6
 CREATION_KILLS_COUNT = 100
-NOT_MEASURED_ROLES = {"Replication"}
-"""Their long runs are not among the results yet."""
-
-MEASURED_ROLES = [role for role in ROLES if role not in NOT_MEASURED_ROLES]
 BACK_P95_MS_MAX = 3_000
 
 
@@ -69,7 +65,7 @@ def test_nothing_that_is_kept_lost_or_doubled_anything() -> None:
 
 @pytest.mark.parametrize(
     ("transport", "role"),
-    [(name, role) for name, kind in KINDS.items() for role in kind.roles if role in MEASURED_ROLES],
+    [(name, role) for name, kind in KINDS.items() for role in kind.roles],
 )
 def test_the_kills_of_a_role_are_complete_and_within_the_limits(role: str, transport: str) -> None:
     kills = kept("kill", role, transport)
@@ -81,7 +77,7 @@ def test_the_kills_of_a_role_are_complete_and_within_the_limits(role: str, trans
     assert percentile((one.back_ms for one in kills), 95) <= back_ms_max
 
 
-@pytest.mark.parametrize("role", MEASURED_ROLES)
+@pytest.mark.parametrize("role", ROLES)
 def test_each_role_was_stopped_and_sends_went_on(role: str) -> None:
     stops = kept("stop", role)
     assert len(stops) == STOPS_COUNT

@@ -52,6 +52,8 @@ from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
+from wakelog.broker.subscription_groups import SubscriptionGroups
+from wakelog.broker.topics import Topics
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
 from wakelog.network.handler import Channel
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Processor, Request
@@ -291,8 +293,17 @@ class Broker:
 
         Raises: DamagedStore if neither 4.9.3 nor wakelog writes such a text.
         """
+        self._read(name, self.tables[name].load, text)
+
+    def replace(self, name: str, text: str) -> None:
+        """Have the contents of a master's table, and nothing of before. Raises: DamagedStore."""
+        table = self.tables[name]
+        read = table.replace if isinstance(table, Topics | SubscriptionGroups) else table.load
+        self._read(name, read, text)
+
+    def _read(self, name: str, read: Callable[[str], None], text: str) -> None:
         try:
-            self.tables[name].load(text)
+            read(text)
         except (ProtocolError, ValueError, TypeError, AttributeError) as error:
             remedy = "restore a sound copy, such as its .bak, or remove it to start without it"
             raise DamagedStore(f"config/{name}.json", str(error), remedy) from error

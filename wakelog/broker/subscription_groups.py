@@ -96,7 +96,18 @@ class SubscriptionGroups:
 
         Raises: ValueError if the text is not a table of groups.
         """
+        self._add(decode_file(SubscriptionGroupWrapper, text))
+
+    def replace(self, text: str) -> None:
+        """Have the groups of a master's table, and the system's own, and no others.
+
+        Raises: ValueError if the text is not a table of groups; then nothing is replaced.
+        """
         content = decode_file(SubscriptionGroupWrapper, text)
+        self._table = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
+        self._add(content)
+
+    def _add(self, content: SubscriptionGroupWrapper) -> None:
         for name, group in content.subscription_group_table.items():
             if is_legal_group(name):
                 self._table[name] = group

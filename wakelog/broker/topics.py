@@ -185,7 +185,18 @@ class Topics:
 
         Raises: ValueError if the text is not a topic table.
         """
+        self._add(decode_file(TopicConfigSerializeWrapper, text))
+
+    def replace(self, text: str) -> None:
+        """Have the topics of a master's table, and the system's own, and no others.
+
+        Raises: ValueError if the text is not a topic table; then nothing is replaced.
+        """
         content = decode_file(TopicConfigSerializeWrapper, text)
+        self._table = {topic.topic_name: topic for topic in _system_topics(self._config)}
+        self._add(content)
+
+    def _add(self, content: TopicConfigSerializeWrapper) -> None:
         for name, topic in content.topic_config_table.items():
             legal = name in self._own_names or is_topic(name)
             if legal and topic.read_queue_nums >= 0 <= topic.write_queue_nums:

@@ -21,7 +21,7 @@ def slave(make_harness: Callable[..., Harness]) -> Harness:
 
 def sync_of(slave: Harness) -> TableSync:
     state = slave.broker.state
-    return TableSync(slave.broker.load, state.offsets, state.slave_commits)
+    return TableSync(slave.broker.replace, state.offsets, state.slave_commits)
 
 
 def commit(slave: Harness, queue_id: int, offset: int) -> int:
@@ -60,6 +60,68 @@ def test_tables_are_those_of_the_master(slave: Harness) -> None:
     group = state.groups.find("g", 0)
     assert group is not None and group.retry_max_times == 4
     assert sync.copied_count == 4
+
+
+def test_what_the_master_has_removed_goes_here_too(slave: Harness) -> None:
+    sync, state = sync_of(slave), slave.broker.state
+    topic, group = '"T":{"perm":6,"topicName":"T"}', '"g":{"groupName":"g"}'
+    version = '"dataVersion":{"counter":%d,"timestamp":9}'
+    topics, groups = (
+        '{%s,"topicConfigTable":{%s}}',
+        '{%s,"subscriptionGroupTable":{%s}}',
+    )
+    system = set(state.topics.wrapper().topic_config_table)
+    for counter, (a, b) in enumerate(((topic, group), ("", ""))):
+        sync.take(sync.tables[0], (topics % (version % counter, a)).encode())
+        sync.take(sync.tables[3], (groups % (version % counter, b)).encode())
+        assert ("T" in state.topics.wrapper().topic_config_table) == (not counter)
+        assert ("g" in state.groups.wrapper().subscription_group_table) == (not counter)
+    assert set(state.topics.wrapper().topic_config_table) == system
+    with pytest.raises(DamagedStore):
+        sync.take(sync.tables[0], b"[1]")
+    assert set(state.topics.wrapper().topic_config_table) == system
+
+
+def test_no_position_is_above_the_end_of_the_own_queue(slave: Harness) -> None:
+    """S12: a slave that becomes the master gives those offsets to other messages."""
+    sync, state = sync_of(slave), slave.broker.state
+    ends = {("T", 0): 7, ("T", 1): 9, ("SCHEDULE_TOPIC_XXXX", 1): 1}
+
+    def take(table: int, body: bytes) -> bytes:
+        held = sync.hold_back(sync.tables[table], body, lambda *key: ends.get(key, 0))
+        sync.take(sync.tables[table], held)
+        return held
+
+    take(1, OFFSETS)
+    take(2, b'{"offsetTable":{1:0,2:5}}')
+    assert [state.offsets.query("g", "T", queue_id) for queue_id in (0, 1)] == [7, 5]
+    assert state.delayed.offsets()[2] == 1
+    ends["T", 0], ends["SCHEDULE_TOPIC_XXXX", 1] = 30, 9
+    assert take(1, OFFSETS) == OFFSETS and take(2, b'{"offsetTable":{1:0,2:5}}')
+    assert [state.offsets.query("g", "T", queue_id) for queue_id in (0, 1)] == [20, 5]
+    assert state.delayed.offsets()[2] == 5
+    ends.clear()
+    assert take(1, OFFSETS) == OFFSETS  # a table that is known is not looked at again
+    for body in (b"[1]", b"{", b'{"offsetTable":[]}', b'{"offsetTable":{"T@g":7}}'):
+        assert sync.hold_back(sync.tables[1], body, lambda *_: 0) == body
+
+
+def test_offsets_of_light_queues_are_copied_and_offered(
+    make_harness: Callable[..., Harness],
+) -> None:
+    slave = make_harness(
+        brokerRole="SLAVE", brokerId="1", enableLmq="true", enableMultiDispatch="true"
+    )
+    sync, offsets = sync_of(slave), slave.broker.state.offsets
+    body = b'{"lmqOffsetTable":{"%LMQ%q@%LMQ%g":8},"offsetTable":{"T@g":{0:20}}}'
+    held = sync.hold_back(sync.tables[1], body, lambda topic, _: 5 if topic == "%LMQ%q" else 20)
+    sync.take(sync.tables[1], held)
+    assert offsets.query("%LMQ%g", "%LMQ%q", 0) == 5
+    assert offsets.query("g", "T", 0) == 20
+    slave.broker.state.commit_offset("%LMQ%g", "%LMQ%q", 0, 7)
+    assert sync.offers(body) == [] and slave.broker.state.slave_commits == {}
+    slave.broker.state.commit_offset("%LMQ%g", "%LMQ%q", 0, 9)
+    assert offered(sync.offers(body)) == [("0", "9")]
 
 
 def test_what_is_no_table_is_refused_and_the_own_one_stays(slave: Harness) -> None:

@@ -104,7 +104,7 @@ class Follower:
         self._broker = broker
         self._client = client
         self._pool = pool
-        self._sync = TableSync(broker.load, broker.state.offsets, broker.state.slave_commits)
+        self._sync = TableSync(broker.replace, broker.state.offsets, broker.state.slave_commits)
         self._random = random.Random()
         self._connection: _MasterConnection | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -235,7 +235,8 @@ class Follower:
             if table.name == state.offsets.file_name:
                 for request in self._sync.offers(body):
                     await self._send(master, request)
-            if self._sync.take(table, body):
+            held = partial(self._sync.hold_back, table, body, self.store.max_queue_offset)
+            if self._sync.take(table, await self._pool.submit(held)):
                 state.instructions.append(Persist(table.name))
         self.end_turn()
 

@@ -1,7 +1,11 @@
 """TableSync: a slave copies the tables of its master, every ten seconds.
 
-Topics, groups and committed offsets are those of the master afterwards. The delay levels' positions
-are kept for a later start as a master.
+Topics, groups and committed offsets are those of the master afterwards: what was removed there goes
+here, too. The delay levels' positions are kept for a later start as a master.
+
+A table may be ahead of the own log. So no position that is taken over lies above the end of its own
+queue: other messages could get those offsets if this slave became the master. The next copies raise
+it. A 4.9.3 slave takes such positions, and its consumers begin again at 0 after a takeover.
 
 Consumers commit to a slave while there is no master. A 4.9.3 slave forgets that with the next copy.
 Here such commits are offered to the master when it is back, if they are higher than what it has,
@@ -11,20 +15,26 @@ Source: org.apache.rocketmq.broker.slave.SlaveSynchronize (4.9.3).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.ext_fields import to_ext_fields
-from wakelog.protocol.fastjson import loads
+from wakelog.protocol.fastjson import dumps, loads, to_long
 from wakelog.protocol.headers.offsets import UpdateConsumerOffsetRequestHeader
+from wakelog.protocol.names import SCHEDULE_TOPIC
 
 FIRST_SECONDS: Final = 3.0
 PERIOD_SECONDS: Final = 10.0
 
 ENTRIES_MAX: Final = 4_000_000
 """Of one table, as in a file that a start reads."""
+
+LIGHT_QUEUE_ID: Final = 0
+
+QueueEnd: TypeAlias = Callable[[str, int], int]
+"""Return where a queue of a topic ends here, 0 if there is none; may wait for the disk."""
 
 
 class Table(NamedTuple):
@@ -45,7 +55,7 @@ class TableSync:
     ) -> None:
         """Have copied nothing yet.
 
-        load: reads a table of a name, given as a text; raises DamagedStore if it is none.
+        load: replaces a table of a name, given as a text; raises DamagedStore if it is none.
         commits: offsets that were committed here, by group, topic and queue.
         """
         self._load = load
@@ -68,11 +78,13 @@ class TableSync:
         commits = self._commits
         if not commits:
             return []
-        known = loads(body.decode(), entries_max=ENTRIES_MAX).get("offsetTable") or {}
+        content = loads(body.decode(), entries_max=ENTRIES_MAX)
+        known, light = (content.get(name) or {} for name in ("offsetTable", "lmqOffsetTable"))
         requests = []
         for (group, topic, queue_id), offset in list(commits.items()):
-            queues: Mapping[object, object] = known.get(f"{topic}@{group}") or {}
-            there = queues.get(queue_id, queues.get(str(queue_id), -1))
+            name = f"{topic}@{group}"
+            queues: Mapping[object, object] = known.get(name) or {}
+            there = queues.get(queue_id, queues.get(str(queue_id), light.get(name, -1)))
             if isinstance(there, int) and there >= offset:
                 del commits[group, topic, queue_id]
                 continue
@@ -83,6 +95,24 @@ class TableSync:
                 make_request(RequestCode.UPDATE_CONSUMER_OFFSET, to_ext_fields(header), opaque=0)
             )
         return requests
+
+    def hold_back(self, table: Table, body: bytes, queue_end: QueueEnd) -> bytes:
+        """Return a table with no position above the end of its own queue, for `take`.
+
+        On any thread. What is no such table comes back as it is.
+        """
+        if body == self._bodies.get(table.name):
+            return body
+        try:
+            if table.name == self._offsets.file_name:
+                held = _offsets_held_back(body, queue_end)
+            elif table.code is RequestCode.GET_ALL_DELAY_OFFSET:
+                held = _levels_held_back(body, queue_end)
+            else:
+                return body
+        except (ValueError, TypeError, AttributeError):
+            return body
+        return body if held is None else dumps(held)
 
     def take(self, table: Table, body: bytes) -> bool:
         """Take over a table as the master has it; return whether it is to be saved.
@@ -98,3 +128,42 @@ class TableSync:
         self._bodies[table.name] = body
         self.copied_count += 1
         return True
+
+
+def _offsets_held_back(body: bytes, queue_end: QueueEnd) -> dict[str, Any] | None:
+    """Return the table of offsets, None if none was lowered."""
+    content = loads(body.decode(), entries_max=ENTRIES_MAX)
+    ends: dict[tuple[str, int], int] = {}
+    lowered_count = 0
+
+    def lower(name: str, queue_id: int, offset: object) -> int:
+        nonlocal lowered_count
+        key = name.rpartition("@")[0], queue_id
+        if key not in ends:
+            ends[key] = queue_end(*key)
+        given = to_long(offset)
+        lowered_count += given > ends[key]
+        return min(given, ends[key])
+
+    held = {
+        **content,
+        "offsetTable": {
+            name: {int(key): lower(name, int(key), offset) for key, offset in queues.items()}
+            for name, queues in (content.get("offsetTable") or {}).items()
+        },
+    }
+    if light := content.get("lmqOffsetTable"):
+        held["lmqOffsetTable"] = {
+            name: lower(name, LIGHT_QUEUE_ID, offset) for name, offset in light.items()
+        }
+    return held if lowered_count else None
+
+
+def _levels_held_back(body: bytes, queue_end: QueueEnd) -> dict[str, Any] | None:
+    """Return the table of the delay levels' positions, None if none was lowered."""
+    levels = loads(body.decode(), entries_max=ENTRIES_MAX).get("offsetTable") or {}
+    given = {int(level): to_long(offset) for level, offset in levels.items()}
+    held = {
+        level: min(offset, queue_end(SCHEDULE_TOPIC, level - 1)) for level, offset in given.items()
+    }
+    return None if held == given else {"offsetTable": held}
