@@ -235,9 +235,9 @@ class Broker:
 
         The first tick has to come when readers see all of the log, before the first client. It
         corrects offsets beyond queues that a truncation has shortened: those of the delay levels
-        and of the check of half messages.
+        and of the check of half messages. A slave's are those of its master, which uses them.
         """
-        if not self._has_ticked:
+        if not self._has_ticked and not self.state.is_slave:
             self._has_ticked = True
             self.state.delayed.correct(partial(self.state.store.max_queue_offset, SCHEDULE_TOPIC))
             half_checks.correct(self.state, now_ms)

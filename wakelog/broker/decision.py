@@ -77,7 +77,14 @@ class AwaitFlush(msgspec.Struct):
 
         4.9.3 answers SUCCESS here. Code 1 makes the producer send the message again elsewhere.
         """
-        self.response.code = ResponseCode.SYSTEM_ERROR
+        return self._instead(ResponseCode.SYSTEM_ERROR, remark)
+
+    def refused(self, remark: str) -> RemotingCommand:
+        """Return the response of a master that is none any more: the message may be cut."""
+        return self._instead(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+
+    def _instead(self, code: int, remark: str) -> RemotingCommand:
+        self.response.code = code
         self.response.remark = remark
         self.response.ext_fields = {}
         return self.response

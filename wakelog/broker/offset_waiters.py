@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from wakelog.broker.decision import AwaitFlush
 from wakelog.network.handler import Reply
+from wakelog.protocol.command import RemotingCommand
 
 
 class Waiter:
@@ -36,9 +37,16 @@ class Waiter:
 
     def fail(self, cause: str) -> None:
         """Send a failure instead, unless the response has left."""
+        self._leave_as(self.deferred.flush_failed, cause)
+
+    def refuse(self, cause: str) -> None:
+        """Send a refusal instead, unless the response has left."""
+        self._leave_as(self.deferred.refused, cause)
+
+    def _leave_as(self, changed: Callable[[str], RemotingCommand], cause: str) -> None:
         if self._outstanding_count > 0:
             self._outstanding_count = 0
-            self._reply(self.deferred.flush_failed(cause))
+            self._reply(changed(cause))
 
 
 class OffsetWaiters:
@@ -100,3 +108,8 @@ class OffsetWaiters:
         """Fail everything that waits."""
         while self._waiters:
             self._waiters.popleft()[2].fail(cause)
+
+    def refuse_all(self, cause: str) -> None:
+        """Refuse everything that waits."""
+        while self._waiters:
+            self._waiters.popleft()[2].refuse(cause)

@@ -229,12 +229,15 @@ def _receive_first(listener: socket.socket, end_seconds: float) -> bytes:
 
 
 def _check_names(plan: Plan) -> None:
-    """Refuse a name that another broker has: clients would see now the one, now the other."""
+    """Refuse a name that another broker has: clients would see now the one, now the other.
+
+    Replicas with a register share theirs, and the register says who is master.
+    """
     listed = read_name_servers(plan.brokers[0].settings.broker.namesrv_addr)
     own = plan.name_server_address if plan.name_server is not None else ""
     for name_server in (address for address in listed if address != own):
         known = asyncio.run(_registered(name_server))
-        for broker in (service.settings.broker for service in plan.brokers):
+        for broker in (one.settings.broker for one in plan.brokers if not one.register):
             data = known.get(broker.broker_name, BrokerData())
             other = data.broker_addrs.get(broker.broker_id, broker.broker_addr)
             if other != broker.broker_addr and _accepts(other):

@@ -119,6 +119,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
     # Ours; 4.9.3 ignores keys that it does not know.
     replication_enable: bool = _key("replicationEnable", False)
+    min_in_sync_replicas: int = _key("minInSyncReplicas", 1)
     file_reserved_bytes: int = _key("fileReservedBytes", 0)
     scrub_bytes_per_second: int = _key("scrubBytesPerSecond", 1 << 20)
     parquet_dispatcher: bool = _key("parquetDispatcher", False)
@@ -238,6 +239,7 @@ RANGES: tuple[tuple[str, int, int], ...] = (
     ("ha_transfer_batch_bytes", 1, INT32_MAX),
     ("ha_slave_fallbehind_bytes_max", 1, INT32_MAX),
     ("slave_timeout_ms", 1, INT32_MAX),
+    ("min_in_sync_replicas", 1, 16),
     ("sync_flush_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
     ("scrub_bytes_per_second", 0, INT32_MAX),
@@ -295,6 +297,7 @@ OWN_KEYS = frozenset(
         "parquetDispatcher",
         "parquetFileAgeMs",
         "parquetFileBytes",
+        "minInSyncReplicas",
         "replicationEnable",
         "requestLimitFactor",
         "scrubBytesPerSecond",

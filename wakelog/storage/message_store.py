@@ -81,9 +81,11 @@ class MessageStore:
         self.write_pending = parts.log.write_pending
         self._parts = parts
         self._readers = readers
-        self._accepts = parts.config.appends
         self.disk_full = False
         self._closed = False
+        self._refusal: str | None = None
+        self._refused = _NOT_AVAILABLE
+        self._accepts = parts.config.appends
         self.dispatched = parts.report.dispatch_from
         self.last_store_timestamp_ms = parts.report.last_store_timestamp_ms
         self._put_count = self._put_bytes = self._put_failed_count = 0
@@ -144,14 +146,14 @@ class MessageStore:
         """Place one message at the end of the log; `write_pending` writes it."""
         if not self._accepts:
             self._put_failed_count += 1
-            return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
+            return self._refused
         return self._counted(self.log.append(draft, now_ms), 1)
 
     def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""
         if not self._accepts:
             self._put_failed_count += 1
-            return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
+            return self._refused
         return self._counted(self.log.append_batch(batch, now_ms), len(batch.messages))
 
     def append_bytes(
@@ -196,13 +198,25 @@ class MessageStore:
 
     @property
     def writable(self) -> bool:
-        """Whether puts are accepted: open, not a slave, disk not full, no write failed."""
+        """Whether puts are accepted: open, no slave, not refused, not full, no write failed."""
         return self._accepts and self.log.failure is None
 
     def set_disk_full(self, full: bool) -> None:
         """Refuse or accept puts, by Retention's last measurement of the disk."""
         self.disk_full = full
-        self._accepts = self._parts.config.appends and not full and not self._closed
+        self._update_accepts()
+
+    def refuse_puts(self, cause: str | None) -> None:
+        """Refuse puts from now on, with a cause for the client; None accepts them again."""
+        self._refusal = cause
+        self._update_accepts()
+
+    def _update_accepts(self) -> None:
+        is_open = self._parts.config.appends and not self._closed
+        self._accepts = is_open and not self.disk_full and self._refusal is None
+        self._refused = _DISK_FULL if self.disk_full else _NOT_AVAILABLE
+        if self._refusal is not None:
+            self._refused = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._refusal)
 
     @property
     def transient_pool(self) -> TransientPool | None:

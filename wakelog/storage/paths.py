@@ -69,6 +69,7 @@ class StorePaths:
         self.lock = join(self.root, "lock")
         self.deleted_topics = join(self.root, _OWN_PREFIX + "deleted")
         self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
+        self.epochs = join(self.root, _OWN_PREFIX + "epochs")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
         self.leases = join(self.root, _OWN_PREFIX + "leases")
         self.side_files_directory = join(self.root, _OWN_PREFIX + "parquet")

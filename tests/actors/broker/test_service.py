@@ -61,7 +61,8 @@ def test_a_taken_port_leaves_the_store_untouched(short_path: Path) -> None:
 def test_a_locked_store_leaves_the_ports_free(short_path: Path) -> None:
     async def main() -> None:
         broker = local_broker(short_path)
-        service: BrokerService = broker.service
+        service = broker.service
+        assert isinstance(service, BrokerService)
         port = broker.plan.settings.broker.listen_port
         # Through the service's own file system: the kernel would give this process the lock again,
         # and only the table of locks taken through one file system knows better.
@@ -148,6 +149,7 @@ def test_before_it_accepts_its_services_are_attached_and_offsets_beyond_queues_m
 
     async def start_listening(server: Server) -> None:
         attached = broker.service.statistics()["service_clients"]["attached"]
+        assert isinstance(broker.service, BrokerService)
         mended = broker.service.broker.state.delayed.offsets()
         seen.append(({name for name, is_there in attached.items() if is_there}, mended))
         await listen(server)

@@ -126,7 +126,8 @@ def test_the_names_of_several_brokers_follow_the_first(name: str, names: list[st
 
 
 def test_replicas_share_a_name_and_have_all_else_of_their_own() -> None:
-    found = plan(broker_count=2, replica_count=2, store="/s", broker_port=12000).brokers
+    options: dict[str, Any] = {"broker_count": 2, "replica_count": 2, "broker_port": 12000}
+    found = plan("brokerRole=SYNC_MASTER", store="/s", **options).brokers
     names = ["broker-a-1", "broker-a-2", "broker-b-1", "broker-b-2"]
     assert [one.name for one in found] == names
     configs = [one.settings.broker for one in found]
@@ -139,6 +140,25 @@ def test_replicas_share_a_name_and_have_all_else_of_their_own() -> None:
     assert [one.broker_role for one in stores] == [BrokerRole.SYNC_MASTER, BrokerRole.SLAVE] * 2
     masters = [None, "127.0.0.1:12001", None, "127.0.0.1:12041"]
     assert [one.ha_master_address for one in stores] == masters
+
+
+def test_replicas_without_a_role_have_a_register_in_their_folder() -> None:
+    found = plan(broker_count=2, replica_count=3, store="/s", broker_port=12000).brokers
+    assert {one.register for one in found} == {"file:///s/wakelog.register"}
+    assert [one.replica_id for one in found] == [1, 2, 3] * 2
+    assert [one.name for one in found[:3]] == ["broker-a-1", "broker-a-2", "broker-a-3"]
+    stores = [one.settings.store for one in found]
+    assert {one.broker_role for one in stores} == {BrokerRole.SYNC_MASTER}
+    assert {one.min_in_sync_replicas for one in stores} == {2}
+    first, _ = plan("wakelog.register=etcd://e:1", replica_count=2, store="/s").brokers
+    assert first.register == "etcd://e:1" and first.settings.store.min_in_sync_replicas == 1
+    assert not plan().brokers[0].register and not plan().brokers[0].replica_id
+
+
+def test_one_replica_of_a_group_with_a_register() -> None:
+    (one,) = plan("wakelog.register=etcd://e:1", "brokerId=3", "minInSyncReplicas=2").brokers
+    assert (one.register, one.replica_id, one.name) == ("etcd://e:1", 3, "broker-a")
+    assert one.settings.store.min_in_sync_replicas == 2
 
 
 def test_a_master_of_replicas_that_waits_for_none_copies_all_the_same() -> None:
@@ -278,6 +298,21 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             ["brokerRole=SLAVE"],
             {"replica_count": 2},
             "--replicas 2 with brokerRole=SLAVE would have no master. Leave brokerRole out",
+        ),
+        (
+            ["wakelog.register=etcd://e:1"],
+            {},
+            "wakelog.register is for replicas, and this one has no number. Give brokerId, 1 to 16",
+        ),
+        (
+            ["wakelog.register=etcd://e:1", "brokerId=1", "brokerRole=SLAVE"],
+            {},
+            "brokerRole and wakelog.register cannot both be given",
+        ),
+        (
+            ["wakelog.register=nowhere", "brokerId=1"],
+            {},
+            "'nowhere' is no address of a register. Give file:///FOLDER",
         ),
         (["flushDiskType=NO"], {}, "flushDiskType=NO is not accepted (--set). Give ASYNC_FLUSH"),
         (["listenPort=x"], {}, "listenPort=x is not accepted (--set). Give a whole number."),

@@ -27,11 +27,15 @@ from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
 from wakelog.storage.file_system import FileSystem
 
 COPIED = [ResponseCode.SUCCESS]
+PLAIN = {**SMALL, "brokerRole": "SYNC_MASTER"}
 
 
 def test_one_replica_is_a_broker_as_ever() -> None:
     check_replicas(1, {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": "far:1"})
-    found = replicas_of("broker-a", 1, role="SLAVE", host="127.0.0.1", first_port=1)
+    given = {"brokerRole": "SLAVE"}
+    found = replicas_of(
+        "broker-a", 1, given=given, has_register=False, host="127.0.0.1", first_port=1
+    )
     assert list(found) == [Replica("", {})]
 
 
@@ -66,7 +70,7 @@ def kill_broker(store: Path) -> None:
 def test_a_slave_and_then_the_master_of_three_actors_groups_are_killed(tmp_path: Path) -> None:
     """Sends go on without the slave, pulls without the master, and both come back."""
     flags = ["--replicas", "3"]
-    with wakelog_up(tmp_path, SMALL, flags=flags, ports=free_ports(3)) as up:
+    with wakelog_up(tmp_path, PLAIN, flags=flags, ports=free_ports(3)) as up:
         master, *slaves = addresses_of(up, 3)
         stores = [up.cluster.store / f"broker-a-{n}" for n in (1, 2, 3)]
         wait_until(lambda: send(master, 1) == COPIED, "acknowledged by a slave")
@@ -107,7 +111,7 @@ def ends_equal(one: str, other: str) -> bool:
 @pytest.mark.slow
 def test_two_replicas_have_the_same_log_and_both_serve_it(tmp_path: Path) -> None:
     flags = ["--local", "--replicas", "2"]
-    with wakelog_up(tmp_path, SMALL, flags=flags, ports=free_ports(2)) as up:
+    with wakelog_up(tmp_path, PLAIN, flags=flags, ports=free_ports(2)) as up:
         master, slave = addresses_of(up, 2)
         wait_until(lambda: send(master, 1) == COPIED, "acknowledged by the slave")
         assert send(master, 100) == COPIED * 100

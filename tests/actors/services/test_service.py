@@ -18,6 +18,7 @@ from tests.actors.services.fakes import EPOCH, attach_request, make_watermarks
 from tests.actors.services.toy_service import ROW, ToyClient, ToyService
 from tests.actors.stores import known_of, open_plan_store
 from tests.compat.processes import free_port
+from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, Refused
@@ -207,6 +208,7 @@ async def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
     plan = service_plan(tmp_path, listenPort=port)
     broker = LocalBroker(msgspec.structs.replace(plan, added_services={"toy": ROW}))
     await broker.service.start()
+    assert isinstance(broker.service, BrokerService)
     client = broker.service.services.get(ToyClient)
     await wait_until(lambda: client.total == 40, "the sum")
     assert client.begin == 0 and is_locked(plan)

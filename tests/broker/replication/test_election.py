@@ -1,6 +1,7 @@
 """Election: who leads, whatever the register answers or does not."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.broker.replication.election import (
@@ -229,6 +230,16 @@ def test_a_master_takes_a_follower_into_the_set() -> None:
     assert node.election.in_sync.counted == {1, 2} and node.election.in_sync.members == {1}
     node.replaced(proposal, "11")
     assert node.election.in_sync.members == {1, 2}
+
+
+def test_a_follower_that_the_register_does_not_know_yet_is_not_taken_in() -> None:
+    node = led(Node(), {1})
+    state = node.election.state
+    assert node.election.in_sync is not None and state is not None
+    alone = replace(state, replicas={1: ADDRESSES[1]}, renewed=state.renewed + 1)
+    node.read(alone, "11")
+    node.election.in_sync.note_ack(2, 0, 0, is_seeding=False)
+    assert node.tick() == []
 
 
 def test_a_failed_call_is_made_again_after_a_pause() -> None:

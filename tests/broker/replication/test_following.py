@@ -11,11 +11,11 @@ from wakelog.broker.replication.following import (
     FollowingEnded,
     FollowingSettings,
     MasterLog,
-    Received,
     check_log,
     overlap_begin,
 )
 from wakelog.broker.replication.shipping import LogRange, Shipping, ShippingSettings
+from wakelog.broker.replication.whole_records import Received
 from wakelog.protocol.ha_frames import REPORT, encode_header
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.log.commit_log import CommitLog

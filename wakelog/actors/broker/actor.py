@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from wakelog.actors.broker.replica import Replica, make_broker_service
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
 from wakelog.actors.broker.work_pool import SWITCH_SECONDS
@@ -35,7 +36,7 @@ class BrokerActor(ChannelActor):
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = read_plan(plan)
-        self._service: BrokerService | None = None
+        self._service: BrokerService | Replica | None = None
         self._collections = FullCollections()
         self._free_memory = free_memory()
         self._starting = asyncio.Lock()
@@ -55,7 +56,7 @@ class BrokerActor(ChannelActor):
                     name: ActorCalls(await _find(actor_name(self._plan.name, row.actor_name)))
                     for name, row in services_of(self._plan).items()
                 }
-                service = BrokerService(self._plan, calls_by_service)
+                service = make_broker_service(self._plan, calls_by_service)
                 try:
                     await service.start(store_id)
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from wakelog.actors.broker.log_progress import LogProgress
+from wakelog.actors.broker.member import Member
 from wakelog.actors.broker.name_servers import master_addresses
 from wakelog.actors.broker.opening import is_log_empty
 from wakelog.actors.broker.work_pool import WorkPool
@@ -54,6 +55,9 @@ PAUSE_SECONDS: Final = (1.0, 5.0)
 
 CONNECT_SECONDS_MAX: Final = 5.0
 ASK_MS_MAX: Final = 3_000
+
+MEMBER_PERIOD_SECONDS: Final = 2.0
+"""Between two copies of the tables by a member that may be the next master."""
 
 UNSYNCED_BYTES_MAX: Final = 64 << 20
 """A slave whose disk is slower than the network stops reading until it has caught up."""
@@ -98,10 +102,16 @@ class Follower:
         pool: WorkPool,
         *,
         end_turn: Callable[[], None],
+        member: Member | None = None,
     ) -> None:
-        """Do nothing yet. end_turn: writes what was placed, and carries out instructions."""
+        """Do nothing yet.
+
+        end_turn: writes what was placed, and carries out instructions.
+        member: of a group with a register, which copies the log; then this copies tables alone.
+        """
         self.store, self.progress, self.end_turn = store, progress, end_turn
         self._broker = broker
+        self._member = member
         self._client = client
         self._pool = pool
         self._sync = TableSync(broker.replace, broker.state.offsets, broker.state.slave_commits)
@@ -116,7 +126,9 @@ class Follower:
         """Begin."""
         self.progress.sync_every_turn(wanted=True)  # a report is of what is durable
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._follow()), loop.create_task(self._copy_tables())]
+        self._tasks = [loop.create_task(self._copy_tables())]
+        if self._member is None:
+            self._tasks.append(loop.create_task(self._follow()))
 
     async def stop(self) -> None:
         """Append nothing more."""
@@ -143,6 +155,8 @@ class Follower:
 
     @property
     def _master(self) -> MasterAddress | None:
+        if self._member is not None:
+            return self._member.master
         configured = self.store.config.ha_master_address
         return MasterAddress.of(configured) if configured else self._broker.state.master
 
@@ -220,7 +234,7 @@ class Follower:
         seconds = FIRST_SECONDS
         while True:
             await asyncio.sleep(seconds)
-            seconds = PERIOD_SECONDS
+            seconds = PERIOD_SECONDS if self._member is None else MEMBER_PERIOD_SECONDS
             master = self._master
             try:
                 if master is not None:

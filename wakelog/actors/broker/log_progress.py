@@ -4,13 +4,15 @@
     committed  what the segments hold; Commit copies there   -> Flush
     flushed    what survives a power cut                     -> responses that wait for the disk
     replicated what is durable on a slave                    -> responses that wait for one
+    confirmed  what is durable on all in-sync replicas       -> the same, in a group with a register
     readable   what consumers may see                        -> Reput
 
 Under asynchronous flush no response depends on these reports, so they are made after the turn's
 responses were written.
 
 Invariants:
-    - readable is flushed under synchronous flush, else what the segments hold.
+    - readable is flushed under synchronous flush, else what the segments hold. In a group with a
+      register it is what of that is confirmed.
     - all of them only grow, and none passes appended.
     - positions in a table that is saved never count messages that a power cut can still take.
 
@@ -18,8 +20,10 @@ Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush 
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
@@ -30,6 +34,9 @@ from wakelog.network.handler import Reply
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.message_store import MessageStore
 
+NEVER_HELD: Final = sys.maxsize
+"""The confirmed offset of a broker without a register: it holds nobody."""
+
 ASK_SECONDS = 0.2
 """How often a sync is asked for while one is waited for: Commit may have copied more since."""
 
@@ -37,6 +44,7 @@ ASK_SECONDS = 0.2
 class LogProgress:
     """See the module. One loop's thread.
 
+    on_appended: called after the responses of a turn that has written; None for nobody.
     syncs_every_turn: whether a sync is asked for after every write: responses, consumers or slaves
         wait for it.
     """
@@ -49,13 +57,20 @@ class LogProgress:
         dispatch: ReputClient,
         *,
         call_soon: Callable[[Callable[[], None]], object],
+        holds_readers: bool = False,
     ) -> None:
         """Begin where the log ends: what recovery has kept is durable and may be read.
 
         commit: None without a transient pool.
         call_soon: runs a function after the responses that are given now were written.
+        holds_readers: whether consumers may see what is confirmed only. To begin with, that is what
+            they could see before.
         """
         self.appended = self.flushed = self.readable = store.max_physical_offset
+        self._confirmed = NEVER_HELD
+        if holds_readers:
+            self._confirmed = self.readable = min(self.readable, store.dispatched)
+        self.on_appended: Callable[[], None] | None = None
         self.flushed_grown = asyncio.Event()
         self.replicated = 0
         self.syncs_every_turn = store.config.synchronous_flush
@@ -80,6 +95,8 @@ class LogProgress:
         """Report to Commit and Flush what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
+        if self.on_appended is not None:
+            self._call_soon(self.on_appended)
         if self.syncs_every_turn:
             self._report()
             # Consumers wait for it even if no producer does, for example for a delayed message.
@@ -118,6 +135,18 @@ class LogProgress:
         if physical_offset > self.replicated:
             self.replicated = physical_offset
             self._for_replica.reached(physical_offset)
+
+    def note_confirmed(self, physical_offset: int) -> None:
+        """Send the responses that waited for all in-sync replicas, and let consumers see more."""
+        if physical_offset > self._confirmed:
+            self._confirmed = physical_offset
+            self.note_replicated(physical_offset)
+            self._update_readable()
+
+    def refuse_all(self, cause: str) -> None:
+        """Refuse every response that waits: this broker is no master any more."""
+        for waiters in (self._for_disk, self._for_replica):
+            waiters.refuse_all(cause)
 
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
         """Let a response wait, or send it now; return whether one of its deadlines comes first.
@@ -210,6 +239,7 @@ class LogProgress:
 
     def _update_readable(self) -> None:
         readable = self.flushed if self._synchronous_flush else self._store.max_physical_offset
+        readable = min(readable, self._confirmed)
         if readable > self.readable:
             self.readable = readable
             self._dispatch.request_dispatch(readable)

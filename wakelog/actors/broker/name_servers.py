@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
+from wakelog.actors.broker.member import Member
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.clocks import wall_ms
@@ -80,12 +81,17 @@ async def _registered_address(
 class NameServers:
     """The name servers of one broker."""
 
-    def __init__(self, state: BrokerState, client: RemotingClient) -> None:
-        """Make no connection yet; the client is closed with this."""
+    def __init__(
+        self, state: BrokerState, client: RemotingClient, member: Member | None = None
+    ) -> None:
+        """Make no connection yet; the client is closed with this.
+
+        member: says whether this broker may register now; None if it always may.
+        """
         addresses = read_name_servers(state.config.namesrv_addr)
         self._state = state
         self._client = client
-        self._servers = [_NameServer(address, state, self._client) for address in addresses]
+        self._servers = [_NameServer(address, state, client, member) for address in addresses]
         self._log = logger(Log.BROKER)
 
     async def register(self, *, seconds_max: float) -> None:
@@ -139,8 +145,11 @@ class NameServers:
 class _NameServer:
     """One name server, with what it has yet to be sent."""
 
-    def __init__(self, address: str, state: BrokerState, client: RemotingClient) -> None:
+    def __init__(
+        self, address: str, state: BrokerState, client: RemotingClient, member: Member | None
+    ) -> None:
         self._address = address
+        self._member = member
         self._state = state
         self._client = client
         self._progress = NameServerProgress()
@@ -169,6 +178,8 @@ class _NameServer:
     async def _run(self) -> bool:
         after, self._after = self._after, []
         try:
+            if self._member is not None and not self._member.may_register:
+                return False  # what is due stays so
             due = self._progress.take(self._client.connection_id(self._address))
             if due is not None:
                 await self._register(due)

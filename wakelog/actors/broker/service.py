@@ -26,6 +26,7 @@ from wakelog.actors.broker.account_files import AccountFiles
 from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.following import Follower, log_begin
 from wakelog.actors.broker.log_progress import LogProgress
+from wakelog.actors.broker.member import Member
 from wakelog.actors.broker.name_servers import NameServers, refuse_taken_name
 from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
@@ -90,6 +91,12 @@ SWITCH_SECONDS = 0.0005
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers; then it accepts without one."""
 
+MEMBER_REGISTER_SECONDS_MAX = 2.0
+"""The same for a member of a group with a register: its clients wait for it."""
+
+CHANGE_SECONDS_MAX = 2.0
+"""How long a stop waits for Reput if the broker starts again at once, in another role."""
+
 
 class BrokerService:
     """One broker; the `BrokerEvents` of its service clients."""
@@ -99,10 +106,17 @@ class BrokerService:
         plan: ServicePlan,
         calls_by_service: Mapping[str, ServiceCalls],
         fs: FileSystem | None = None,
+        member: Member | None = None,
     ) -> None:
-        """Start nothing. fs: the disk; the machine's if None."""
+        """Start nothing.
+
+        fs: the disk; the machine's if None.
+        member: this broker as a member of a group with a register; None if its settings say which
+            role it has.
+        """
         self._plan = plan
         self._settings = plan.settings
+        self._member = member
         self._fs = fs or FileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
         self._certificates = Certificates(plan.tls)
@@ -159,7 +173,10 @@ class BrokerService:
                 await refuse_taken_name(self._settings.broker, client)
             await self.services.release_holders()
             source = self.services.segment_source
-            begin = await log_begin(self._settings, self._fs, client, self._pool)
+            if self._member is None:
+                begin = await log_begin(self._settings, self._fs, client, self._pool)
+            else:
+                begin = self._member.log_begin
             opening = partial(open_store, self._fs, self._plan, source, expected_store_id, begin)
             opened: OpenedStore = await self._pool.submit(opening)
             self.store, self.store_id = opened
@@ -173,7 +190,7 @@ class BrokerService:
                 administrators=Administrators(read_trusted(self._plan.trusted_addresses)),
                 measure=self._measure,
             )
-            self._name_servers = NameServers(self.broker.state, client)
+            self._name_servers = NameServers(self.broker.state, client, self._member)
             self._client = client
             undo.push_async_callback(self._name_servers.close)
             undo.push_async_callback(self.services.stop)
@@ -239,6 +256,7 @@ class BrokerService:
             services.get(FlushClient),
             services.get(ReputClient),
             call_soon=self._loop.call_soon,
+            holds_readers=self._member is not None,
         )
         self.snapshots = Snapshots(
             services.get(RetentionClient),
@@ -253,6 +271,7 @@ class BrokerService:
                 self._client,
                 self._pool,
                 end_turn=self._requests.end_of_turn_logged,
+                member=self._member,
             )
         self._requests.begin(
             self._server, self.broker, self._progress, self._name_servers, published=self._published
@@ -261,10 +280,16 @@ class BrokerService:
         self._replication = services.find(ReplicationClient)
         services.start()
         self._progress.begin()
+        if self._member is not None:
+            self._member.note_opened(self.broker, self._progress, self._requests.end_of_turn_logged)
         await services.wait_attached()
+        if self._member is not None:
+            await self._member.wait_serving()
         await self._wait_dispatched()
         self.broker.tick(wall_ms())
-        await self._name_servers.register(seconds_max=REGISTER_SECONDS_MAX)
+        is_alone = self._member is None
+        seconds_max = REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
+        await self._name_servers.register(seconds_max=seconds_max)
         await self._server.start_listening()
         self._pool.try_to(make_parser)  # a heartbeat may have expressions whatever is set
         if self._follower is not None:
@@ -312,8 +337,17 @@ class BrokerService:
         """Register with the name servers now, instead of at the end of the period."""
         self._name_servers.register_soon()
 
-    async def stop(self) -> bool:
-        """Stop in order and return whether the store was left as after a normal exit."""
+    def refuse_sends(self, cause: str) -> None:
+        """Take no message from now on, and refuse those that wait for their acknowledgement."""
+        self.store.refuse_puts(cause)
+        self._progress.refuse_all(cause)
+
+    async def stop(self, *, leaves_route: bool = True) -> bool:
+        """Stop in order and return whether the store was left as after a normal exit.
+
+        leaves_route: False if it starts again at once: a name server takes whoever is registered by
+            this broker's id for it, also the master that follows it.
+        """
         self._timer.cancel()
         for task in self._tasks:
             task.cancel()
@@ -321,10 +355,12 @@ class BrokerService:
         self._server.stop_listening()
         if self._follower is not None:
             await self._follower.stop()
-        await self._name_servers.unregister()
+        if leaves_route:
+            await self._name_servers.unregister()
         await self._server.close()
+        seconds_max = CATCH_UP_SECONDS_MAX if leaves_route else CHANGE_SECONDS_MAX
         try:
-            async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
+            async with asyncio.timeout(seconds_max):
                 await self._wait_dispatched()
         except TimeoutError:
             self._log.warning("stopped before the queues reached the log's end")
@@ -368,6 +404,7 @@ class BrokerService:
             delay_positions=self.broker.state.delayed.offsets(),
             clean_exit=report.clean_exit,
             dispatch_from=None if self._has_dispatched else report.dispatch_from,
+            broker_role="" if self._member is None else self._settings.store.broker_role.value,
         )
 
     def is_awaited(self, physical_offset: int) -> bool:
@@ -391,7 +428,9 @@ class BrokerService:
         self._progress.note_flushed(physical_offset)
         if self._replication is not None:
             self._replication.note_durable(physical_offset)
-        if self._follower is not None:
+        if self._member is not None:
+            self._member.note_flushed(physical_offset)
+        elif self._follower is not None:
             self._follower.note_flushed()
 
     def replicated(self, physical_offset: int, near_count: int) -> None:

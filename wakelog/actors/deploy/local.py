@@ -6,7 +6,7 @@ loop. The broker calls each service through a `LocalCalls`.
 
 from typing import Any
 
-from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.broker.replica import make_broker_service
 from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import Plan
@@ -34,7 +34,7 @@ class LocalBroker:
         for service in self._services.values():
             service.fs = fs
         self._calls = {name: LocalCalls(one, name) for name, one in self._services.items()}
-        self.service = BrokerService(plan, self._calls, fs)
+        self.service = make_broker_service(plan, self._calls, fs)
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of the broker and of its services."""

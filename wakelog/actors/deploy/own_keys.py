@@ -14,6 +14,7 @@ CHECK_ADVERTISE: Final = OWN_PREFIX + "checkAdvertise"
 OPEN: Final = OWN_PREFIX + "open"
 TRUSTED_ADDRESSES: Final = TRUSTED_ADDRESSES_KEY
 TAKE_OVER_NAME: Final = OWN_PREFIX + "takeOverName"
+REGISTER: Final = OWN_PREFIX + "register"
 ACCESS_KEY: Final = OWN_PREFIX + "accessKey"
 
 
@@ -41,6 +42,11 @@ OWN_KEYS: Final[dict[str, OwnKey]] = {
     ),
     TAKE_OVER_NAME: OwnKey(
         "false", _FLAG, "starts although another address is registered by this broker's name"
+    ),
+    REGISTER: OwnKey(
+        "",
+        "`file:///FOLDER`, `etcd://HOST:PORT,HOST:PORT` or `kubernetes://NAMESPACE/NAME`",
+        "where a group of replicas decides who is master; `brokerId` is then the replica's number",
     ),
     ACCESS_KEY: OwnKey(
         "",

@@ -43,8 +43,9 @@ from wakelog.actors.deploy.own_keys import (
     TRUSTED_ADDRESSES,
 )
 from wakelog.actors.deploy.plan import Plan, UpOptions
-from wakelog.actors.deploy.replicas import ROLE, check_replicas, replicas_of
+from wakelog.actors.deploy.replicas import check_replicas, register_of, replicas_of
 from wakelog.actors.errors import PlanRefused
+from wakelog.actors.registers.register import RegisterRefused, read_address
 from wakelog.actors.start_outcome import sentence
 from wakelog.actors.transport.service_plan import NameServerPlan, ServicePlan, memory_directory
 from wakelog.broker.access.addresses import is_loopback
@@ -128,6 +129,8 @@ class _Planning:
         self._addresses = addresses
         self._warnings: list[str] = []
         self._tls_text = ""
+        self._register = ""
+        self._replica_ids: dict[str, int] = {}
 
     def plan(self) -> Plan:
         _refuse_unknown_own_keys(self._given)
@@ -159,17 +162,10 @@ class _Planning:
             "tls": tls,
             "trusted_addresses": trusted,
         }
+        is_alone = len(settings_of) == 1
         brokers = [
-            ServicePlan(
-                settings=settings,
-                deployed_name="" if name == settings.broker.broker_name else name,
-                transport=self._options.transport,
-                log_directory=log_directory if len(settings_of) == 1 else join(log_directory, name),
-                memory_directory=memory_directory(),
-                in_one_process=self._options.is_local,
-                takes_over_name=self._own(TAKE_OVER_NAME, bool),
-                access_key=self._access_key(settings),
-                **everywhere,
+            self._broker(
+                name, settings, log_directory if is_alone else join(log_directory, name), everywhere
             )
             for name, settings in settings_of.items()
         ]
@@ -198,6 +194,23 @@ class _Planning:
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,
+        )
+
+    def _broker(
+        self, name: str, settings: BrokerSettings, log_directory: str, everywhere: dict[str, Any]
+    ) -> ServicePlan:
+        return ServicePlan(
+            settings=settings,
+            deployed_name="" if name == settings.broker.broker_name else name,
+            transport=self._options.transport,
+            log_directory=log_directory,
+            memory_directory=memory_directory(),
+            in_one_process=self._options.is_local,
+            takes_over_name=self._own(TAKE_OVER_NAME, bool),
+            register=self._register,
+            replica_id=self._replica_ids[name],
+            access_key=self._access_key(settings),
+            **everywhere,
         )
 
     def _trusted_addresses(self) -> str:
@@ -338,6 +351,9 @@ class _Planning:
         """Return the settings of each broker by its name in the deployment."""
         options, given = self._options, self._given
         check_replicas(options.replica_count, given)
+        self._register = register_of(options.replica_count, given, root)
+        if self._register:
+            _check_address(self._register)
         first_name = given.get("brokerName") or DEFAULT_BROKER_NAME
         first_port = given.get("listenPort") or str(DEFAULT_LISTEN_PORT)
         port = convert_value("listenPort", first_port, int)
@@ -347,7 +363,8 @@ class _Planning:
             replicas = replicas_of(
                 broker_name,
                 options.replica_count,
-                role=given.get(ROLE) or "",
+                given=given,
+                has_register=bool(self._register),
                 host=reachable_from_here(bind_host),
                 first_port=port,
             )
@@ -365,8 +382,16 @@ class _Planning:
                 _refuse_without_pyarrow(settings.store)
                 self._warnings.extend(settings.warnings)
                 found[name] = settings
+                self._replica_ids[name] = replica.replica_id
                 port += PORTS_BETWEEN_BROKERS
         return found
+
+
+def _check_address(register: str) -> None:
+    try:
+        read_address(register)
+    except RegisterRefused as error:
+        raise PlanRefused(error.cause, error.remedy) from None
 
 
 def _refuse_without_pyarrow(store: StoreConfig) -> None:

@@ -61,7 +61,7 @@ class BrokerServices:
     ) -> None:
         self._plan = plan
         self._rows = services_of(plan)
-        assert set(calls_by_service) == set(self._rows)
+        assert set(calls_by_service) >= set(self._rows)  # a follower does not need all
         self._calls = calls_by_service
         self._fs = fs
         self._segments: SegmentSource | None = None
@@ -112,6 +112,8 @@ class BrokerServices:
         path, end = self._plan.watermarks_path, context.store.max_physical_offset
         values = dict.fromkeys(chain(*ORDERED), end)
         values[SharedWatermark.DISPATCHED] = min(end, context.store.dispatched)
+        if self._plan.register:
+            values[SharedWatermark.READABLE] = values[SharedWatermark.DISPATCHED]
         shared = make_shared_watermarks(path, store_id, epoch_min=context.epoch, values=values)
         self._closings.callback(path.unlink, missing_ok=True)
         context.watermarks = self._closings.enter_context(closing(shared))

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
 from wakelog.actors.services.session import AttachRequest, Refused, open_logs
 from wakelog.actors.services.table import lock_bytes
@@ -26,6 +27,7 @@ from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
+from wakelog.storage.config import BrokerRole
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
@@ -101,6 +103,9 @@ class Service:
         """Release the Broker before, and begin for the one of `request`. Raises: Refused."""
         self.release()
         known = msgspec.convert(request, AttachRequest)
+        if known.broker_role:
+            role = BrokerRole(known.broker_role)
+            self.store = structs.replace(self.plan.settings.store, broker_role=role)
         try:
             self._hold_store(known)
             answer = self.begin(known)

@@ -20,6 +20,7 @@ class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
     clean_exit: whether the Broker before this one stopped in order.
     dispatch_from: where recovery says that dispatch begins; None once Reput has dispatched for
         this Broker.
+    broker_role: of this incarnation of the Broker; "" if it is that of the plan.
     """
 
     epoch: int
@@ -32,6 +33,7 @@ class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
     delay_positions: dict[int, int]
     clean_exit: bool = False
     dispatch_from: int | None = None
+    broker_role: str = ""
 
 
 class Refused(Exception):

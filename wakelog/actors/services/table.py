@@ -49,7 +49,10 @@ def needed_services(store: StoreConfig) -> dict[str, ServiceRow]:
 
 def services_of(plan: ServicePlan) -> dict[str, ServiceRow]:
     """Return the rows of the services that a broker needs, added ones last."""
-    return needed_services(plan.settings.store) | plan.added_services
+    needed = needed_services(plan.settings.store)
+    if plan.register:
+        needed.pop("replication", None)  # the Broker itself sends its log to the other members
+    return needed | plan.added_services
 
 
 def lock_bytes(plan: ServicePlan) -> dict[str, int]:

@@ -80,6 +80,9 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     trusted_addresses: see `broker.access.administrators`.
     takes_over_name: it starts although its name is registered from another address.
     access_key: of the account that signs the requests of the broker itself; "" for none.
+    register: the address of the register that decides who is master; "" if the settings do. With a
+        register the settings are those of a master.
+    replica_id: this broker's in its group, from 1 up; 0 without a register.
     runtime_directory: watermarks and sockets; private, with a short path, removed with the broker;
         "" until a deployment makes it.
     log_directory: written to once the broker holds its store's lock.
@@ -100,6 +103,8 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     trusted_addresses: str = ""
     takes_over_name: bool = False
     access_key: str = ""
+    register: str = ""
+    replica_id: int = 0
     faults: NotificationFaults = NotificationFaults()
     added_services: dict[str, ServiceRow] = {}
 

@@ -153,6 +153,7 @@ class Election:
         self._call = self._call_count = 0
         self._must_read = True
         self._met_promise = self._successor = self._hand_over_ms = 0
+        self._leaves = False
         self._reported_end = self._own_end = 0
         self._asked_ms = self._read_ms = self._frame_ms = self._moved_ms = self._renewed_ms = now_ms
 
@@ -174,9 +175,13 @@ class Election:
         """Whether a message may be stored: this is the master, and enough replicas count."""
         return self.in_sync is not None and self.in_sync.takes_sends and not self._successor
 
-    def hand_over(self, successor: int, now_ms: int) -> bool:
-        """Let a member lead, soon; return whether it may. It is given up after a time."""
+    def hand_over(self, successor: int, now_ms: int, *, leaves: bool = False) -> bool:
+        """Let a member lead, soon; return whether it may. It is given up after a time.
+
+        leaves: this replica stops, so that the next master need not wait for it.
+        """
         in_sync = self.in_sync
+        self._leaves = leaves
         if in_sync is None or successor == self.own_id or successor not in in_sync.members:
             return False
         self._successor, self._hand_over_ms = successor, now_ms
@@ -311,9 +316,11 @@ class Election:
         if successor and now_ms - self._hand_over_ms > HAND_OVER_MS_MAX:
             self._successor = 0
         elif successor in in_sync.members and in_sync.all_have(self._log.end):
-            self._propose_epoch(state, state.in_sync, version, now_ms, master=successor)
+            members = state.in_sync - {self.own_id} if self._leaves else state.in_sync
+            self._propose_epoch(state, members, version, now_ms, master=successor)
             return
-        wanted = in_sync.wanted(now_ms)
+        # A follower may connect before the register has its address.
+        wanted = in_sync.wanted(now_ms) & state.replicas.keys()
         if wanted != in_sync.members:
             in_sync.propose(wanted, version)
         elif now_ms - self._renewed_ms < self._settings.renew_ms:

@@ -2,15 +2,12 @@
 
 The slave reports where it wants the log from, at once after it has connected, and the master sends
 from there. That is a little below the end of the own log: what comes of that overlap is compared
-with the own bytes. Then whole records are handed on to be appended, at the master's offsets. What
-came of the next record waits here. A segment with bytes that are no record is handed on as it comes
-from there to its end: damage of a master is copied, and passed over, like damage of one's own.
+with the own bytes. Then whole records are handed on to be appended, at the master's offsets.
 
 Reports after the first one are what is durable here: after `fdatasync`, not after a write.
 
-Invariants:
-- a frame begins where the one before it ended, and ends in the same segment, else following ends.
-- what is handed on begins at the own end, and ends after a record or in damage.
+Invariant: a frame begins where the one before it ended, and ends in the same segment, else
+following ends.
 
 Source: org.apache.rocketmq.store.ha.HAService.HAClient (4.9.3), which reports after 5 s, appends
 wherever its own log ends, and reports what is in the page cache.
@@ -18,25 +15,11 @@ wherever its own log ends, and reports what is in the page cache.
 
 from typing import Final, NamedTuple
 
+from wakelog.broker.replication.whole_records import Received, WholeRecords
 from wakelog.protocol.ha_frames import BrokenStream, FrameReader, LogFrame, encode_report
-from wakelog.protocol.record import (
-    BLANK_BYTES,
-    BLANK_MAGIC,
-    CHECKED_HEADS,
-    COMMON_HEAD,
-    HOST_FLAGS,
-    INT,
-    MESSAGE_MAGIC,
-    RECORD_BYTES_MIN,
-    SIZE_AND_MAGIC,
-    SYS_FLAG_OFFSET,
-)
 
 OVERLAP_BYTES_MAX: Final = 1 << 20
 """How much of the own log is compared with the master's before anything is appended."""
-
-RECORD_BYTES_MAX: Final = 64 << 20
-"""A longer record is handed on in parts; it bounds what waits in memory."""
 
 
 class FollowingEnded(Exception):
@@ -64,17 +47,6 @@ class FollowingSettings(NamedTuple):
 
     heartbeat_ms: int = 5_000
     housekeeping_ms: int = 20_000
-
-
-class Received(NamedTuple):
-    """Bytes for the own log, which ends at `offset`; all in one segment.
-
-    stored_ms: the store time of the last record, 0 if there is none.
-    """
-
-    offset: int
-    data: bytes
-    stored_ms: int
 
 
 def check_log(own_end: int, segment_bytes: int, master: MasterLog) -> None:
@@ -129,10 +101,8 @@ class Following:
         self._segment_bytes = master.segment_bytes
         self._frames = FrameReader()
         self._overlap = memoryview(overlap)
-        self._end = own_end
+        self._records = WholeRecords(own_end, master.segment_bytes)
         self._expected = self._first = own_end - len(overlap)
-        self._waiting = bytearray()
-        self._raw_until = 0
         self._received_ms = self._sent_ms = now_ms
         self.received_bytes = 0
         if self._first == 0 and master.end > 0:
@@ -142,13 +112,13 @@ class Following:
             if self._overlap:
                 self._overlap = self._overlap[1:]
             else:
-                self._waiting += b"\0"
+                self._records.add(b"\0")
         self._reported = self._first
 
     @property
     def end(self) -> int:
         """Where the own log ends once all that was handed on is appended."""
-        return self._end
+        return self._records.end
 
     def first_report(self) -> bytes:
         """Return the bytes to send at once."""
@@ -164,12 +134,8 @@ class Following:
             raise FollowingEnded(error.remark) from None
         found: list[Received] = []
         for frame in frames:
-            self._take(frame)
-            segment_end = self._segment_end(self._end)
-            if self._end + len(self._waiting) >= segment_end:
-                found += self._whole_records(segment_end)
-        found += self._whole_records(self._segment_end(self._end))
-        return found
+            found += self._records.add(self._checked(frame))
+        return found + self._records.take()
 
     def next_report(self, durable: int, now_ms: int) -> bytes | None:
         """Return a report if the durable end has moved or the master must hear of this slave."""
@@ -192,11 +158,12 @@ class Following:
         if silent_ms > self._settings.housekeeping_ms:
             raise FollowingEnded(f"nothing was received for {silent_ms} ms")
 
-    def _take(self, frame: LogFrame) -> None:
+    def _checked(self, frame: LogFrame) -> memoryview:
+        """Return what of a frame lies behind the own log."""
         size = len(frame.data)
         if frame.offset != self._expected:
             raise FollowingEnded(f"{self._expected} should come next, and {frame.offset} came")
-        if size and self._segment_end(frame.offset) < frame.offset + size:
+        if size and self._records.segment_end(frame.offset) < frame.offset + size:
             raise FollowingEnded(
                 f"a frame of {size} bytes at {frame.offset} crosses the end of a segment",
                 is_mismatch=True,
@@ -213,58 +180,4 @@ class Following:
                 )
             self._overlap = self._overlap[compared:]
             data = data[compared:]
-        self._waiting += data
-
-    def _segment_end(self, offset: int) -> int:
-        return (offset // self._segment_bytes + 1) * self._segment_bytes
-
-    def _whole_records(self, segment_end: int) -> list[Received]:
-        """Take whole records of one segment from what waits."""
-        available = min(len(self._waiting), segment_end - self._end)
-        position, stored_ms = 0, 0
-        if self._end < self._raw_until:
-            position = available
-        while position < available:
-            size = self._size_at(position, available, segment_end)
-            if size is None:
-                break
-            if size < 0:
-                self._raw_until, position = segment_end, available
-                break
-            if size >= RECORD_BYTES_MIN:
-                stored_ms = _stored_ms(self._waiting, position) or stored_ms
-            position += size
-        if not position:
-            return []
-        data = bytes(self._waiting[:position])
-        del self._waiting[:position]
-        received = Received(self._end, data, stored_ms)
-        self._end += position
-        return [received]
-
-    def _size_at(self, position: int, available: int, segment_end: int) -> int | None:
-        """Return the length of what begins there; None if it is not whole, -1 if it is damage."""
-        waiting, left = self._waiting, available - position
-        room = segment_end - self._end - position
-        if room < BLANK_BYTES:
-            return room if left == room else None  # 4.9.3 may leave a few bytes without a blank
-        if left < BLANK_BYTES:
-            return None
-        size, magic = SIZE_AND_MAGIC.unpack_from(waiting, position)
-        if magic == BLANK_MAGIC and size == room <= RECORD_BYTES_MAX:
-            return size if size <= left else None
-        if magic != MESSAGE_MAGIC or not RECORD_BYTES_MIN <= size <= min(room, RECORD_BYTES_MAX):
-            return -1
-        if left < size:
-            return None
-        _, _, physical_offset, *_ = COMMON_HEAD.unpack_from(waiting, position)
-        return size if physical_offset == self._end + position else -1
-
-
-def _stored_ms(data: bytearray, position: int) -> int:
-    """Return the store time of a record, 0 for a blank."""
-    if SIZE_AND_MAGIC.unpack_from(data, position)[1] != MESSAGE_MAGIC:
-        return 0
-    (sys_flag,) = INT.unpack_from(data, position + SYS_FLAG_OFFSET)
-    head = CHECKED_HEADS[sys_flag & HOST_FLAGS]
-    return int(head.unpack_from(data, position)[6])
+        return data

@@ -49,8 +49,10 @@ def known_durable(
     StoreFailed.
     """
     mark = read_mark(fs, config.paths.watermark)
-    # A slave's log ends where its master says, not where it once was durable.
-    if not mark.physical_offset or not config.appends:
+    # A slave's log ends where its master says, not where it once was durable. A replica of a group
+    # with a register has acknowledged what was durable, and its cuts lower the watermark.
+    is_kept = config.appends or fs.exists(config.paths.epochs)
+    if not mark.physical_offset or not is_kept:
         return DurablePositions()
     doubt = _doubt(fs, config, files, mark, times)
     if doubt is not None:

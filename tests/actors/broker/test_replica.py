@@ -1,0 +1,187 @@
+"""Replicas with a register in one process: who serves, what is copied, what is cut."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from tests.actors.bounded import on_loop
+from tests.actors.client import Client
+from tests.actors.plans import service_plan
+from tests.compat.processes import free_port
+from wakelog.actors.broker.replica import Replica
+from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.registers.register import GroupRegister, open_register
+from wakelog.broker.replication.election import ElectionSettings
+from wakelog.broker.replication.group_state import GroupState
+from wakelog.broker.replication.takeover import hand_over
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+
+TOPIC = "TBW102"
+QUICK = ElectionSettings(read_ms=100)
+POLL_SECONDS = 0.02
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replica, "times", QUICK)
+
+
+class Group:
+    """Replicas by number, on folders of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.register = f"file://{folder}/register"
+        self.brokers: dict[int, LocalBroker] = {}
+        self.ports = {number: free_port(-2, 1) for number in (1, 2)}
+
+    async def start(self, number: int, min_in_sync: int = 1) -> Replica:
+        """Start one; it serves as a follower then, or soon as the master."""
+        folder = self.folder / str(number)
+        folder.mkdir(exist_ok=True)
+        plan = service_plan(
+            folder,
+            brokerRole="SYNC_MASTER",
+            listenPort=self.ports[number],
+            minInSyncReplicas=min_in_sync,
+        )
+        plan = structs.replace(plan, register=self.register, replica_id=number)
+        broker = self.brokers[number] = LocalBroker(plan)
+        await broker.service.start()
+        return self.replica(number)
+
+    def replica(self, number: int) -> Replica:
+        """Return one that runs."""
+        found = self.brokers[number].service
+        assert isinstance(found, Replica)
+        return found
+
+    async def stop(self, number: int) -> bool:
+        """Stop one in order."""
+        return await self.brokers.pop(number).stop()
+
+    def address(self, number: int) -> str:
+        """Return where one answers."""
+        return f"127.0.0.1:{self.ports[number]}"
+
+    async def until_serving(self, number: int) -> Replica:
+        """Return once a replica takes sends."""
+        one = self.replica(number)
+        await until(lambda: one.run.serves and one.service.store.writable)
+        return one
+
+    def group_register(self) -> GroupRegister:
+        """Return what decides."""
+        return GroupRegister(open_register(self.register), "wakelog/DefaultCluster/broker-a")
+
+    def state(self) -> GroupState:
+        """Return what was decided."""
+        found = self.group_register().read().state
+        assert found is not None
+        return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def group_of(folder: Path) -> AsyncIterator[Group]:
+    group = Group(folder)
+    try:
+        yield group
+    finally:
+        for number in list(group.brokers):
+            await group.stop(number)
+
+
+async def send(group: Group, number: int, body: bytes = b"body") -> RemotingCommand:
+    client = Client(group.address(number))
+    try:
+        return await client.send(TOPIC, body)
+    finally:
+        await client.close()
+
+
+async def bodies(group: Group, number: int) -> list[bytes]:
+    """Return what a replica shows consumers."""
+    store = group.replica(number).service.store
+    found: list[bytes] = []
+    while (result := store.get_message(TOPIC, 0, len(found), 32)) and result.count:
+        offsets = range(len(found), len(found) + result.count)
+        entries = [store.consume_queue_entries(TOPIC, 0, offset, 1)[0] for offset in offsets]
+        records = [store.message_at(one.physical_offset) for one in entries]
+        found += [record.body for record in records if record is not None]
+    return found
+
+
+@on_loop
+async def test_two_lead_by_turns_and_the_second_goes_on_alone(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group:
+        first = await group.start(1, min_in_sync=2)
+        await until(lambda: first.run.serves)
+        alone = await send(group, 1)
+        assert alone.code == ResponseCode.SERVICE_NOT_AVAILABLE and first.end == 0
+        assert "minInSyncReplicas" in (alone.remark or "")
+        await group.start(2)
+        await group.until_serving(1)
+        for number in range(5):
+            answer = await send(group, 1, b"%d" % number)
+            assert answer.code == ResponseCode.SUCCESS, answer
+        assert (await send(group, 2)).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert first.statistics()["election"]["in_sync_count"] == 2
+        assert first.service.broker.state.config.broker_id == 0
+        assert group.replica(2).service.broker.state.config.broker_id == 2
+        await until(lambda: group.replica(2).service.store.dispatched == first.end)
+        assert await bodies(group, 2) == await bodies(group, 1)
+        await group.stop(1)
+        second = await group.until_serving(2)
+        assert (await send(group, 2, b"5")).code == ResponseCode.SUCCESS
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"%d" % number for number in range(6)]
+        await group.start(1)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert group.state().master == 2
+
+
+@on_loop
+async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path: Path) -> None:
+    """What only an old master has is set aside when it returns, and the rest is equal."""
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        first = await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
+        kept = first.end
+        await group.replica(2)._follower.stop()  # it is there, and copies nothing more
+        waiting = asyncio.create_task(send(group, 1, b"only here"))
+        await until(lambda: first.end > kept)
+        assert len(await bodies(group, 1)) == 1
+        await asyncio.to_thread(_name_master, group, 2)
+        with suppress(RemotingError):
+            assert (await waiting).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        await group.until_serving(2)
+        assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: group.state().in_sync == {1, 2})
+        aside = list((tmp_path / "1" / "store" / "wakelog.quarantine").iterdir())
+        assert [b"only here" in path.read_bytes() for path in aside] == [True]
+        await until(lambda: first.service.store.dispatched == first.end)
+        assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
+        assert first.statistics()["election"]["cuts_count"] == 1
+
+
+def _name_master(group: Group, number: int) -> None:
+    register = group.group_register()
+    state, version = register.read()
+    assert state is not None
+    register.replace(hand_over(state, number), version)

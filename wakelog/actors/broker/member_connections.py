@@ -1,0 +1,210 @@
+"""FollowerConnection and MasterConnection: both ends of a connection between members of a group.
+
+They carry bytes between a socket and the cores `member_shipping` and `member_following`. Who may
+connect, what the log has, and what an acknowledgement means is for their owner.
+
+Source: 5.x's AutoSwitchHAConnection and AutoSwitchHAClient (org.apache.rocketmq.store.ha.
+autoswitch).
+"""
+
+import asyncio
+from typing import Final, Protocol, cast
+
+from wakelog.actors.transport.clocks import steady_ms
+from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.member_following import MemberFollowing
+from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.member_frames import (
+    Ack,
+    Answer,
+    Data,
+    FollowerReader,
+    Hello,
+    MasterReader,
+    encode_ack,
+    encode_data_head,
+    encode_hello,
+)
+from wakelog.storage.errors import StoreError
+
+WRITE_BYTES_MAX: Final = 1 << 20
+"""What waits in a socket's buffer before nothing more is read from the log for it."""
+
+
+class ShipsLog(Protocol):
+    """What a FollowerConnection asks of the member that it belongs to."""
+
+    def accept(self, link: "FollowerConnection", host: str, local_host: str) -> bool:
+        """Tell whether a host may follow."""
+
+    def answer(self, link: "FollowerConnection", hello: Hello) -> Answer | None:
+        """Answer a follower; None for one that asks no master."""
+
+    def take_ack(self, link: "FollowerConnection", ack: Ack) -> None:
+        """Count what a follower has."""
+
+    def view(self) -> MasterLogView:
+        """Return what may be shipped now."""
+
+    def confirmed(self) -> int:
+        """Return the confirmed offset."""
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        """Return bytes of one segment, fewer if it was removed."""
+
+    def forget_follower(self, link: "FollowerConnection") -> None:
+        """Note that a connection has ended."""
+
+
+class _MemberConnection(asyncio.Protocol):
+    """What both ends have."""
+
+    address = ""
+    _transport: asyncio.Transport | None = None
+    _is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the connection."""
+        self._transport = opened = cast(asyncio.Transport, transport)  # uvloop has others
+        opened.set_write_buffer_limits(WRITE_BYTES_MAX)
+
+    def pause_writing(self) -> None:
+        """Send nothing until the socket takes more."""
+        self._is_full = True
+
+    def abort(self) -> None:
+        """Close it now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class FollowerConnection(_MemberConnection):
+    """A follower's connection, on the master's side."""
+
+    def __init__(self, owner: ShipsLog) -> None:
+        self._owner, self._reader = owner, FollowerReader()
+        self.core: MemberShipping | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse what comes from somewhere else."""
+        super().connection_made(transport)
+        assert self._transport is not None
+        peer = self._transport.get_extra_info("peername")
+        own = self._transport.get_extra_info("sockname")
+        if peer is None or own is None:  # it has closed the connection already
+            self.abort()
+            return
+        self.address = f"{peer[0]}:{peer[1]}"
+        if not self._owner.accept(self, peer[0], own[0]):
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a hello, count acknowledgements."""
+        assert self._transport is not None
+        try:
+            for message in self._reader.read(data):
+                if isinstance(message, Ack):
+                    self._owner.take_ack(self, message)
+                    continue
+                answer = self._owner.answer(self, message)
+                if answer is None:
+                    self.abort()
+                    return
+                self._transport.write(encode_hello(answer))
+        except ProtocolError:
+            self.abort()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._is_full = False
+        self.ship()
+
+    def ship(self) -> None:
+        """Send what there is, as far as the socket takes it."""
+        core, owner = self.core, self._owner
+        while core is not None and not self._is_full and self._transport is not None:
+            head = core.next_head(owner.view(), owner.confirmed(), steady_ms())
+            if head is None:
+                return
+            data = owner.read(head.offset, head.size_bytes) if head.size_bytes else b""
+            if len(data) != head.size_bytes:
+                self.abort()
+                return
+            self._transport.write(encode_data_head(head) + data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._transport = None
+        self._owner.forget_follower(self)
+
+
+class FollowsLog(Protocol):
+    """What a MasterConnection asks of the member that it belongs to."""
+
+    def take_message(self, link: "MasterConnection", message: Answer | Data) -> None:
+        """Take what a master sends. Raises: FollowingEnded, StoreError."""
+
+    def end_turn(self) -> None:
+        """Write what was placed, and do what follows."""
+
+
+class MasterConnection(_MemberConnection):
+    """The connection to the master, on the follower's side.
+
+    ended: has the reason once it is over.
+    """
+
+    def __init__(self, owner: FollowsLog, core: MemberFollowing) -> None:
+        self.core = core
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._owner, self._reader = owner, MasterReader()
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say who this is."""
+        super().connection_made(transport)
+        assert self._transport is not None
+        if self.ended.done():
+            self.abort()
+        else:
+            self._transport.write(encode_hello(self.core.hello()))
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on what came."""
+        if self.ended.done():
+            return
+        try:
+            for message in self._reader.read(data):
+                self._owner.take_message(self, message)
+        except (FollowingEnded, ProtocolError, StoreError) as error:
+            self.end(str(error))
+        finally:
+            self._owner.end_turn()
+
+    def acknowledge(self, durable: int, *, is_behind: bool) -> None:
+        """Say what is durable, if that is due. is_behind: read no more until it is not."""
+        if self._transport is None or self.ended.done():
+            return
+        try:
+            ack = self.core.next_ack(durable, steady_ms())
+        except StoreError as error:
+            self.end(str(error))
+            return
+        if ack is not None:
+            self._transport.write(encode_ack(ack))
+        if is_behind != self._is_paused:
+            self._is_paused = is_behind
+            change = self._transport.pause_reading if is_behind else self._transport.resume_reading
+            change()
+
+    def end(self, cause: str) -> None:
+        """Take nothing more, and close it."""
+        if not self.ended.done():
+            self.ended.set_result(cause)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end."""
+        self._transport = None
+        self.end(f"the master closed the connection: {exc or 'end of file'}")

@@ -1,0 +1,157 @@
+"""MemberFollower: follows the master that the register names, as long as this replica is none.
+
+Source: 5.x's AutoSwitchHAClient (org.apache.rocketmq.store.ha.autoswitch).
+"""
+
+import asyncio
+from typing import Final
+
+from wakelog.actors.broker.member_connections import MasterConnection
+from wakelog.actors.broker.run import GroupMember
+from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.master import MasterAddress
+from wakelog.broker.replication.member_following import MemberFollowing, OwnLog
+from wakelog.broker.replication.whole_records import WholeRecords
+from wakelog.protocol.member_frames import Answer, Data
+from wakelog.storage.errors import StoreError
+from wakelog.telemetry.logs import Log, logger
+
+CONNECT_SECONDS_MAX: Final = 2.0
+CONNECT_AGAIN_SECONDS: Final = 0.2
+SAME_CAUSE_SECONDS: Final = 1.0
+"""The pause before a master is asked again that could not be followed for the same reason."""
+
+UNSYNCED_BYTES_MAX: Final = 64 << 20
+"""A follower whose disk is slower than the network stops reading until it has caught up."""
+
+
+class MemberFollower:
+    """See the module. One loop's thread.
+
+    cause: why nothing is copied now, "" while something is.
+    """
+
+    def __init__(self, member: GroupMember) -> None:
+        """Do nothing yet."""
+        self._member = member
+        self._connection: MasterConnection | None = None
+        self._records: WholeRecords | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.cause = "not connected yet"
+        self._log = logger(Log.BROKER)
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Append nothing more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self.drop("this replica stops")
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to a master."""
+        return self._connection is not None
+
+    def acknowledge(self, appended: int, flushed: int) -> None:
+        """Tell the master what is durable, if that is due."""
+        if self._connection is not None:
+            is_behind = appended - flushed > UNSYNCED_BYTES_MAX
+            self._connection.acknowledge(flushed, is_behind=is_behind)
+
+    def drop_silent(self, now_ms: int) -> None:
+        """Close a connection that is of no more use."""
+        connection = self._connection
+        if connection is not None and (over := connection.core.why_over(now_ms)):
+            self.drop(over)
+
+    async def _keep(self) -> None:
+        """Follow the master of the register, as long as this is a follower."""
+        while True:
+            seconds = CONNECT_AGAIN_SECONDS
+            master = self._member.master
+            if master is not None and self._member.run.is_open and not self._member.run.is_master:
+                try:
+                    cause = await self._follow(master)
+                except FollowingEnded as error:
+                    cause = str(error)
+                except (OSError, TimeoutError, StoreError) as error:
+                    cause = f"the master cannot be followed: {error!r}"
+                self._connection = self._records = None
+                if cause != self.cause:
+                    self.cause = cause
+                    self._log.warning("not following", cause=cause)
+                else:
+                    seconds = SAME_CAUSE_SECONDS
+            await asyncio.sleep(seconds)
+
+    async def _follow(self, master: MasterAddress) -> str:
+        """Follow until that ends; return why."""
+        run = self._member.run
+        store = run.open_store
+        assert run.progress is not None
+        await run.progress.wait_durable()
+        if run is not self._member.run or not run.is_open:
+            return "the role has changed"
+        end = store.log.end_offset
+        log = OwnLog(
+            self._member.group,
+            self._member.own_id,
+            store.config.commit_log_file_bytes,
+            store.min_physical_offset,
+            end,
+        )
+        known = self._member.election.reported_confirmed
+        core = MemberFollowing(self._member.epochs, log, known, steady_ms())
+        connection = self._connection = MasterConnection(self, core)
+        self._records = WholeRecords(end, log.segment_bytes)
+        host, _, port = master.ha.rpartition(":")
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: connection, host, int(port))
+            if self._member.master != master:
+                connection.end("the master is another one by now")
+            return await connection.ended
+        finally:
+            connection.abort()
+
+    def take_message(self, connection: MasterConnection, message: Answer | Data) -> None:
+        """Take what a master sends. Raises: FollowingEnded, StoreError."""
+        run, now_ms = self._member.run, steady_ms()
+        if connection is not self._connection or not run.is_open or self._records is None:
+            raise FollowingEnded("this connection is over")
+        store = run.open_store
+        if isinstance(message, Answer):
+            cut = connection.core.take_answer(message, self._member.run.checksum, now_ms)
+            if cut.offset != store.log.end_offset or cut.seed_from not in (None, cut.offset):
+                self._member.want_cut(cut)
+                raise FollowingEnded(f"the log is cut to {cut.offset}")
+            connection.core.note_cut()
+            self.cause = ""
+            self._log.info("following", epoch=connection.core.epoch, begins=cut.offset)
+            return
+        head = message.head
+        if connection.core.take_head(head, now_ms):
+            parts = self._records.add(message.data) + self._records.take()
+            for part in parts:
+                store.append_bytes(
+                    part.offset, part.data, stored_ms=part.stored_ms, now_ms=wall_ms()
+                )
+        self._member.election.note_frame(head.end, store.log.end_offset, head.confirmed, now_ms)
+
+    def end_turn(self) -> None:
+        """Write what was placed, and do what follows."""
+        if self._member.run.is_open:
+            self._member.run.end_turn()
+            self._member.act()
+
+    def drop(self, cause: str) -> None:
+        """Follow no more on the present connection."""
+        connection, self._connection, self._records = self._connection, None, None
+        if connection is not None:
+            connection.end(cause)

@@ -1,0 +1,159 @@
+"""MemberServer: takes the followers of a group's master, and sends them its log.
+
+It listens in every role, and answers as the master only.
+
+Source: 5.x's AutoSwitchHAService (org.apache.rocketmq.store.ha.autoswitch).
+"""
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from wakelog.actors.broker.member_connections import FollowerConnection
+from wakelog.actors.broker.run import GroupMember
+from wakelog.actors.transport.clocks import steady_ms
+from wakelog.broker.access.addresses import is_this_host
+from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
+from wakelog.broker.replication.group_state import REPLICAS_MAX
+from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.network.errors import PortUnavailable
+from wakelog.protocol.member_frames import Ack, Answer, Hello
+from wakelog.telemetry.logs import LineBudget, Log, logger
+
+TRANSFER_BYTES: Final = 128 * 1024
+"""Of one frame: the loop has other work between two."""
+
+
+class MemberServer:
+    """See the module. One loop's thread."""
+
+    def __init__(self, member: GroupMember, trusted_addresses: str) -> None:
+        """Listen nowhere yet."""
+        self._member = member
+        self._trusted = read_trusted(trusted_addresses)
+        self._shipping: set[FollowerConnection] = set()
+        self._accepted: set[FollowerConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._lines = LineBudget()
+        self._log = logger(Log.BROKER)
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen. Raises: PortUnavailable."""
+        loop = asyncio.get_running_loop()
+        make = partial(FollowerConnection, self)
+        try:
+            self._server = await loop.create_server(make, host, port, backlog=REPLICAS_MAX)
+        except OSError as error:
+            raise PortUnavailable(host, port, error) from None
+
+    async def close(self) -> None:
+        """Listen no more, and close every connection."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._accepted):
+            connection.abort()
+        while self._accepted:
+            await asyncio.sleep(0)
+
+    @property
+    def acknowledging(self) -> set[int]:
+        """The replicas that have acknowledged something on their present connection."""
+        cores = [connection.core for connection in self._shipping]
+        return {core.replica for core in cores if core is not None and core.acked is not None}
+
+    def confirmed(self) -> int:
+        """Return the confirmed offset."""
+        in_sync = self._member.election.in_sync
+        return 0 if in_sync is None else in_sync.confirmed
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        """Return bytes of one segment, fewer if it was removed."""
+        return self._member.run.read(offset, size_bytes)
+
+    def ship(self) -> None:
+        """Send what there is."""
+        for connection in list(self._shipping):
+            connection.ship()
+
+    def drop_silent(self, now_ms: int) -> None:
+        """Close connections that are of no more use."""
+        for connection in list(self._shipping):
+            if connection.core is not None and (over := connection.core.why_over(now_ms)):
+                self._say("member dropped", replica=connection.core.replica, cause=over)
+                connection.abort()
+
+    def drop_all(self) -> None:
+        """Close all connections of the role that is over."""
+        dropped, self._shipping = self._shipping, set()
+        for connection in dropped:
+            connection.abort()
+
+    def accept(self, connection: FollowerConnection, host: str, local_host: str) -> bool:
+        """Tell whether a host may follow."""
+        if len(self._accepted) >= REPLICAS_MAX:
+            return False
+        if not (is_this_host(host, local_host) or self._trusted.match(host)):
+            self._say("member refused", member=connection.address, remedy=TRUSTED_ADDRESSES_KEY)
+            return False
+        self._accepted.add(connection)
+        return True
+
+    def answer(self, connection: FollowerConnection, hello: Hello) -> Answer | None:
+        """Answer a follower; None for one that asks no master."""
+        run = self._member.run
+        if self._member.election.in_sync is None or not (run.is_master and run.is_open):
+            return None
+        for other in list(self._shipping):
+            if other.core is not None and other.core.replica == hello.replica:
+                other.abort()
+        core = connection.core = MemberShipping(TRANSFER_BYTES, steady_ms())
+        self._shipping.add(connection)
+        answer = core.take_hello(hello, self.view(), self._member.run.checksum, steady_ms())
+        if core.met_promise:
+            self._member.election.note_promise(core.met_promise)
+        if answer.refusal:
+            self._say("member refused", member=connection.address, cause=answer.refusal)
+        else:
+            self._log.info("member connected", replica=hello.replica, common=answer.common)
+        return answer
+
+    def take_ack(self, connection: FollowerConnection, ack: Ack) -> None:
+        """Count what a follower has."""
+        core, in_sync = connection.core, self._member.election.in_sync
+        if core is None or in_sync is None or connection not in self._shipping:
+            return
+        now_ms = steady_ms()
+        core.take_ack(ack, now_ms)
+        if core.acked is None:
+            in_sync.note_lost(core.replica)
+        else:
+            in_sync.note_ack(core.replica, core.acked, now_ms, is_seeding=core.is_seeding)
+        self._member.act()
+
+    def view(self) -> MasterLogView:
+        """Return what may be shipped now."""
+        store, epochs = self._member.run.open_store, self._member.epochs
+        return MasterLogView(
+            self._member.group,
+            epochs.log_id,
+            self._member.election.epoch,
+            epochs.lines,
+            store.config.commit_log_file_bytes,
+            store.min_physical_offset,
+            store.log.appended_offset,
+        )
+
+    def forget_follower(self, connection: FollowerConnection) -> None:
+        """Note that a connection has ended."""
+        self._accepted.discard(connection)
+        if connection not in self._shipping:
+            return
+        self._shipping.discard(connection)
+        core, in_sync = connection.core, self._member.election.in_sync
+        if core is not None and core.acked is not None and in_sync is not None:
+            in_sync.note_lost(core.replica)
+            self._log.info("member disconnected", replica=core.replica, acked=core.acked)
+
+    def _say(self, event: str, **values: object) -> None:
+        if self._lines.allows(asyncio.get_running_loop().time()):
+            self._log.warning(event, **values)

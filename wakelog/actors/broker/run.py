@@ -1,0 +1,168 @@
+"""Run: one run of a broker of a group with a register, in one role.
+
+Source: org.apache.rocketmq.broker.controller.ReplicasManager (5.x).
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from typing import Protocol
+from zlib import crc32
+
+from msgspec import structs
+
+from wakelog.actors.broker.log_progress import LogProgress
+from wakelog.actors.broker.member import RoleOver
+from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.broker.broker import Broker
+from wakelog.broker.config import MASTER_ID
+from wakelog.broker.replication.election import Election
+from wakelog.broker.replication.epochs import Epochs
+from wakelog.broker.replication.master import MasterAddress
+from wakelog.broker.replication.member_following import CutLog
+from wakelog.storage.config import BrokerRole
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.message_store import MessageStore
+
+
+class GroupMember(Protocol):
+    """What the parts of a replica ask of it, and report to it.
+
+    group: the key of its group in the register. own_id: of the replica.
+    run: the present one. election, epochs: there once the first run has begun.
+    """
+
+    group: str
+    own_id: int
+    run: "Run"
+    election: Election
+    epochs: Epochs
+
+    @property
+    def master(self) -> MasterAddress | None:
+        """The master to follow."""
+
+    @property
+    def may_register(self) -> bool:
+        """Whether the role is known to be the present one."""
+
+    @property
+    def is_master_wanted(self) -> bool:
+        """Whether the election has this replica as master."""
+
+    def note_opened(self, run: "Run") -> None:
+        """Note that a run has its store open."""
+
+    def want_cut(self, cut: CutLog) -> None:
+        """Have the log cut, and the store opened again."""
+
+    def act(self) -> None:
+        """Let go what is confirmed, ship, and acknowledge."""
+
+
+class Run:
+    """One run of the broker in a role; the `Member` of its `BrokerService`.
+
+    is_running: from the start of its service to the end of its stop.
+    is_open: whether its store is open, and its log may be written.
+    serves: whether all that consumers may see of a master's log is confirmed.
+    """
+
+    def __init__(
+        self,
+        replica: GroupMember,
+        role: BrokerRole,
+        before: ServicePlan,
+        make_service: Callable[[ServicePlan, "Run"], BrokerService],
+    ) -> None:
+        """Start nothing. before: the plan of the run before, with what was changed since."""
+        self._replica, self.role = replica, role
+        self.plan = _in_role(before, role)
+        self.service = make_service(self.plan, self)
+        self.is_running = self.is_open = self.serves = False
+        self.log_begin = 0
+        self.broker: Broker | None = None
+        self.progress: LogProgress | None = None
+        self.end_turn: Callable[[], None] = lambda: None
+        self.confirmed_grown = asyncio.Event()
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it has the role of the master."""
+        return self.role is not BrokerRole.SLAVE
+
+    @property
+    def open_store(self) -> MessageStore:
+        """The store. Raises: StoreFailed while it is closed."""
+        if not self.is_open:
+            cause = OSError(errno.EAGAIN, "the store is opened for another role")
+            raise StoreFailed(self.plan.store_directory, "use", cause)
+        return self.service.store
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        """Return bytes of one segment, fewer if it was removed."""
+        file = self.open_store.log.files.find(offset)
+        if file is None:
+            return b""
+        try:
+            return file.read(file.position_of(offset), size_bytes)
+        except StoreFailed:
+            return b""
+
+    def checksum(self, begin: int, end: int) -> int:
+        """Return the CRC-32 of the log in [begin, end)."""
+        found = 0
+        segment_bytes = self.open_store.config.commit_log_file_bytes
+        while begin < end:
+            size = min(end, (begin // segment_bytes + 1) * segment_bytes) - begin
+            found = crc32(self.read(begin, size), found)
+            begin += size
+        return found
+
+    @property
+    def master(self) -> MasterAddress | None:
+        """The master whose tables are copied."""
+        return None if self.is_master else self._replica.master
+
+    @property
+    def may_register(self) -> bool:
+        """Whether the role is known to be the present one."""
+        return self._replica.may_register
+
+    def note_opened(
+        self, broker: Broker, progress: LogProgress, end_turn: Callable[[], None]
+    ) -> None:
+        """Note that the store is open."""
+        self.broker, self.progress, self.end_turn = broker, progress, end_turn
+        progress.sync_every_turn(wanted=True)
+        progress.on_appended = self._replica.act
+        self.is_open = True
+        self._replica.note_opened(self)
+
+    async def wait_serving(self) -> None:
+        """Return when all of a master's log is confirmed. Raises: RoleOver."""
+        if not self.is_master:
+            return
+        while self._replica.is_master_wanted:
+            in_sync = self._replica.election.in_sync
+            if in_sync is not None and in_sync.confirmed >= self.open_store.log.end_offset:
+                self.serves = True
+                return
+            self.confirmed_grown.clear()
+            await self.confirmed_grown.wait()
+        raise RoleOver
+
+    def note_flushed(self, physical_offset: int) -> None:
+        """Note how far the log is durable."""
+        if self.is_open:
+            self._replica.act()
+
+
+def _in_role(plan: ServicePlan, role: BrokerRole) -> ServicePlan:
+    """Return a plan with the settings of a role."""
+    settings = plan.settings
+    broker_id = plan.replica_id if role is BrokerRole.SLAVE else MASTER_ID
+    broker = structs.replace(settings.broker, broker_id=broker_id)
+    store = structs.replace(settings.store, broker_role=role)
+    return structs.replace(plan, settings=structs.replace(settings, broker=broker, store=store))
