@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
 
+from scripts.version import version_of
 from tests.compat.processes import TestProcess, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +65,12 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         assert needed in shared
     assert "wakelog/py.typed" in names
     assert any(name.endswith("licenses/NOTICE") for name in names)
+
+
+@pytest.mark.process
+def test_the_version_of_the_wheel_is_that_of_the_checkout(wheel: Path) -> None:
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    assert (name, version) == ("wakelog", Version(version_of(ROOT)))
 
 
 @pytest.mark.process

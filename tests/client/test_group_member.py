@@ -150,6 +150,27 @@ def test_offsets_are_written_when_they_have_changed() -> None:
     run(body())
 
 
+def test_a_broker_that_fails_has_nothing_sent_again_to_the_others() -> None:
+    async def body() -> None:
+        cluster = GroupCluster({("a", "T", 0): messages(1), ("b", "T", 0): messages(1)})
+        async with consumer_of(cluster) as consumer:
+            commit = ("a:10911", RequestCode.UPDATE_CONSUMER_OFFSET)
+            cluster.refuse("b:10911")
+            with pytest.raises(ClientError, match="b:10911"):
+                await consumer.commit()
+            count = cluster.asked.count(commit)
+            assert count
+            with pytest.raises(ClientError, match="b:10911"):
+                await consumer.commit()
+            assert cluster.asked.count(commit) == count
+            cluster.refuse("nobody")
+            await consumer.commit()
+            assert cluster.asked.count(commit) == count
+            assert ("g", "b", "T", 0) in cluster.committed
+
+    run(body())
+
+
 def test_a_lost_connection_is_one_line_however_many_queues_were_pulled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -12,7 +11,6 @@ from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_stores import BrokerOffsets, FileOffsets
 from wakelog.client.options import ClientOptions
-from wakelog.client.route import QueueAt
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.command import RemotingCommand
 
@@ -28,39 +26,11 @@ def test_brokers_have_the_offsets_of_a_group() -> None:
         await calls.queues("T")
         offsets = BrokerOffsets(calls)
         assert await offsets.read(Q0) is None
-        await offsets.write({Q0: 3, Q1: 4})
+        assert await offsets.write({Q0: 3, Q1: 4}) == {}
         assert (await offsets.read(Q0), await offsets.read(Q1)) == (3, 4)
         cluster.refuse("a:10911")
-        with pytest.raises(ClientError, match="does not answer UPDATE_CONSUMER_OFFSET"):
-            await offsets.write({Q0: 5})
-
-    asyncio.run(run())
-
-
-def test_the_first_commit_for_a_topic_is_answered_before_the_others_are_sent() -> None:
-    """4.9.3 keeps one of those that come at once: ConsumerOffsetManager#commitOffset."""
-
-    class Offsets:
-        under_way: ClassVar[list[int]] = []
-        beside: ClassVar[list[list[int]]] = []
-
-        async def commit_offset(self, queue: QueueAt, group: str, offset: int) -> None:
-            self.under_way.append(queue.queue_id)
-            await asyncio.sleep(0)
-            self.beside.append(sorted(self.under_way))
-            await asyncio.sleep(0)
-            self.under_way.remove(queue.queue_id)
-
-    async def run() -> None:
-        instance = two_queues().join(ClientOptions((NAME_SERVER,), retries_max=0))
-        calls = GroupCalls(instance, "g")
-        await calls.queues("T")
-        calls.offsets = Offsets()  # type: ignore[assignment]
-        store = BrokerOffsets(calls)
-        await store.write({Q0: 3, Q1: 4})
-        assert Offsets.beside == [[0], [1]]
-        await store.write({Q0: 4, Q1: 5})
-        assert Offsets.beside[2:] == [[0, 1], [0, 1]]
+        [failure] = (await offsets.write({Q0: 5})).values()
+        assert "does not answer UPDATE_CONSUMER_OFFSET" in failure.cause
 
     asyncio.run(run())
 
@@ -84,12 +54,13 @@ def test_a_broker_that_is_down_keeps_no_commit_from_the_others() -> None:
         cluster, store = await store_at_two_brokers()
         cluster.refuse("b:10911")
         for _ in range(2):
-            with pytest.raises(ClientError, match="b:10911"):
-                await store.write(FOUR_EACH)
+            failures = await store.write(FOUR_EACH)
+            assert failures.keys() == {each for each in FOUR_EACH if each.broker_name == "b"}
+            assert all("b:10911" in failure.cause for failure in failures.values())
             assert committed_at(cluster, "a") == [0, 1, 2, 3]
             cluster.committed.clear()
         cluster.refuse("nobody")
-        await store.write(FOUR_EACH)
+        assert await store.write(FOUR_EACH) == {}
         assert committed_at(cluster, "a") == committed_at(cluster, "b") == [0, 1, 2, 3]
 
     asyncio.run(run())

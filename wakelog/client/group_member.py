@@ -369,15 +369,21 @@ class GroupMember:
     # Offsets
 
     async def commit(self) -> None:
-        """Store the offsets that have changed. Raises: ClientError."""
+        """Store the offsets that have changed.
+
+        Raises: ClientError, the first of those of several brokers; the others have their offsets.
+        """
         changed = {
             queue: process_queue.committable
             for queue, process_queue in self._inbox.queues.items()
             if process_queue.committable != self._committed.get(queue)
         }
         if changed:
-            await self._offsets.write(changed)
-            self._committed.update(changed)
+            failures = await self._offsets.write(changed)
+            stored = {queue: at for queue, at in changed.items() if queue not in failures}
+            self._committed.update(stored)
+            for error in failures.values():
+                raise error
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on at other offsets, and store them. Raises: ClientError."""

@@ -9,14 +9,15 @@ Source: org.apache.rocketmq.client.consumer.store.{RemoteBrokerOffsetStore, Loca
 (4.9.3).
 """
 
-import asyncio
 import os
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
+from wakelog.client.offset_commits import OffsetCommits
+from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import ResetOffsetBody
 from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body
 
@@ -31,8 +32,11 @@ class OffsetStore(Protocol):
         """Return the stored offset of a queue, None without one. Raises: ClientError."""
         ...
 
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store offsets; those of other queues stay as they are. Raises: ClientError."""
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, ClientError]:
+        """Store offsets; those of other queues stay as they are.
+
+        Return why some are not stored; the others are.
+        """
         ...
 
 
@@ -42,50 +46,24 @@ class BrokerOffsets:
     def __init__(self, calls: GroupCalls) -> None:
         """Send no request yet."""
         self._calls = calls
-        self._known: set[tuple[str, str]] = set()  # broker and topic that have had a commit
+        self._commits = OffsetCommits(calls.offsets, calls.group)
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Ask the broker (OffsetStore)."""
         calls = self._calls
         return await calls.offsets.committed_offset(calls.at(queue), calls.group)
 
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit to each broker beside the others, so that none holds up another (OffsetStore).
-
-        Some brokers may have the offsets when one has failed; the first error is raised.
-        """
-        places: dict[tuple[str, str], list[MessageQueue]] = {}
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, ClientError]:
+        """Commit to each broker beside the others, so that none holds up another (OffsetStore)."""
+        queues: dict[QueueAt, MessageQueue] = {}
+        failures: dict[MessageQueue, ClientError] = {}
         for queue in offsets:
-            places.setdefault((queue.broker_name, queue.topic), []).append(queue)
-        await _all(self._write_at(place, places[place], offsets) for place in places)
-
-    async def _write_at(
-        self,
-        place: tuple[str, str],
-        queues: Sequence[MessageQueue],
-        offsets: Mapping[MessageQueue, int],
-    ) -> None:
-        """Commit the queues of one topic at one broker.
-
-        4.9.3 makes a table at a group's first commit for a topic. Of commits that come to it at
-        once, only one stays: so the first is answered before the others are sent.
-        """
-        if place not in self._known:
-            first, *queues = queues
-            await self._commit(first, offsets[first])
-            self._known.add(place)
-        await _all(self._commit(queue, offsets[queue]) for queue in queues)
-
-    async def _commit(self, queue: MessageQueue, offset: int) -> None:
-        calls = self._calls
-        await calls.offsets.commit_offset(calls.at(queue), calls.group, offset)
-
-
-async def _all(commits: Iterable[Awaitable[None]]) -> None:
-    """Wait for each of them, then raise the first error."""
-    for outcome in await asyncio.gather(*commits, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+            try:
+                queues[self._calls.at(queue)] = queue
+            except ClientError as error:
+                failures[queue] = error
+        failed = await self._commits.commit({at: offsets[queues[at]] for at in queues})
+        return failures | {queues[at]: error for at, error in failed.items()}
 
 
 class FileOffsets:
@@ -107,7 +85,7 @@ class FileOffsets:
         """Return what the file has (OffsetStore)."""
         return self._offsets.get(queue)
 
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> None:
+    async def write(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, ClientError]:
         """Replace the file (OffsetStore)."""
         self._offsets.update(offsets)
         data = encode_body(ResetOffsetBody(offset_table=self._offsets))
@@ -121,4 +99,6 @@ class FileOffsets:
             new.replace(self.path)
         except OSError as error:
             cause = f"the offsets cannot be written to {self.path}: {error.strerror}"
-            raise ClientError(cause, "Give offset_folder= a folder with room") from error
+            failure = ClientError(cause, "Give offset_folder= a folder with room")
+            return dict.fromkeys(offsets, failure)
+        return {}

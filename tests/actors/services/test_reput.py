@@ -337,6 +337,26 @@ async def test_what_gathers_during_a_step_goes_with_the_next() -> None:
 
 
 @on_loop
+async def test_a_step_waits_for_more_unless_a_pull_is_held_or_a_request_waits() -> None:
+    async with Harness() as harness:
+        client, steps = harness.client, harness.reput
+        client.pace_seconds = 3_600.0
+        await client.worker.wait_idle()
+        client.request_dispatch(10)
+        client.request_dispatch(20)
+        assert not client.worker.is_running
+        client.dispatch_now()
+        await harness.wait_dispatched(20)
+        await client.worker.wait_idle()
+        client.request_dispatch(30)
+        assert not client.worker.is_running
+        harness.events.held.append(HoldPull(1, "topic", 0, 0, 1 << 60, None))
+        client.request_dispatch(40)
+        await harness.wait_dispatched(40)
+        assert [arguments[1] for arguments in steps.called("step")] == [20, 40]
+
+
+@on_loop
 async def test_dispatch_goes_on_when_reput_is_back() -> None:
     async with Harness() as harness:
         failures = [OSError("died")]

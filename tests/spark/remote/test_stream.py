@@ -1,5 +1,6 @@
 """Offsets of a stream over the wire: its begin, its micro-batches, and lost messages."""
 
+import asyncio
 import pickle
 
 import pytest
@@ -8,6 +9,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.client.clusters import FakeCluster, Queue, messages
 from tests.spark.remote.conftest import options
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.spark.errors import DataLost
 from wakelog.spark.remote.stream import RemoteStreamReader, limited, offset_of, places_of
 
@@ -136,6 +139,28 @@ def test_the_offsets_of_a_group_follow_the_stream() -> None:
     assert found.committed == {("dashboards", *A0): 35, ("dashboards", *A1): 10}
     reader(found).commit(end)
     assert len(found.committed) == 2
+
+
+def test_the_first_offset_is_answered_before_the_others_are_sent() -> None:
+    found = FakeCluster({("a", "T", n): messages(1, queue_id=n) for n in range(3)})
+    invoke, beside = found.invoke, list[int]()
+    under_way = 0
+
+    async def slow(address: str, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
+        nonlocal under_way
+        if command.code != RequestCode.UPDATE_CONSUMER_OFFSET:
+            return await invoke(address, command, timeout_ms=timeout_ms)
+        under_way += 1
+        await asyncio.sleep(0)
+        beside.append(under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return await invoke(address, command, timeout_ms=timeout_ms)
+
+    found.invoke = slow  # type: ignore[method-assign]
+    stream = reader(found, commitOffsetsToGroup="dashboards")
+    stream.commit(stream.latestOffset(stream.initialOffset(), ALL))
+    assert beside == [1, 2, 2] and len(found.committed) == 3
 
 
 def test_it_goes_to_tasks_as_it_is() -> None:

@@ -201,11 +201,11 @@ class ReputService(Service):
 class ReputClient(FollowingClient):
     """Has the log dispatched, and reports how far the queues reach.
 
-    By reference the next step is called when the result of the last one is there. With
-    notifications, and while no pull waits for these topics, one is sent only every `pace_seconds`.
-    If each message woke Reput's process, no reader would see the queues earlier. For a held pull of
-    a topic that got a message, or a request that waits for the queues (`dispatch_now`), the
-    notification is sent at once.
+    By reference a step is called, and the next one when its result is there. Else a notification is
+    sent. While no pull waits for these topics, either is done only every `pace_seconds`. If each
+    message woke Reput's process or thread, no reader would see the queues earlier. For a held pull
+    of a topic that got a message, or a request that waits for the queues (`dispatch_now`), it is
+    done at once.
 
     Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which
     sleeps 1 ms between two checks.
@@ -244,16 +244,13 @@ class ReputClient(FollowingClient):
     def request_dispatch(self, physical_offset: int) -> None:
         """Have the log dispatched up to here, soon."""
         self.wanted = physical_offset
-        is_awaited = self.broker.events.is_awaited(physical_offset)
-        if self.watermarks is None:
-            self.worker.request()
-            return
-        self.watermarks.set(SharedWatermark.READABLE, physical_offset)
-        if is_awaited:
+        if self.watermarks is not None:
+            self.watermarks.set(SharedWatermark.READABLE, physical_offset)
+            self.recheck_later()
+        if self.broker.events.is_awaited(physical_offset):
             self._notify()
         elif not self._pace_timer.is_running:
             self._pace_timer.start(self.pace_seconds)
-        self.recheck_later()
 
     def dispatch_now(self) -> None:
         """Have the log dispatched now: a request waits for the queues."""
@@ -283,8 +280,10 @@ class ReputClient(FollowingClient):
 
     def _notify(self) -> None:
         self._pace_timer.cancel()
-        assert self.notifier is not None
-        self.notifier.notify()
+        if self.notifier is None:
+            self.worker.request()
+        else:
+            self.notifier.notify()
 
     async def work(self) -> bool:
         """Call for one step, and have its arrivals wake pulls."""
@@ -303,4 +302,5 @@ class ReputClient(FollowingClient):
         if arrivals_count:
             # The reference goes on as it is: the arrivals never come to this process.
             cast(PullHoldClient, self.broker.clients[PULL_HOLD]).wake(arrivals)
-        return self._has_more or self.reached < self.wanted
+        is_paced = self._pace_timer.is_running  # what came meanwhile is called for then
+        return self._has_more or (self.reached < self.wanted and not is_paced)

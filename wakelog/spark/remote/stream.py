@@ -13,7 +13,6 @@ on when they are read.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -23,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from wakelog.client.broker_calls import BrokerCalls, open_calls
+from wakelog.client.offset_commits import OffsetCommits
 from wakelog.spark.bounds import QueueKey
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
@@ -117,14 +117,10 @@ class RemoteStreamReader(TriggeredStream):
             return
 
         async def commit(calls: BrokerCalls) -> None:
-            queues = await find_queues(calls, self._options)
-            await asyncio.gather(
-                *(
-                    calls.commit_offset(queues[key].at, group, place)
-                    for key, place in places_of(end).items()
-                    if key in queues
-                )
-            )
+            queues, places = await find_queues(calls, self._options), places_of(end)
+            offsets = {queues[key].at: place for key, place in places.items() if key in queues}
+            for error in (await OffsetCommits(calls, group).commit(offsets)).values():
+                raise error
 
         self._ask(commit)
 
