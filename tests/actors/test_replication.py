@@ -22,7 +22,10 @@ from tests.actors.replicas import (
     wait_until,
     wakelog_up,
 )
+from tests.compat.clusters import Wakelog
 from tests.compat.processes import free_port
+from wakelog.audit.reseed import set_log_aside
+from wakelog.cli.log_settings import store_config
 from wakelog.protocol.codes import ResponseCode
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -134,7 +137,7 @@ def test_what_does_not_fit_is_said_and_nothing_is_written(tmp_path: Path, other:
     said = {
         "broker": "brokerName is broker-b here and broker-a there",
         "cluster": "brokerClusterName is elsewhere here and DefaultCluster there",
-        "log": "it is another log; move this store away to begin again",
+        "log": "it is another log; stop this broker and give `wakelog cluster reseed`",
         "segments": "set mappedFileSizeCommitLog=1048576",
     }[other]
     with ExitStack() as stack:
@@ -159,8 +162,19 @@ def test_what_does_not_fit_is_said_and_nothing_is_written(tmp_path: Path, other:
         assert send(master.cluster.broker, 1) in (ALONE, [ResponseCode.FLUSH_SLAVE_TIMEOUT])
         assert {path: path.read_bytes() for path in own} == own
         assert log_end(slave.cluster.broker) == end
-        for broker in (slave, master):
-            broker.stop()
+        slave.stop()
+        if other == "log":
+            begin_again(master, store, tmp_path / "again")
+        master.stop()
+
+
+def begin_again(master: Wakelog, store: Path, folder: Path) -> None:
+    """Set the log of a stopped slave aside, and see it follow."""
+    set_log_aside(store_config(str(store), None, ()))
+    with wakelog_up(folder, slave_of(master), store=store) as slave:
+        wait_until(lambda: send(master.cluster.broker, 1) == COPIED, "acknowledged")
+        assert_equal(master.cluster.store, store, log_end(master.cluster.broker))
+        slave.stop()
 
 
 def test_a_master_that_cannot_be_reached_is_waited_for(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ undoes the moves before it.
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from posixpath import basename, dirname, join
 from typing import Final
@@ -75,7 +75,6 @@ def swap_in(fs: FileSystem, paths: StorePaths, rebuilt: StorePaths, time_ms: int
     """
     lower_dispatched(fs, paths.dispatched, 0)  # it describes the files that leave
     kept = join(paths.root, QUARANTINE_NAME, f"replaced.{time_ms}")
-    moves: list[Move] = []
     units, queues = paths.consume_queue_extension_root, paths.consume_queue_root
     index = paths.index_directory
     wanted = (
@@ -86,17 +85,27 @@ def swap_in(fs: FileSystem, paths: StorePaths, rebuilt: StorePaths, time_ms: int
         (index, join(kept, basename(index))),
         (rebuilt.index_directory, index),
     )
-    try:
-        fs.make_directories(kept)
-        for source, target in wanted:
+    return move_in_order(fs, wanted)
+
+
+def move_in_order(fs: FileSystem, wanted: Iterable[tuple[str, str]]) -> list[Move]:
+    """Rename what is there of the sources, durably and one after the other.
+
+    A failure undoes the moves before it as far as the disk allows.
+    Returns: the renames in order. Raises: StoreFailed, StoreFull.
+    """
+    moves: list[Move] = []
+    for source, target in wanted:
+        try:
             if fs.exists(source):
+                fs.make_directories(dirname(target))
                 fs.rename(source, target)
                 moves.append(Move(source, target))
                 _sync_names(fs, moves[-1])
-    except OSError as error:
-        with suppress(StoreError):
-            undo(fs, moves)
-        raise store_failure(kept, "move", error) from error
+        except OSError as error:
+            with suppress(StoreError):
+                undo(fs, moves)
+            raise store_failure(target, "move", error) from error
     return moves
 
 

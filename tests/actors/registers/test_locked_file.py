@@ -45,10 +45,40 @@ def test_the_order_of_a_replace(register: Register, path: Path) -> None:
 
         return mock.Mock(side_effect=call)
 
+    path.parent.mkdir()
+    register.replace("other", b"1", NO_VERSION)
     with mock.patch.multiple(os, fsync=noting("fsync"), rename=noting("rename")):
         register.replace(KEY, b"1", NO_VERSION)
     assert steps == ["fsync", "rename", "fsync"]
+    for left in path.parent.glob("other.*"):
+        left.unlink()
     assert {one.name for one in path.parent.iterdir()} == {path.name, "wakelog%2Fc%2Fb.lock"}
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_its_folder_is_durable_before_anything_in_it(
+    tmp_path: Path, is_made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that has made it may have died before it was."""
+    folder = tmp_path / "a" / "b"
+    if is_made:
+        folder.mkdir(parents=True)
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    register = open_register(f"file://{folder}/")
+    version = register.replace(KEY, b"1", NO_VERSION)
+    above = [tmp_path / "a"] if is_made else [tmp_path / "a", tmp_path]
+    assert synced[: len(above)] == [*map(str, above)]
+    assert synced[-1] == str(folder)
+    before = len(synced)
+    register.replace(KEY, b"2", version)
+    assert len(synced) - before == 2  # the file and its folder
 
 
 @pytest.mark.parametrize("failing", ["fsync", "rename"])

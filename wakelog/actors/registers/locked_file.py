@@ -65,7 +65,8 @@ class LockedFile:
             raise RegisterRefused(
                 f"{address.text} names no absolute path", "Give file:///PATH, with three slashes."
             )
-        self._folder = address.place
+        self._folder = os.path.normpath(address.place)
+        self._is_folder_durable = False
 
     def read(self, key: str) -> Held:
         """Return the value and its version."""
@@ -83,7 +84,7 @@ class LockedFile:
         """Replace the value if it still has this version; return the new one."""
         path = self._path(key)
         try:
-            os.makedirs(self._folder, exist_ok=True)
+            self._make_folder()
         except OSError as error:
             raise _unreachable(error) from error
         with self._locked(key, fcntl.LOCK_EX):
@@ -115,6 +116,25 @@ class LockedFile:
 
     def close(self) -> None:
         """Nothing is open between calls."""
+
+    def _make_folder(self) -> None:
+        """Make the folder, durably: a power cut must not take it with what was promised in it.
+
+        Another process may have made it, and died before it was durable. So the first replace
+        syncs the folder above, too, if it may. Raises: OSError.
+        """
+        folder, missing = self._folder, []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        if missing:
+            os.makedirs(self._folder, exist_ok=True)
+            for made in missing:
+                _sync_folder(os.path.dirname(made))
+        elif not self._is_folder_durable:
+            with suppress(PermissionError):
+                _sync_folder(os.path.dirname(self._folder))
+        self._is_folder_durable = True
 
     def _path(self, key: str) -> str:
         check_key(key)

@@ -21,6 +21,8 @@ from wakelog.protocol.ha_frames import BrokenStream, FrameReader, LogFrame, enco
 OVERLAP_BYTES_MAX: Final = 1 << 20
 """How much of the own log is compared with the master's before anything is appended."""
 
+BEGIN_AGAIN: Final = "stop this broker and give `wakelog cluster reseed`, to begin again"
+
 
 class FollowingEnded(Exception):
     """The connection is of no use any more.
@@ -63,13 +65,13 @@ def check_log(own_end: int, segment_bytes: int, master: MasterLog) -> None:
     if own_end > master.end:
         raise FollowingEnded(
             f"the own log ends at {own_end} and the master's at {master.end}: this store has what "
-            "the master lost; move it away to begin again",
+            f"the master lost; {BEGIN_AGAIN}",
             is_mismatch=True,
         )
     if own_end < master.begin:
         raise FollowingEnded(
             f"the own log ends at {own_end} and the master's begins at {master.begin}: what lies "
-            "between was deleted there; move this store away to begin again",
+            f"between was deleted there; {BEGIN_AGAIN}",
             is_mismatch=True,
         )
 
@@ -175,7 +177,7 @@ class Following:
             if data[:compared] != self._overlap[:compared]:
                 raise FollowingEnded(
                     f"the master has other bytes in [{frame.offset}, {frame.offset + compared}): "
-                    "it is another log; move this store away to begin again",
+                    f"it is another log; {BEGIN_AGAIN}",
                     is_mismatch=True,
                 )
             self._overlap = self._overlap[compared:]

@@ -154,6 +154,8 @@ AcceptsLoss = Annotated[
     bool, typer.Option("--accept-loss", help="Lose what that replica lacks; any may be named.")
 ]
 BehindMax = Annotated[Number, option("N", "Exit with 1 if one lacks more bytes.", "--max", min=0)]
+Store = Annotated[str | None, option("DIR", "The replica's store.", "--store")]
+StoreConf = Annotated[Text, option("FILE", "Its broker.conf, for other paths.", "--config")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only shown.")]
 
 
@@ -437,6 +439,26 @@ def cluster_failover(
     )
 
 
+def cluster_reseed(
+    wire: Wire, store: Store = None, config: StoreConf = None, yes: Yes = False
+) -> None:
+    """Let a stopped replica, whose log was cut or does not fit, begin again from its master.
+
+    Run it on the replica's host. Its log is kept in wakelog.quarantine/ and not removed.
+
+    \b
+    wakelog cluster reseed --store /srv/store/broker-a-2
+    wakelog cluster reseed --store /srv/store/broker-a-2 --yes
+    """
+    from wakelog.cli.cluster.reseed import reseed
+    from wakelog.cli.log_operator import LogOperator
+    from wakelog.cli.log_settings import store_config
+
+    settings = store_config(store, config, ())
+    operator = LogOperator(is_shown=not wire.as_json)
+    wire.run(lambda admin: reseed(admin, settings, operator, changes=yes))
+
+
 OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     send,
     tail,
@@ -454,7 +476,7 @@ GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]
         "The messages that a group has given up.",
         (dlq_ls, dlq_show, dlq_resend, dlq_export),
     ),
-    "cluster": ("The replicas of each broker.", (cluster_status, cluster_failover)),
+    "cluster": ("The replicas of each broker.", (cluster_status, cluster_failover, cluster_reseed)),
 }
 
 
