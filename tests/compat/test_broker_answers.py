@@ -371,6 +371,7 @@ REST = [
     Request(222, ABSENT | {"timestamp": 0, "isForce": "true", "topic": "unknown"}),
     Request(223, ABSENT),
     Request(307, ABSENT | {"jstackEnable": "false"}),
+    Request(307, {"consumerGroup": "absent"}),
     Request(309, ABSENT | {"msgId": "7F00000100002A9F0000000000000000"}),
     Request(324, LONG_NAMES | {"topic": REPLY["b"], "properties": REPLY["i"]}, b"reply"),
     Request(325, LETTERS | REPLY, b"reply"),

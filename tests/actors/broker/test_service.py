@@ -214,6 +214,7 @@ def test_accounts_are_checked_and_read_again(
         refused.close()
         broker = LocalBroker(plan)
         await broker.service.start()
+        assert broker.service.notices == [f"every request is refused until {file} has an account"]
         client = make_client(Credentials("somebody", "hush-hush"), None)
 
         async def config() -> RemotingCommand:
@@ -225,6 +226,7 @@ def test_accounts_are_checked_and_read_again(
         file.write_text(ACCOUNTS)
         while (await config()).code != ResponseCode.SUCCESS:
             await asyncio.sleep(0.01)
+        assert broker.service.notices == []
         # Another client of this host that guesses gets the reason before it is cut off.
         guesser = make_client(Credentials("somebody", "guessed"), None)
         address = broker.plan.settings.broker.broker_addr

@@ -363,6 +363,8 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             {"broker_count": 2},
             "brokerName ../b cannot name a directory, and 2 brokers need some.",
         ),
+        (["brokerName=a/b"], {}, "brokerName a/b cannot name a directory, and a broker needs one."),
+        (["brokerName=.."], {}, "brokerName .. cannot name a directory, and a broker needs one."),
         ([], {"broker_count": 26, "broker_port": 65500}, "listenPort=65540 is not accepted"),
     ],
 )

@@ -200,7 +200,7 @@ def test_a_client_that_does_not_answer_is_reported(
 def test_a_client_that_is_not_there_is_reported(harness: Harness, fields: dict[str, str]) -> None:
     response = harness.ask(RUNNING_INFO, {"consumerGroup": "g"} | fields)
     assert response.code == ResponseCode.SYSTEM_ERROR
-    assert response.remark == f"The Consumer <g> <{fields.get('clientId')}> not online"
+    assert response.remark == f"The Consumer <g> <{fields.get('clientId', 'null')}> not online"
 
 
 def test_a_client_consumes_a_message_directly(harness: Harness) -> None:

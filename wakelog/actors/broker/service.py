@@ -137,8 +137,12 @@ class BrokerService:
 
     @property
     def notices(self) -> list[str]:
-        """What the user who started the broker must know of its store."""
-        return recovery_notices(self.store.recovery)
+        """What the user who started the broker must know of its store and accounts."""
+        access = self.broker.state.access
+        unusable = []
+        if access is not None and not len(access.table) and not access.table.white_addresses:
+            unusable.append(f"every request is refused until {access.main_file} has an account")
+        return [*unusable, *recovery_notices(self.store.recovery)]
 
     async def start(self, expected_store_id: str | None = None) -> None:
         """Return when the broker is in the route and accepts.

@@ -412,8 +412,10 @@ def _broker_names(first_name: str, options: UpOptions) -> list[str]:
     count = options.broker_count
     if not 1 <= count <= BROKERS_MAX:
         raise PlanRefused(f"--brokers {count} is not possible", f"Give 1 to {BROKERS_MAX}.")
-    if options.store_count > 1 and _DIRECTORY_NAME.fullmatch(first_name) is None:
-        cause = f"{options.store_count} brokers need some"
+    is_legal = options.store_count == 1 or _DIRECTORY_NAME.fullmatch(first_name) is not None
+    if not is_legal or "/" in first_name or first_name in (".", ".."):
+        plural = options.store_count > 1
+        cause = f"{options.store_count} brokers need some" if plural else "a broker needs one"
         raise PlanRefused(
             f"brokerName {first_name} cannot name a directory, and {cause}",
             "Use letters, digits, '-' and '_'.",

@@ -38,6 +38,10 @@ class AddressPatterns:
         """Read the patterns. Raises: ValueError for one that is none."""
         self._patterns = [ranges for text in texts for ranges in _read_pattern(text)]
 
+    def __bool__(self) -> bool:
+        """Whether there is a pattern."""
+        return bool(self._patterns)
+
     def match(self, host: str) -> bool:
         """Whether a numeric address is one of these; False for what is no address."""
         parts = _parts_of(host) if self._patterns else ()

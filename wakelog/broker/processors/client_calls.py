@@ -199,7 +199,8 @@ def _call_consumer(
     group, client_id = request.header.consumer_group, request.header.client_id
     client = state.consumers.client(group, client_id or "")
     if client is None:
-        remark = f"The Consumer <{group}> <{client_id}> not online"
+        shown_id = "null" if client_id is None else client_id
+        remark = f"The Consumer <{group}> <{shown_id}> not online"
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
     if client.version < VERSION_3_1_8:
         remark = (
