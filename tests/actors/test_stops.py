@@ -31,6 +31,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.kill, pytest.mark.slow]
 
 SECONDS = 2.0
 LONG_SECONDS = 10.0
+BROKER_SECONDS = 20.0
+"""As long as a service may hang; a Broker has 60 s."""
+
 SETTLE_MS = 2_000
 """After a stop of the Broker: clients that gave up connect again."""
 
@@ -85,3 +88,10 @@ def test_a_stop_loses_and_doubles_nothing(
     supervised: SupervisedBroker, role: str, number: int
 ) -> None:
     stop_once(supervised, role, number, LONG_SECONDS)
+
+
+@pytest.mark.long
+def test_a_broker_that_was_stopped_for_long_goes_on_as_the_same_process(
+    supervised: SupervisedBroker,
+) -> None:
+    stop_once(supervised, "Broker", len(LONG), BROKER_SECONDS)

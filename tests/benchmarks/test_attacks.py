@@ -5,12 +5,15 @@ import struct
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchmarks.attack_scenes import (
     at_name_servers,
+    fifty_attackers,
     frame,
     known,
+    many_connections,
     of_every_code,
     registration,
     send_all,
@@ -22,6 +25,7 @@ from benchmarks.attacks import (
     Attacked,
     Memory,
     Watched,
+    compare,
     over_limit,
     render_page,
     split,
@@ -66,6 +70,27 @@ def test_a_scene_is_over_by_its_p99_or_its_greatest(
     p99_ms: float, max_ms: float, is_over: bool
 ) -> None:
     assert bool(over_limit(attacked(watched(2, "locks", p99_ms, max_ms)))) == is_over
+
+
+@pytest.mark.parametrize(("p99_ms", "is_over"), [(7.5, False), (7.6, True)])
+def test_beside_many_connections_p99_may_be_half_as_much_again(
+    p99_ms: float, is_over: bool
+) -> None:
+    name = many_connections().name
+    assert bool(over_limit(attacked(watched(2, name, p99_ms, 50)))) == is_over
+
+
+@pytest.mark.parametrize(("p99_ms", "is_over"), [(20, False), (21, True)])
+def test_beside_many_attackers_p99_may_be_twice_that_of_rocketmq(
+    p99_ms: float, is_over: bool
+) -> None:
+    name = fifty_attackers().name
+    own = attacked(watched(2, name, p99_ms, 50))
+    other = msgspec.structs.replace(attacked(watched(2, name, 10, 50)), side="rocketmq")
+    [compared] = compare([own, other])
+    assert (compared.side, compared.is_over) == ("wakelog", is_over)
+    assert f"a p99 of\n{p99_ms:.1f} ms, which is" in render_page([own, other])
+    assert compare([own]) == []
 
 
 def test_the_page_has_a_row_for_each_scene() -> None:
