@@ -163,7 +163,7 @@ TASKS: Final[tuple[Row, ...]] = (
     AbsentThread("CommercialStatsThread", "samples what a cloud provider bills", "10 s to 1 day",
                  "there is no billing"),
     AbsentThread("DLegerRoleChangeHandler", "turns a broker into a master or a slave", "1 thread",
-                 "a replicated log has another format; a broker configured for it does not start"),
+                 "its log has another format; with wakelog.register the election does that"),
 )
 
 STORE: Final[tuple[Row, ...]] = (

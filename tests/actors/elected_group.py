@@ -20,6 +20,7 @@ from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.name_server import NameServerService
 from wakelog.actors.registers.register import GroupRegister, group_key, open_register
+from wakelog.broker.config import PORTS_ABOVE
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.client.consumer import Consumer
 from wakelog.client.errors import ClientError
@@ -32,6 +33,76 @@ QUEUES_COUNT = 4
 WAIT_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 STOP_SECONDS_MAX = 40.0
+CARRIED_BYTES = 64 * 1024
+PROGRAM = ("-m", "wakelog")
+
+
+class MemberLine:
+    """What followers of one replica reach it by: a port that can be cut, or be silent."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Listen at `host:port` once it is opened, and carry to 127.0.0.1 at the same port."""
+        self.host, self.port = host, port
+        self._carries = asyncio.Event()
+        self._carries.set()
+        self._is_cut = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Begin to listen."""
+        self._server = await asyncio.start_server(self._accept, self.host, self.port)
+
+    def cut(self) -> None:
+        """Close every connection, and those that come."""
+        self._is_cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def freeze(self) -> None:
+        """Carry nothing, and close nothing."""
+        self._carries.clear()
+
+    def mend(self) -> None:
+        """Carry again."""
+        self._is_cut = False
+        self._carries.set()
+
+    async def close(self) -> None:
+        """Close everything."""
+        self._server.close()
+        self.cut()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
+        try:
+            there = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        for source, sink in ((reader, there[1]), (there[0], writer)):
+            self._writers.add(sink)
+            task = asyncio.get_running_loop().create_task(self._carry(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(CARRIED_BYTES):
+                await self._carries.wait()
+                sink.write(data)
+                await sink.drain()
+        except OSError:
+            pass
+        finally:
+            self._writers.discard(sink)
+            sink.transport.abort()
 
 
 class ElectedGroup:
@@ -44,7 +115,7 @@ class ElectedGroup:
         *,
         settings: Mapping[str, str] | None = None,
         flags: Sequence[str] = ("--local",),
-        program: Sequence[str] = ("-m", "wakelog"),
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         self._program = program
         self.folder = folder
@@ -58,6 +129,10 @@ class ElectedGroup:
         self._flags = flags
         self._name_server_port = free_port()
         self.ports = {number: free_port(-2, 1) for number in self.numbers}
+        self.lines = {
+            number: MemberLine(f"127.0.1.{number}", port + PORTS_ABOVE)
+            for number, port in self.ports.items()
+        }
         self._processes: dict[int, TestProcess] = {}
         self._name_server: NameServerService | None = None
 
@@ -70,8 +145,10 @@ class ElectedGroup:
         """Return where a replica answers clients."""
         return f"127.0.0.1:{self.ports[number]}"
 
-    async def start_name_server(self) -> None:
-        """Start it in this process."""
+    async def open(self) -> None:
+        """Start the name server, and the lines, in this process."""
+        for line in self.lines.values():
+            await line.open()
         options = UpOptions(
             store=str(self.folder / "names"), name_server_port=self._name_server_port, is_local=True
         )
@@ -87,6 +164,7 @@ class ElectedGroup:
             "namesrvAddr": self.name_server,
             "wakelog.register": self.register,
             "brokerId": str(number),
+            "brokerIP2": self.lines[number].host,
         }
         words = [
             *("--store", str(self.store(number)), "--namesrv-port", "0", "--metrics-port", "0"),
@@ -127,6 +205,8 @@ class ElectedGroup:
             with suppress(ProcessLookupError):
                 os.kill(process.process_id, signal.SIGCONT)
             process.__exit__()
+        for line in self.lines.values():
+            await line.close()
         if self._name_server is not None:
             await self._name_server.stop()
 
@@ -169,13 +249,13 @@ class ElectedGroup:
 
 @asynccontextmanager
 async def elected_group(
-    folder: Path, program: Sequence[str] = ("-m", "wakelog")
+    folder: Path, program: Sequence[str] = PROGRAM
 ) -> AsyncIterator[ElectedGroup]:
     """Run a group of three until its replicas are all in sync, and end it."""
     group = ElectedGroup(folder, program=program)
     async with AsyncExitStack() as undo:
         undo.push_async_callback(group.close)
-        await group.start_name_server()
+        await group.open()
         for number in group.numbers:
             group.start(number)
         await group.until_in_sync(len(group.numbers))

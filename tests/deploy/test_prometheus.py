@@ -25,7 +25,7 @@ from tests.telemetry.traffic import MESSAGES_COUNT, TOPIC, make_traffic
 from tests.test_dashboards import BOARDS, expanded, expressions_of
 from wakelog.telemetry.actor_metrics import ADDED_SERVICES
 from wakelog.telemetry.metrics import METRICS
-from wakelog.telemetry.store_metrics import FOLLOWING, PLUGINS
+from wakelog.telemetry.store_metrics import ELECTION, FOLLOWING, PLUGINS
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -150,7 +150,7 @@ def test_every_metric_is_served(broker: Ports) -> None:
     """With Ray and notifications every metric has a value, except those of plug-ins and slaves."""
     text = fetch(f"http://127.0.0.1:{broker.metrics}/metrics").decode()
     served = {family.name for family in text_string_to_metric_families(text) if family.samples}
-    of_others = (*PLUGINS, *ADDED_SERVICES, *FOLLOWING)
+    of_others = (*PLUGINS, *ADDED_SERVICES, *FOLLOWING, *ELECTION)
     missing = {spec.name for spec in METRICS if spec not in of_others} - served
     assert not missing - {"rocketmq_build"}, "its family has its suffix in the text format"
     assert "rocketmq_build_info" in served

@@ -22,6 +22,7 @@ ABSENT = {
     "added_services": "none is installed, and there are some with Ray only",
     "puts_by_topic": "a slave has these",
     "following": "a slave has these",
+    "election": "a replica of a group with a register has these",
 }
 
 

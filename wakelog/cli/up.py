@@ -227,6 +227,8 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
     name_server = plan.name_server_address
     rows = [("name server", name_server if plan.name_server else f"{name_server} (not ours)")]
     rows += [(one.name, f"{one.address}  store {one.store_directory}") for one in plan.brokers]
+    if register := plan.brokers[0].register:
+        rows.append(("register", register))
     rows.append(("logs", plan.log_directory))
     if plan.tls_text:
         rows.append(("tls", plan.tls_text))

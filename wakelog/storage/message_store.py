@@ -69,6 +69,7 @@ class MessageStore:
 
     dispatched: how far readers see; `set_dispatched` raises it.
     disk_full: whether Retention found the disk full last.
+    held_end: readers see no record that ends above; None if they see the whole log.
     write_pending: writes what was put since the last call; it is `CommitLog.write_pending`.
     last_store_timestamp_ms: of the last message that was put, 0 if there never was one.
     """
@@ -82,6 +83,7 @@ class MessageStore:
         self._parts = parts
         self._readers = readers
         self.disk_full = False
+        self.held_end: int | None = None
         self._closed = False
         self._refusal: str | None = None
         self._refused = _NOT_AVAILABLE
@@ -487,7 +489,10 @@ class MessageStore:
         )
 
     def _view(self) -> LogView:
-        return LogView(self.log.files.min_offset, self.log.committed_offset, self.dispatched)
+        end = self.log.committed_offset
+        if self.held_end is not None:
+            end = min(end, self.held_end)
+        return LogView(self.log.files.min_offset, end, self.dispatched)
 
     def _entry(self, topic: str, queue_id: int, queue_offset: int) -> QueueEntry | None:
         found = self.consume_queue_entries(topic, queue_id, queue_offset, 1)

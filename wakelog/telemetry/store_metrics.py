@@ -229,4 +229,22 @@ FOLLOWING = (
     counter("rocketmq_tables_copied", "Tables that a slave took over from its master.",
             f"{BROKER}/following/tables_copied_count"),
 )
+
+ELECTION = (
+    gauge("rocketmq_leads", "1 while a replica of a group with a register takes messages.",
+          f"{BROKER}/election/leads"),
+    gauge("rocketmq_election_epoch", "The epoch of this master, 0 on a follower.",
+          f"{BROKER}/election/epoch"),
+    gauge("rocketmq_in_sync_replicas", "Replicas that a message waits for; 0 on a follower.",
+          f"{BROKER}/election/in_sync_count"),
+    gauge("rocketmq_confirmed_bytes",
+          "Physical offset up to which all in-sync replicas have the log, as far as is known here.",
+          f"{BROKER}/election/confirmed"),
+    counter("rocketmq_leader_changes", "Times that this replica became master, or follower again.",
+            f"{BROKER}/election/role_changes_count"),
+    counter("rocketmq_log_cuts", "Times that the log was cut to that of a new master.",
+            f"{BROKER}/election/cuts_count"),
+    counter("rocketmq_register_calls_failed", "Calls of the register without an answer.",
+            f"{BROKER}/election/register_failures_count"),
+)
 # fmt: on

@@ -81,6 +81,8 @@ class Elector:
             self.election.tick(steady_ms())
         except StoreError as error:
             self._note_cause(str(error))
+        if self.election.refusal:
+            self._note_cause(self.election.refusal)
         self._carry_out()
 
     def statistics(self) -> dict[str, object]:
@@ -122,7 +124,7 @@ class Elector:
                 replace = partial(group.replace, action.state, action.version)
                 version = await loop.run_in_executor(thread, replace)
                 election.note_replaced(action.call, version, steady_ms())
-            self._note_cause("")
+            self._note_cause(election.refusal)
         except StaleVersion:
             election.note_replaced(action.call, None, steady_ms())
         except RegisterError as error:

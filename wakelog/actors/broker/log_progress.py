@@ -70,6 +70,7 @@ class LogProgress:
         self._confirmed = NEVER_HELD
         if holds_readers:
             self._confirmed = self.readable = min(self.readable, store.dispatched)
+            store.held_end = self._confirmed
         self.on_appended: Callable[[], None] | None = None
         self.flushed_grown = asyncio.Event()
         self.replicated = 0
@@ -139,7 +140,7 @@ class LogProgress:
     def note_confirmed(self, physical_offset: int) -> None:
         """Send the responses that waited for all in-sync replicas, and let consumers see more."""
         if physical_offset > self._confirmed:
-            self._confirmed = physical_offset
+            self._confirmed = self._store.held_end = physical_offset
             self.note_replicated(physical_offset)
             self._update_readable()
 

@@ -30,6 +30,7 @@ class MemberFollower:
     """See the module. One loop's thread.
 
     cause: why nothing is copied now, "" while something is.
+    received_bytes: of the log, since the start.
     """
 
     def __init__(self, member: GroupMember) -> None:
@@ -39,6 +40,7 @@ class MemberFollower:
         self._records: WholeRecords | None = None
         self._task: asyncio.Task[None] | None = None
         self.cause = "not connected yet"
+        self.received_bytes = 0
         self._log = logger(Log.BROKER)
 
     def start(self) -> None:
@@ -137,6 +139,7 @@ class MemberFollower:
             return
         head = message.head
         if connection.core.take_head(head, now_ms):
+            self.received_bytes += head.size_bytes
             parts = self._records.add(message.data) + self._records.take()
             for part in parts:
                 store.append_bytes(

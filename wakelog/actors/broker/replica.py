@@ -169,11 +169,17 @@ class Replica:
             **self.service.statistics(),
             "election": {
                 **self.elector.statistics(),
+                "epoch": 0 if in_sync is None else self.election.epoch,
+                "leads": self.run.is_master and self._refusal is None,
                 "in_sync_count": 0 if in_sync is None else len(in_sync.members),
                 "confirmed": self.confirmed(),
                 "role_changes_count": self._changes_count,
                 "cuts_count": self._cuts_count,
-                "is_following": self._follower.is_connected,
+            },
+            "following": {
+                **self.service.statistics()["following"],
+                "is_connected": self._follower.is_connected,
+                "received_bytes": self._follower.received_bytes,
             },
         }
 

@@ -554,6 +554,7 @@ class BrokerService:
             "certificates": self._certificates.statistics(),
             "name_servers": self._name_servers.statistics(),
             "following": {} if self._follower is None else self._follower.statistics(),
+            "election": {},
             "tables": {
                 "saved_count": self._tables.saved_count,
                 "failed_count": self._tables.failed_count,
