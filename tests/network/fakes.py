@@ -25,6 +25,9 @@ class FakeClock:
     def wall_ms(self) -> int:
         return int(self.seconds * 1000)
 
+    def spend(self, seconds: float) -> None:
+        self.seconds += seconds
+
 
 class FakeLoop:
     """``call_soon`` and nothing else; ``turn_over`` runs what was scheduled before it."""

@@ -392,6 +392,15 @@ def test_a_closed_channel_is_reported_after_its_last_request() -> None:
     assert calls == ["request 1", "request 2", "closed"]
 
 
+def test_closed_channels_are_reported_for_as_long_as_a_turn_may_take() -> None:
+    bench = Bench(FakeHandler())
+    bench.handler.channel_closed = lambda *_: bench.clock.spend(0.001)  # type: ignore[method-assign]
+    for connection in [bench.connection()[0] for _ in range(5)]:
+        bench.turn.channel_closed(connection)
+    bench.loop.run_until_quiet()
+    assert bench.turn.statistics().turns_count == 3
+
+
 def test_a_push_leaves_with_the_turn_and_not_after_the_end() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
@@ -545,11 +554,9 @@ def test_steps_that_raise_are_answered_like_a_request_and_may_defer() -> None:
 
     def raises() -> Steps[Any]:
         yield
-        raise noted(RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, "why"))
-
-    def noted(error: RemoteProtocolError) -> RemoteProtocolError:
-        raised.append(weakref.ref(error))
-        return error
+        made = [RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, "why")]
+        raised.append(weakref.ref(made[0]))
+        raise made.pop()
 
     bench = Bench(FakeHandler())
     made = {1: raises(), 2: _work(2, "later", bench.clock), 3: _work(0, "at once", bench.clock)}

@@ -23,6 +23,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestC
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import GeneratorType
@@ -119,7 +120,7 @@ class Turn:
         self._has_answered = False
         self._answers: list[tuple[Connection, RemotingCommand]] = []
         self._unflushed: list[Connection] = []
-        self._closed: list[Connection] = []
+        self._closed: deque[Connection] = deque()
         self._counts = TurnStatistics()
 
     def schedule(self) -> None:
@@ -311,13 +312,17 @@ class Turn:
         )
 
     def _report_closed(self, now_ms: int) -> None:
-        closed, self._closed = self._closed, []
-        for connection in closed:
+        """Report closed connections until the budget is spent: thousands may close at once."""
+        end_seconds = self._clock_seconds() + self._budget_seconds
+        while self._closed:
+            connection = self._closed.popleft()
             try:
                 self._handler.channel_closed(connection, now_ms)
             except Exception as error:
                 self._counts.failures_count += 1
                 self._log.error("closing failed", peer=connection.address, exc_info=error)
+            if self._clock_seconds() >= end_seconds:
+                break
 
     def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
         """Let the loop stay awake after a response; after a push no request follows."""
