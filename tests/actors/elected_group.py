@@ -116,11 +116,12 @@ class ElectedGroup:
         settings: Mapping[str, str] | None = None,
         flags: Sequence[str] = ("--local",),
         program: Sequence[str] = PROGRAM,
+        register: str = "",
     ) -> None:
         self._program = program
         self.folder = folder
         self.numbers = range(1, count + 1)
-        self.register = f"file://{folder}/register"
+        self.register = register or f"file://{folder}/register"
         self._settings = {
             "mappedFileSizeCommitLog": str(1 << 20),
             "minInSyncReplicas": "2" if count > 2 else "1",
@@ -249,10 +250,10 @@ class ElectedGroup:
 
 @asynccontextmanager
 async def elected_group(
-    folder: Path, program: Sequence[str] = PROGRAM
+    folder: Path, program: Sequence[str] = PROGRAM, register: str = ""
 ) -> AsyncIterator[ElectedGroup]:
     """Run a group of three until its replicas are all in sync, and end it."""
-    group = ElectedGroup(folder, program=program)
+    group = ElectedGroup(folder, program=program, register=register)
     async with AsyncExitStack() as undo:
         undo.push_async_callback(group.close)
         await group.open()

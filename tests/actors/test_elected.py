@@ -17,11 +17,15 @@ from tests.actors.elected_group import (
     elected_group,
     read_whole,
 )
+from tests.actors.registers.etcd_members import EtcdMembers
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 QUICK = (str(Path(__file__).with_name("quick_up.py")),)
 SENDS = 20
+
+WITHOUT_REGISTER_SECONDS = 12.0
+"""Longer than anybody waits for the register, or for a silent master."""
 
 GAP_SECONDS_MAX = 15.0
 """Without an acknowledgement: for 99 of 100 failovers."""
@@ -51,6 +55,41 @@ async def kill(tmp_path: Path) -> None:
         group.start(first)
         state = await group.until_in_sync(3)
         assert state.master != first and state.epoch > 1
+        await check_group(group, await clients.stop())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_group_goes_on_while_its_register_fails(tmp_path: Path) -> None:
+    """Members of etcd are killed, first one and then all, and masters beside that."""
+    with EtcdMembers(tmp_path, 3) as etcd:
+        asyncio.run(lose_the_register(tmp_path, etcd))
+
+
+async def lose_the_register(tmp_path: Path, etcd: EtcdMembers) -> None:
+    places = ",".join(f"127.0.0.1:{port}" for port in etcd.client_ports)
+    async with elected_group(tmp_path, register=f"etcd://{places}") as group:
+        clients = Clients(group)
+        await clients.start()
+        etcd.kill(0)
+        for _ in range(2):
+            master = await group.serving()
+            group.kill(master)
+            await clients.until_sent(SENDS)
+            group.start(master)
+            await group.until_in_sync(3)
+        state = group.state()
+        for index in (1, 2):
+            etcd.kill(index)
+        await clients.until_sent(SENDS)
+        await asyncio.sleep(WITHOUT_REGISTER_SECONDS)
+        await clients.until_sent(SENDS)
+        for index in range(3):
+            etcd.start(index)
+        for index in range(3):
+            await asyncio.to_thread(etcd.wait_healthy, index)
+        found = await group.until_in_sync(3)
+        assert state is not None and (found.epoch, found.master) == (state.epoch, state.master)
         await check_group(group, await clients.stop())
 
 

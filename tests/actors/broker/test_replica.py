@@ -12,6 +12,7 @@ from tests.actors.bounded import on_loop
 from tests.actors.client import Client
 from tests.actors.plans import service_plan
 from tests.compat.processes import free_port
+from wakelog.actors.broker import replica
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.registers.register import GroupRegister, open_register
@@ -178,6 +179,23 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
         assert first.statistics()["election"]["cuts_count"] == 1
+
+
+@on_loop
+async def test_a_master_whose_disk_fails_opens_its_store_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "FAILED_MS_MIN", 0)
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        first = await group.until_serving(1)
+        assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
+        first.service.flush_failed("fdatasync: Input/output error")
+        await until(lambda: group.state().epoch == 2)
+        await group.until_serving(1)
+        assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: first.service.store.dispatched == first.end)
+        assert await bodies(group, 1) == [b"kept", b"later"]
 
 
 def _name_master(group: Group, number: int) -> None:

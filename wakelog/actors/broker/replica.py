@@ -67,6 +67,9 @@ TICK_SECONDS: Final = 0.1
 REOPEN_AGAIN_SECONDS: Final = 1.0
 """The pause after a store that could not be opened."""
 
+FAILED_MS_MIN: Final = 5_000
+"""Between two openings of a store whose log fails again and again."""
+
 HAND_OVER_SECONDS_MAX: Final = 1.0
 """How long a master that stops waits for a member to have its whole log."""
 
@@ -110,10 +113,10 @@ class Replica:
         self._wanted = BrokerRole.SLAVE
         self._cut: CutLog | None = None
         self._changed = asyncio.Event()
-        self._has_begun = self._is_stopping = False
+        self._has_begun = self._is_stopping = self._must_reopen = False
         self._task: asyncio.Task[None] | None = None
         self._timer = Timer(self._tick)
-        self._ticked_ms = self._took_ms = self._registered_ms = steady_ms()
+        self._ticked_ms = self._took_ms = self._registered_ms = self._opened_ms = steady_ms()
         self._refusal: str | None = OPENING
         self._changes_count = self._cuts_count = 0
         self._log = logger(Log.BROKER)
@@ -298,7 +301,8 @@ class Replica:
             if self._is_stopping:
                 return
             is_right = self.run.is_running and self.run.role is self._wanted
-            if not is_right or self._cut is not None:
+            if not is_right or self._cut is not None or self._must_reopen:
+                self._must_reopen = False
                 await self._reopen()
 
     async def _reopen(self) -> None:
@@ -350,7 +354,7 @@ class Replica:
 
     def note_opened(self, run: Run) -> None:
         """Note that a run has its store open."""
-        self._shown = run
+        self._shown, self._opened_ms = run, steady_ms()
         end = run.open_store.log.end_offset
         if run.is_master:
             in_sync, run_start = self.election.in_sync, self._lines_end()
@@ -404,6 +408,7 @@ class Replica:
     def _tick(self) -> None:
         self._timer.start(TICK_SECONDS)
         now_ms = self._ticked_ms = steady_ms()
+        self._check_log(now_ms)
         self._server.drop_silent(now_ms)
         self._follower.drop_silent(now_ms)
         is_new = now_ms - self._took_ms < REGISTER_OFTEN_MS
@@ -412,6 +417,19 @@ class Replica:
             self._registered_ms = now_ms
             self.register()
         self.act()
+
+    def _check_log(self, now_ms: int) -> None:
+        """Be no master with a log that takes no more, and open it again after a failure."""
+        run = self.run
+        if not run.is_open or (failure := run.open_store.log.failure) is None:
+            return
+        if self.election.in_sync is not None:
+            self.election.step_down(f"the log takes no more: {failure}", now_ms)
+            self.elector.work()
+        is_new = run.open_store.recovery.read_only is None
+        if is_new and now_ms - self._opened_ms > FAILED_MS_MIN:
+            self._must_reopen = True
+            self._changed.set()
 
     def act(self) -> None:
         """Let go what is confirmed, ship, and acknowledge."""
