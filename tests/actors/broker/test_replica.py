@@ -15,6 +15,7 @@ from tests.compat.processes import free_port
 from wakelog.actors.broker import replica
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import GroupRegister, open_register
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
@@ -179,6 +180,18 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
         assert first.statistics()["election"]["cuts_count"] == 1
+
+
+@on_loop
+async def test_a_number_is_given_to_one_replica(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group, group_of(tmp_path / "other") as other:
+        (tmp_path / "other").mkdir()
+        other.register = group.register
+        await group.start(1)
+        await group.until_serving(1)
+        with pytest.raises(DeploymentFailed, match="already"):
+            await other.start(1)
+        other.brokers.pop(1).close()
 
 
 @on_loop

@@ -310,6 +310,11 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             "brokerRole and wakelog.register cannot both be given",
         ),
         (
+            ["transientStorePoolEnable=true"],
+            {"replica_count": 2},
+            "transientStorePoolEnable would acknowledge what no disk has, and replicas have a",
+        ),
+        (
             ["wakelog.register=nowhere", "brokerId=1"],
             {},
             "'nowhere' is no address of a register. Give file:///FOLDER",

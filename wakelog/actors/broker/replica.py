@@ -67,6 +67,9 @@ TICK_SECONDS: Final = 0.1
 REOPEN_AGAIN_SECONDS: Final = 1.0
 """The pause after a store that could not be opened."""
 
+TAKEN_ID_SECONDS_MAX: Final = 1.0
+"""How long a start waits for whoever has its number in the register."""
+
 FAILED_MS_MIN: Final = 5_000
 """Between two openings of a store whose log fails again and again."""
 
@@ -201,6 +204,7 @@ class Replica:
             raise DeploymentFailed(error.cause, error.remedy) from None
         async with AsyncExitStack() as undo:
             undo.callback(register.close)
+            await self._refuse_taken_id(register)
             self.run.is_running = True
             await self.run.service.start(expected_store_id)
             undo.push_async_callback(self.run.service.stop)
@@ -231,6 +235,30 @@ class Replica:
         self._timer.start(TICK_SECONDS)
         self._follower.start()
         self._task = asyncio.get_running_loop().create_task(self._keep_role())
+
+    async def _refuse_taken_id(self, register: GroupRegister) -> None:
+        """Look whether another broker has this replica's number, and answers. A register that says
+        nothing is no reason not to start.
+
+        Raises: DeploymentFailed.
+        """
+        own = self._plan.settings.broker.broker_addr
+        try:
+            state = (await asyncio.to_thread(register.read)).state
+        except RegisterError:
+            return
+        place = None if state is None else state.replicas.get(self.own_id)
+        if place is None or place.address == own:
+            return
+        host, _, port = place.address.rpartition(":")
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(TAKEN_ID_SECONDS_MAX):
+                _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+            raise DeploymentFailed(
+                f"replica {self.own_id} of {self.group} is at {place.address} already",
+                "Stop that broker, or give this one a brokerId of its own.",
+            )
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit.

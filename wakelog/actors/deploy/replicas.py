@@ -28,7 +28,8 @@ MIN_IN_SYNC: Final = "minInSyncReplicas"
 SET_BY_REPLICAS: Final = (BROKER_ID, "haMasterAddress")
 """Keys that differ between the replicas, so that no one value fits."""
 
-SET_BY_REGISTER: Final = (ROLE, "haMasterAddress", "replicationEnable", "transientStorePoolEnable")
+TRANSIENT_POOL: Final = "transientStorePoolEnable"
+SET_BY_REGISTER: Final = (ROLE, "haMasterAddress", "replicationEnable", TRANSIENT_POOL)
 """Keys that say what a register decides, or that would acknowledge what no disk has."""
 
 REGISTER_NAME: Final = "wakelog.register"
@@ -53,6 +54,11 @@ def check_replicas(count: int, given: Mapping[str, str]) -> None:
         raise PlanRefused(f"--replicas {count} is not possible", f"Give 1 to {REPLICAS_MAX}.")
     if given.get(REGISTER):
         _check_register(count, given)
+    elif count > 1 and given.get(TRANSIENT_POOL) and not given.get(ROLE):
+        raise PlanRefused(
+            f"{TRANSIENT_POOL} would acknowledge what no disk has, and replicas have a register",
+            f"Leave it out, or give {ROLE}=SYNC_MASTER for a master and slaves.",
+        )
     if count == 1:
         return
     for key in SET_BY_REPLICAS:
