@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from tests.compat.processes import free_port
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.deploy.replicas import Replica, check_replicas, replicas_of
 from wakelog.actors.errors import PlanRefused
+from wakelog.actors.registers.register import GroupRegister, group_key, open_register
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
 from wakelog.storage.file_system import FileSystem
 
 COPIED = [ResponseCode.SUCCESS]
+GROUP = group_key("DefaultCluster", "broker-a")
 PLAIN = {**SMALL, "brokerRole": "SYNC_MASTER"}
 
 
@@ -89,6 +92,47 @@ def test_a_slave_and_then_the_master_of_three_actors_groups_are_killed(tmp_path:
         for store in stores[1:]:
             assert_equal(stores[0], store, log_end(master))
         up.stop()
+
+
+@pytest.mark.ray
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("transport", ["notifications", "references"])
+def test_replicas_of_actors_go_on_when_their_master_is_killed(
+    tmp_path: Path, transport: str
+) -> None:
+    """Ray starts the killed Broker again; it leads or follows, and all logs are equal."""
+    flags = ["--replicas", "3", "--transport", transport]
+    with wakelog_up(tmp_path, SMALL, flags=flags, ports=free_ports(3)) as up:
+        addresses, register = addresses_of(up, 3), f"file://{up.cluster.store}/wakelog.register"
+        stores = [up.cluster.store / f"broker-a-{n}" for n in (1, 2, 3)]
+        with closing(GroupRegister(open_register(register), GROUP)) as group:
+            for epoch in range(1, 4):
+                wait_until(partial(is_whole, group, epoch), "all replicas in sync")
+                state = group.read().state
+                assert state is not None
+                master = addresses[state.master - 1]
+                wait_until(partial(is_taken, master), "the master takes messages")
+                assert send(master, 100) == COPIED * 100
+                kill_broker(stores[state.master - 1])
+            wait_until(partial(is_whole, group, 4), "all replicas in sync again")
+        for one in addresses[1:]:
+            wait_until(partial(ends_equal, one, addresses[0]), "all have the same log")
+        for store in stores[1:]:
+            assert_equal(stores[0], store, log_end(addresses[0]))
+        up.stop()
+
+
+def is_whole(group: GroupRegister, epoch_min: int) -> bool:
+    """Tell whether a group has three replicas in sync, in this epoch or a later one."""
+    state = group.read().state
+    return state is not None and len(state.in_sync) == 3 and state.epoch >= epoch_min
+
+
+def is_taken(address: str) -> bool:
+    """Tell whether a broker takes a message, and has it copied."""
+    return sends(address) == COPIED
 
 
 def sends(address: str) -> list[int]:
