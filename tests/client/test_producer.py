@@ -1,8 +1,10 @@
 """The producer of users, and a cluster without sockets."""
 
 import asyncio
+import random
 import zlib
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -81,6 +83,13 @@ def test_a_large_body_is_compressed_as_java_does() -> None:
     assert zlib.decompress(command.body) == b"x" * 4097
 
 
+def test_a_body_that_compression_makes_larger_is_sent_as_it_is() -> None:
+    cluster, body = one_topic(), random.Random(1).randbytes(4 << 20)
+    run_producer(cluster, lambda producer: producer.send("T", body))
+    [command] = cluster.sent
+    assert (command.ext_fields["f"], command.body) == ("0", body)
+
+
 @pytest.mark.parametrize(
     ("delay", "level"),
     [(timedelta(milliseconds=1), "1"), (timedelta(seconds=5), "2"), (timedelta(seconds=6), "3")],
@@ -157,6 +166,12 @@ def test_a_namespace_is_before_topic_and_group() -> None:
         (Message("T", b"x", properties={"a": "\1"}), "cannot be told apart"),
         (Message("T", b"x", tags="a\2b"), "cannot be told apart"),
         (Message("T", b"x", properties={"": "b"}), "a property has no name"),
+        (Message("T", b"x", properties={"a": ""}), "property a has no text"),
+        (Message("T", "\ud800"), "a character that UTF-8 has not, at 0"),
+        (Message("T", b"x", properties={"a": "\ud800"}), "have a character that UTF-8 has not"),
+        (Message("T", b"x", tags="\ud800"), "have a character that UTF-8 has not"),
+        (Message("T", b"x", delay_level=-1), "delay_level is -1, which is no level"),
+        (Message("T", b"x", delay_level=True), "delay_level is True, which is no level"),
         (Message("T", b"x", properties={"a": "b" * 32_768}), "over 32767 bytes"),
         (Message("T", b"x", delay=timedelta(1), delay_level=1), "both given"),
     ],
@@ -166,6 +181,55 @@ def test_a_message_that_no_broker_stores_is_refused_here(message: Message, words
     with pytest.raises(InvalidArgument, match=words):
         run_producer(cluster, lambda producer: producer.send_many([message]))
     assert cluster.stored == []
+
+
+untyped: Any = Message
+"""As a program without a type checker makes them."""
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (untyped(None, b"x"), "topic is of type NoneType"),
+        (untyped(["T"], b"x"), "topic is of type list"),
+        (untyped("T", b"x", tags=["a"]), "tags is of type list"),
+        (untyped("T", b"x", keys=4711), "keys is of type int"),
+        (untyped("T", b"x", keys=[4711]), "a key is of type int"),
+        (untyped("T", b"x", properties=[("a", "b")]), "properties is of type list"),
+        (untyped("T", b"x", sharding_key=7), "sharding_key is of type int"),
+        (untyped("T", b"x", delay_level="1"), "delay_level is '1', which is no level"),
+        (untyped("T", b"x", flag="1"), "flag is '1'"),
+        (untyped("T", b"x", flag=1 << 31), "flag is 2147483648"),
+        (untyped("T", b"x", queue="a"), "queue is 'a', which is none"),
+        (untyped("T", b"x", queue=(0, "a")), "which is none"),
+        ("text", "a message is of type str"),
+    ],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_field_of_another_type_is_named(message: Any, words: str, is_known: bool) -> None:
+    cluster = one_topic()
+
+    async def use(producer: Producer) -> None:
+        if is_known:
+            await producer.send("T", b"first")
+        with pytest.raises(InvalidArgument, match=words):
+            await producer.send_many([message])
+
+    run_producer(cluster, use)
+    assert len(cluster.stored) == is_known
+
+
+def test_a_queue_that_is_not_there_is_no_doubt_about_the_message() -> None:
+    with pytest.raises(InvalidArgument, match="has no queue 4 to write to at a"):
+        run_producer(one_topic(), lambda producer: producer.send("T", b"x", queue=("a", 4)))
+
+
+def test_one_of_the_queues_of_a_topic_may_be_named() -> None:
+    async def use(producer: Producer) -> int:
+        [*_, last] = await producer.queues("T")
+        return (await producer.send("T", b"x", queue=last)).queue_id
+
+    assert run_producer(one_topic(), use) == 3
 
 
 def test_a_producer_sends_only_while_it_is_open() -> None:

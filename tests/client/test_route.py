@@ -77,3 +77,8 @@ def test_masters_are_read_and_a_slave_if_there_is_no_master() -> None:
 
 def test_a_code_without_a_name_is_described_too() -> None:
     assert describe(answer(RemotingCommand(11), 999, "why")) == "999 (unknown): why"
+
+
+def test_a_remark_of_several_lines_is_described_in_one() -> None:
+    refusal = answer(RemotingCommand(11), 1, 'Encountered "<EOF>".\nWas expecting:\n    ")" ...\n')
+    assert describe(refusal) == '1 (SYSTEM_ERROR): Encountered "<EOF>". Was expecting: ")"'

@@ -114,6 +114,7 @@ def remedy_of(error: RemotingError) -> str:
 
 
 def describe(response: RemotingCommand) -> str:
-    """Return the code of a response, the name of the code, and the remark."""
+    """Return the code of a response, the name of the code, and the remark in one line."""
     name = _CODE_NAMES.get(response.code, "unknown")
-    return f"{response.code} ({name}): {response.remark or 'no reason given'}"
+    remark = " ".join((response.remark or "no reason given").split()).rstrip(". ")
+    return f"{response.code} ({name}): {remark}"

@@ -16,11 +16,14 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias, TypedDict
+from types import NoneType
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
+from wakelog.client.route import QueueAt
 from wakelog.protocol import properties as names
 from wakelog.protocol.batch import MESSAGE_BYTES_MIN, encode_batch_body
+from wakelog.protocol.java import INT_MAX, INT_MIN
 from wakelog.protocol.names import (
     AUTO_CREATE_TOPIC,
     NAME_LENGTH_MAX,
@@ -75,6 +78,14 @@ OWN_PROPERTIES: Final = frozenset(
 )  # fmt: skip
 """Clients and brokers write these; a copied message must not bring its old ones along."""
 
+_TYPES: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("topic", str, "Give a text"),
+    ("tags", (str, NoneType), "Give a text"),
+    ("keys", (str, Iterable, NoneType), "Give a text, or several"),
+    ("properties", (Mapping, NoneType), "Give names and texts, as a dict"),
+)
+"""What a field may be, if the message cannot be encoded, and what to do."""
+
 _GIVEN_BY_NAME: Final = frozenset({names.TAGS, names.KEYS, names.DELAY, SHARDING_KEY})
 _NOT_ALLOWED: Final = frozenset(
     {
@@ -99,7 +110,7 @@ class Message(NamedTuple):
     delay: it is delivered after this time, or up to the next delay level of the broker later.
     delay_level: the number of the level, in place of `delay`; 0 for none.
     sharding_key: messages with the same key go to the same queue, in order.
-    queue: the broker's name ("" for any) and the id of the queue.
+    queue: the broker's name ("" for any) and the id of the queue; or one of `queues(topic)`.
     flag: a number for consumers, as RocketMQ's Message has it.
     """
 
@@ -111,7 +122,7 @@ class Message(NamedTuple):
     delay: timedelta | None = None
     delay_level: int = 0
     sharding_key: str = ""
-    queue: tuple[str, int] | None = None
+    queue: tuple[str, int] | QueueAt | None = None
     flag: int = 0
 
 
@@ -124,7 +135,7 @@ class MessageFields(TypedDict, total=False):
     delay: timedelta | None
     delay_level: int
     sharding_key: str
-    queue: tuple[str, int] | None
+    queue: tuple[str, int] | QueueAt | None
     flag: int
 
 
@@ -169,7 +180,7 @@ def encode(
     delay_level: int = 0,
     more: Mapping[str, str] | None = None,
 ) -> EncodedMessage:
-    """Return a message as requests carry it, its body compressed if it is large.
+    """Return a message as requests carry it, its body compressed if it is large and gets smaller.
 
     topic: in place of the message's, with a namespace. more: properties of the client itself.
     Raises: InvalidArgument.
@@ -177,8 +188,11 @@ def encode(
     topic = topic or message.topic
     body = message.body
     if isinstance(body, str):
-        body = body.encode()
+        body = _encode_text(body)
     _check(topic, body)
+    queue = None
+    if message.queue is not None or message.flag or delay_level or message.sharding_key:
+        queue = _check_rare(message, delay_level)
     sys_flag = 0
     if message.keys or message.sharding_key or delay_level or message.properties or more:
         text = _properties_text(message, unique_key, delay_level, more or {})
@@ -186,19 +200,65 @@ def encode(
         before, after = _around_key(message.tags)
         text = f"{before}{unique_key}{after}"
     if len(body) > COMPRESSED_BYTES_MIN:
-        body, sys_flag = zlib.compress(body, COMPRESSION_LEVEL), MESSAGE_COMPRESSED
+        smaller = zlib.compress(body, COMPRESSION_LEVEL)
+        # Else 4 MiB of random bytes would be over the limit of the broker once compressed.
+        if len(smaller) < len(body):
+            body, sys_flag = smaller, MESSAGE_COMPRESSED
     return EncodedMessage(
         topic,
         body,
         text,
         message.flag,
-        message.queue,
+        queue,
         message.sharding_key,
         bool(delay_level or sys_flag) or topic.startswith(RETRY_PREFIX),
         sys_flag,
         False,
         unique_key,
     )
+
+
+def check_types(message: object) -> None:
+    """Name the field that is why `encode` raised a TypeError. Raises: InvalidArgument."""
+    if not isinstance(message, Message):
+        cause = f"a message is of type {type(message).__name__}"
+        raise InvalidArgument(cause, "Give Message(topic, body, ...)")
+    for name, types, remedy in _TYPES:
+        given = getattr(message, name)
+        if not isinstance(given, types):
+            raise InvalidArgument(f"{name} is of type {type(given).__name__}", remedy)
+    for key in message.keys or ():
+        if not isinstance(key, str):
+            raise InvalidArgument(f"a key is of type {type(key).__name__}", "Give texts")
+
+
+def _encode_text(body: str) -> bytes:
+    try:
+        return body.encode()
+    except UnicodeEncodeError as error:
+        cause = f"the body has a character that UTF-8 has not, at {error.start}"
+        raise InvalidArgument(cause, "Give bytes, or a text without surrogates") from None
+
+
+def _check_rare(message: Message, delay_level: int) -> tuple[str, int] | None:
+    """Check what few messages have, and return the queue. Raises: InvalidArgument."""
+    queue, flag = message.queue, message.flag
+    if type(delay_level) is not int or delay_level < 0:
+        cause = f"delay_level is {delay_level!r}, which is no level"
+        raise InvalidArgument(cause, "Give the number of a level, from 1")
+    if type(flag) is not int or not INT_MIN <= flag <= INT_MAX:
+        raise InvalidArgument(f"flag is {flag!r}", "Give a number of 32 bits")
+    if not isinstance(message.sharding_key, str):
+        cause = f"sharding_key is of type {type(message.sharding_key).__name__}"
+        raise InvalidArgument(cause, "Give a text")
+    if isinstance(queue, QueueAt):
+        return queue.broker, queue.queue_id
+    if queue is not None:
+        types = [type(each) for each in queue] if isinstance(queue, tuple) else []
+        if types != [str, int]:
+            remedy = "Give the broker's name and the id of the queue, or one of `queues(topic)`"
+            raise InvalidArgument(f"queue is {queue!r}, which is none", remedy)
+    return queue
 
 
 def _check(topic: str, body: bytes) -> None:
@@ -224,7 +284,7 @@ def _properties_text(
         properties[DELAY] = str(delay_level)
     if message.properties:
         _check_properties(message.properties)
-        properties |= {name: text for name, text in message.properties.items() if text}
+        properties |= message.properties
     properties |= more
     text = encode_properties(properties)
     _check_text(text, len(properties))
@@ -263,9 +323,11 @@ def _topic_refusal(topic: str) -> str:
 
 
 def _check_properties(given: Mapping[str, str]) -> None:
-    for name in given:
+    for name, text in given.items():
         if not name:
             raise InvalidArgument("a property has no name", "Give it one")
+        if not text:
+            raise InvalidArgument(f"property {name} has no text", "Give it one, or leave it out")
         if name in OWN_PROPERTIES:
             raise InvalidArgument(f"RocketMQ itself sets property {name}", "Give it another name")
         if name in _GIVEN_BY_NAME:
@@ -278,7 +340,12 @@ def _check_text(text: str, count: int) -> None:
     if text.count("\1") != count or text.count("\2") != count - 1:
         remedy = "Leave out the characters 1 and 2"
         raise InvalidArgument("the properties of the message cannot be told apart", remedy)
-    if len(text) * 4 > PROPERTIES_BYTES_MAX and len(text.encode()) > PROPERTIES_BYTES_MAX:
+    try:
+        size_bytes = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        cause = "the properties of the message have a character that UTF-8 has not"
+        raise InvalidArgument(cause, "Give texts without surrogates") from None
+    if size_bytes > PROPERTIES_BYTES_MAX:
         cause = f"the properties of the message are over {PROPERTIES_BYTES_MAX} bytes"
         raise InvalidArgument(cause, "Put into the body what is large")
 

@@ -90,7 +90,8 @@ class ClientOptions(NamedTuple):
 class Settings(TypedDict, total=False):
     """What producers and consumers take by keyword.
 
-    timeout: of one attempt, 3 s by default. retries_max: further attempts, 3 by default.
+    timeout: of one attempt, 3 s by default.
+    retries_max: further attempts, 2 by default of a producer and 3 of a consumer.
     access_key, secret_key, security_token: of an account, for brokers with access control.
     tls: True to trust the system's certificates, or `Tls` with paths of others.
     namespace: before the names of topics and groups.

@@ -26,6 +26,7 @@ from wakelog.client.messages import (
     Message,
     MessageFields,
     SendRequest,
+    check_types,
     encode,
     pack,
 )
@@ -270,12 +271,16 @@ class Producer(Opened):
         encoded = []
         topics = {} if self._options.namespace else self._topics
         for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
-            topic = topics.get(message.topic)
-            if topic is None or message.delay is not None or not self._is_open:
-                encoded.append(await self._encode(message))
-            else:
-                level = message.delay_level
-                encoded.append(encode(message, unique_key, topic=topic, delay_level=level))
+            try:
+                topic = topics.get(message.topic)
+                if topic is None or message.delay is not None or not self._is_open:
+                    encoded.append(await self._encode(message))
+                else:
+                    level = message.delay_level
+                    encoded.append(encode(message, unique_key, topic=topic, delay_level=level))
+            except (AttributeError, TypeError):
+                check_types(message)
+                raise
         return encoded
 
     async def _encode(
@@ -285,17 +290,21 @@ class Producer(Opened):
         if not self._is_open:
             raise ClientError("this producer is not open", "Use it inside of `async with`")
         level = message.delay_level
-        if message.delay is not None:
-            level = await self._delay_level(message)
-        topic = self._topics.get(message.topic)
-        if topic is None:
-            topic = with_namespace(self._options.namespace, message.topic)
-            if is_topic(topic):
-                await self._introduce(topic)
-                self._topics[message.topic] = topic
-        if self._options.namespace:
-            more = {INSTANCE_ID: self._options.namespace, **(more or {})}
-        return encode(message, self._ids.make(), topic=topic, delay_level=level, more=more)
+        try:
+            if message.delay is not None:
+                level = await self._delay_level(message)
+            topic = self._topics.get(message.topic)
+            if topic is None:
+                topic = with_namespace(self._options.namespace, message.topic)
+                if is_topic(topic):
+                    await self._introduce(topic)
+                    self._topics[message.topic] = topic
+            if self._options.namespace:
+                more = {INSTANCE_ID: self._options.namespace, **(more or {})}
+            return encode(message, self._ids.make(), topic=topic, delay_level=level, more=more)
+        except (AttributeError, TypeError):
+            check_types(message)
+            raise
 
     async def _introduce(self, topic: str) -> None:
         """Let the brokers of a topic know this client: they ask it about its transactions.

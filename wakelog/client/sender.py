@@ -135,7 +135,7 @@ class Sender:
                 await self.send(request)
 
     async def send(self, request: SendRequest) -> Stored:
-        """Send one request. Raises: NotAcknowledged."""
+        """Send one request. Raises: NotAcknowledged; InvalidArgument, and nothing was sent."""
         failed: ClientError | None = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:
@@ -145,6 +145,10 @@ class Sender:
                 return await self._attempt(request, failed_broker, refresh=attempt > 0)
             except NotAcknowledged:  # stored: another attempt would store it twice
                 raise
+            except InvalidArgument as error:
+                if failed is None:
+                    raise  # nothing was sent
+                failed = error
             except ClientError as error:
                 failed = error
             if not _may_succeed(failed):

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from wakelog.client.errors import NotAcknowledged
+from wakelog.client.errors import InvalidArgument, NotAcknowledged
 from wakelog.client.messages import pack
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
@@ -75,7 +75,7 @@ class _Target(NamedTuple):
                 )
                 await producer.send_all(lanes)
                 rows_count += len(messages)
-        except NotAcknowledged as error:
+        except (NotAcknowledged, InvalidArgument) as error:  # other rows may be stored
             raise NotAcknowledged(error.cause, f"{error.remedy}. {REPEATED}") from error
         finally:
             await client.close()
