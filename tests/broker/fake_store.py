@@ -82,6 +82,11 @@ class FakeStore:
         self.removals: list[tuple[QueueRemoval, bool]] = []
         self.queries: list[tuple[str, str, int, int, int]] = []
 
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends."""
+        return self.end
+
     def put_message(self, draft: MessageDraft, now_ms: int) -> PutResult:
         if self.error is not None:
             raise self.error

@@ -98,6 +98,7 @@ class BrokerState:
         self.is_slave = role is BrokerRole.SLAVE
         self.is_sync_master = role is BrokerRole.SYNC_MASTER
         self.is_sync_flush = flush is FlushDiskType.SYNC_FLUSH
+        self.awaits_confirmed = False
         self._push_count = 0
 
     def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig:
@@ -156,6 +157,25 @@ class BrokerState:
             failure,
             now_ms + config.slave_timeout_ms if needs_replica else None,
             self.is_sync_flush,
+        )
+
+    def when_confirmed(
+        self, response: RemotingCommand, physical_offset_end: int, now_ms: int
+    ) -> RemotingCommand | AwaitFlush:
+        """Let positions wait until all in-sync replicas have the messages that they count.
+
+        A delayed message that was delivered is a new record. If its level's position reached the
+        next master and the record did not, nobody would deliver it again.
+        """
+        if not self.awaits_confirmed:
+            return response
+        deadline_ms = now_ms + self.store_config.slave_timeout_ms
+        return AwaitFlush(
+            response,
+            physical_offset_end,
+            deadline_ms,
+            replica_deadline_ms=deadline_ms,
+            waits_for_disk=False,
         )
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:

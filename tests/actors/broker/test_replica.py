@@ -204,7 +204,7 @@ async def test_a_master_whose_disk_fails_opens_its_store_again(
         first = await group.until_serving(1)
         assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
         first.service.flush_failed("fdatasync: Input/output error")
-        await until(lambda: group.state().epoch == 2)
+        await until(lambda: group.state().epoch > 1)
         await group.until_serving(1)
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: first.service.store.dispatched == first.end)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness, subscription
 from wakelog.broker import state as broker_state
-from wakelog.broker.decision import RunInPool, WriteLine
+from wakelog.broker.decision import AwaitFlush, RunInPool, WriteLine
 from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -235,6 +235,20 @@ def test_a_slave_gets_the_offsets_of_the_delay_levels(harness: Harness) -> None:
     harness.deliver_delayed(level=2)
     assert harness.ask(RequestCode.GET_ALL_DELAY_OFFSET).body == b'{"offsetTable":{2:1}}'
     assert harness.broker.state.delayed.dirty
+
+
+@pytest.mark.parametrize(
+    "code", [RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET]
+)
+def test_positions_wait_until_replicas_have_what_they_count(harness: Harness, code: int) -> None:
+    harness.broker.state.awaits_confirmed = True
+    harness.send("T", i="DELAY\x012")
+    harness.deliver_delayed(level=2)
+    waiting = harness.settle(harness.process(code))
+    assert isinstance(waiting, AwaitFlush) and not waiting.waits_for_disk
+    assert waiting.physical_offset_end == harness.broker.state.store.max_physical_offset
+    assert waiting.replica_deadline_ms == harness.now_ms + 3_000
+    assert waiting.replica_timed_out().code == ResponseCode.FLUSH_SLAVE_TIMEOUT
 
 
 def cloned(harness: Harness, **fields: str) -> dict[str, int]:

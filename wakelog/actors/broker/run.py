@@ -135,6 +135,7 @@ class Run:
     ) -> None:
         """Note that the store is open."""
         self.broker, self.progress, self.end_turn = broker, progress, end_turn
+        broker.state.awaits_confirmed = self.is_master
         progress.sync_every_turn(wanted=True)
         progress.on_appended = self._replica.act
         self.is_open = True

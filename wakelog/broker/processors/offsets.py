@@ -12,11 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import AwaitFlush, Outcome, RunInPool
 from wakelog.broker.names import check_group
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.offsets import (
@@ -98,13 +99,20 @@ def clone_group_offset(
 def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the offsets of all groups, as consumerOffset.json has them (code 43)."""
     encode = state.offsets.encoder()
-    return RunInPool(lambda: encode().encode(), lambda body, _now_ms: request.success(body=body))
+    return RunInPool(lambda: encode().encode(), _when_confirmed(state, request))
 
 
 def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the offsets of the delay levels, as delayOffset.json has them (code 45)."""
-    work = partial(dumps, state.delayed.content())
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return RunInPool(partial(dumps, state.delayed.content()), _when_confirmed(state, request))
+
+
+def _when_confirmed(
+    state: BrokerState, request: Request[None]
+) -> Callable[[bytes, int], RemotingCommand | AwaitFlush]:
+    """Return what answers with positions that were read now."""
+    end = state.store.max_physical_offset
+    return lambda body, now_ms: state.when_confirmed(request.success(body=body), end, now_ms)
 
 
 def search_offset_by_timestamp(
