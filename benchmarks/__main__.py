@@ -29,6 +29,7 @@ from benchmarks.picture import render_picture
 from benchmarks.rebuild import RebuildLog, measure_rebuild
 from benchmarks.rows import ROWS, Kind, Row
 from benchmarks.sides import Prepare, Side, Wakelog, leave_empty, other_side
+from benchmarks.slaves import wait_followed
 from benchmarks.table import PICTURE_NAME, render_page, summary_line
 
 PAIRS_COUNT = 5
@@ -60,6 +61,9 @@ class Bench:
             return self._run_held(row, kind, folder)
         side = make(write_accounts if row.access_control else leave_empty)
         try:
+            if row.has_slave:
+                side.add_slave()
+                wait_followed(side)
             if row.kind is Kind.IDLE:
                 return measure_idle(side), side.configuration
             return measure_load(row, side, self._drivers), side.configuration

@@ -130,6 +130,8 @@ def settings_of(row: Row, folder: Path) -> Mapping[str, str]:
     }
     if row.kind is Kind.HELD:
         settings |= {"mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES)}
+    if row.has_slave:
+        settings |= {"brokerRole": "SYNC_MASTER"}
     if row.access_control:
         settings |= {"aclEnable": "true", "rocketmqHome": str(folder / HOME)}
     return settings

@@ -41,6 +41,7 @@ class Row(NamedTuple):
     workers: threads or messages in flight of the client; messages a second of ``latency``; frames
         in flight on each of ``connections``.
     driver_options: of the real client's JVM.
+    has_slave: the broker is a SYNC_MASTER, and a slave of the same side follows it.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Row(NamedTuple):
     synchronous_flush: bool = False
     access_control: bool = False
     driver_options: tuple[str, ...] = ()
+    has_slave: bool = False
 
 
 _RATE = Figure("per_second", "messages/s", less_is_better=False)
@@ -162,6 +164,10 @@ ROWS = (
         50_000,
         warmup=30_000,
         synchronous_flush=True,
+    ),
+    Row("slave-1", Kind.CLIENT, _REPORTED_SENDS, "sync", 1, 4_000, warmup=2_000, has_slave=True),
+    Row(
+        "slave-64", Kind.CLIENT, _REPORTED_SENDS, "sync", 64, 50_000, warmup=30_000, has_slave=True
     ),
     Row(
         "consume",

@@ -33,6 +33,7 @@ _JAVA_MAINS = {
     "broker": "org.apache.rocketmq.broker.BrokerStartup",
 }
 STORE_LOG_NAME = "store.log"
+SLAVE_HOME = "slave-home"
 # Errors, and what the store says of its start, which is where a rebuild's beginning is read.
 _LOGBACK = """<configuration>
   <appender name="store" class="ch.qos.logback.core.FileAppender">
@@ -71,6 +72,7 @@ class Side:
         self.store.mkdir(parents=True)
         prepare(self.store)
         self._mark = uuid.uuid4().hex
+        self._settings = settings
         ports = free_port(), free_port(-2, 1)
         self.name_server, self.broker = (f"127.0.0.1:{port}" for port in ports)
         self.configuration: dict[str, object] = {}
@@ -97,6 +99,20 @@ class Side:
         # Not in a checkout: Python would import that one's modules, whatever is installed.
         process = TestProcess(command, env=marked, log_path=log_path, cwd=self.folder)
         self._processes.append(process)
+
+    def add_slave(self) -> None:
+        """Start a slave of the broker, over an empty store beside the other."""
+        settings = {
+            **self._settings,
+            "brokerRole": "SLAVE",
+            "brokerId": "1",
+            "namesrvAddr": self.name_server,
+        }
+        self._start_slave(self.folder / "slave-store", free_port(-2, 1), settings)
+        self.configuration["slave"] = settings
+
+    def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
+        raise NotImplementedError
 
     def cost(self) -> Cost:
         """Return what every process used that was started here, Ray's daemons included."""
@@ -131,6 +147,14 @@ class Wakelog(Side):
         self.configuration = {"command": ["python", *command], "settings": dict(settings)}
         self._spawn([self.python, *command], os.environ, "up.out")
 
+    def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
+        command = [self.python, "-m", "wakelog", "up", "--store", str(store)]
+        command += ["--namesrv-port", "0", "--broker-port", str(port), *self.options]
+        command += ["--metrics-port", "0"]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        self._spawn(command, os.environ, "slave.out")
+
 
 class LocalWakelog(Wakelog):
     """``wakelog up --local``: one process for everything, without Ray."""
@@ -157,17 +181,28 @@ class RocketMQ(Side):
             "brokerIP1": "127.0.0.1",
             "listenPort": str(broker_port),
             "namesrvAddr": self.name_server,
-            "storePathRootDir": str(self.store),
-            "storePathCommitLog": str(self.store / "commitlog"),
+            **_store_keys(self.store),
             **settings,
         }
         self.configuration = {"jvm": HEAP, "broker.conf": keys}
         self._run("broker", keys)
 
-    def _run(self, program: str, settings: Mapping[str, str]) -> None:
-        home = self.folder / "home"
+    def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
+        keys = {
+            "brokerName": "broker-a",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": str(port),
+            **_store_keys(store),
+            **settings,
+        }
+        self._run("broker", keys, SLAVE_HOME)
+
+    def _run(self, program: str, settings: Mapping[str, str], folder: str = "home") -> None:
+        home = self.folder / folder
         (home / "conf").mkdir(parents=True, exist_ok=True)
-        logback = _LOGBACK.format(path=self.folder / STORE_LOG_NAME)
+        logback = _LOGBACK.format(
+            path=(home if folder == SLAVE_HOME else self.folder) / STORE_LOG_NAME
+        )
         (home / "conf" / f"logback_{program}.xml").write_text(logback)
         settings_path = home / "conf" / f"{program}.conf"
         settings_path.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
@@ -183,7 +218,11 @@ class RocketMQ(Side):
             "CLASSPATH": rocketmq_classpath(),
         }
         command = [runtime.java, *options, *heap, *places, *main]
-        self._spawn(command, environment, f"{program}.out")
+        self._spawn(command, environment, f"{home.name}-{program}.out")
+
+
+def _store_keys(store: Path) -> dict[str, str]:
+    return {"storePathRootDir": str(store), "storePathCommitLog": str(store / "commitlog")}
 
 
 class OtherCheckout(Wakelog):

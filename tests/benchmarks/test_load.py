@@ -75,3 +75,8 @@ def test_a_run_costs_what_was_used_meanwhile() -> None:
         "shared_memory_mib": 1.0,
         "busy_percent": {"JVM broker": 30.0, "raylet": 10.0},
     }
+
+
+def test_a_row_with_a_slave_waits_for_it(tmp_path: Path) -> None:
+    alone, followed = (settings_of(row_named(name), tmp_path) for name in ("sync-1", "slave-1"))
+    assert followed == {**alone, "brokerRole": "SYNC_MASTER"}

@@ -4,6 +4,7 @@ Two stores, each on a simulated disk of its own, and one connection between them
 seeded moment both lose power. Each disk may have anything of what was not synced.
 """
 
+import errno
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.fakes.logs import draft
 from tests.fakes.stores import open_store, store_config
 from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model, Platter
 from tests.simulation.journal import Mark
 from wakelog.broker.replication.following import (
@@ -22,6 +24,7 @@ from wakelog.broker.replication.following import (
 )
 from wakelog.broker.replication.shipping import LogRange, Shipping, ShippingSettings
 from wakelog.storage.config import BrokerRole
+from wakelog.storage.errors import StoreError
 from wakelog.storage.message_store import MessageStore
 
 NOW_MS = 1_700_000_000_000
@@ -177,3 +180,64 @@ def test_what_4_9_3_does_is_noticed(mistake: str) -> None:
     with pytest.raises(AssertionError, match="seed"):
         for seed in range(SCHEDULES):
             run(seed, mistake)
+
+
+FAILURES = [
+    (name, Failure(number, sync_failure=model))
+    for name in ("pwrite", "datasync", "sync")
+    for number in (errno.EIO, errno.ENOSPC)
+    for model in (SyncFailure.CLEAN_NEW, SyncFailure.CLEAN_OLD)
+]
+
+
+def strike(connection: Connection, chance: Random) -> list[int]:
+    """Send and ship while the slave's disk fails at some time; return where messages end."""
+    master, slave, sent = connection.master, connection.slave, [0]
+    fails_after = chance.randrange(60)
+    for step in range(fails_after + 40):
+        if step == fails_after:
+            slave.disk.faults.fail_always(*chance.choice(FAILURES))
+        body = chance.randbytes(chance.randrange(400))
+        sent.append(master.store.put_message(draft(body), NOW_MS).physical_offset_end)
+        master.store.write_pending()
+        master.sync()
+        connection.ship(chance)
+        try:
+            connection.receive(chance)
+            if chance.random() < 0.5:
+                slave.sync()
+        except StoreError:
+            connection.ship(chance)  # what was reported before may still be on its way
+            break
+    return sent
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(40), id="daily"),
+        pytest.param(range(40, 2_000), id="long", marks=pytest.mark.long),
+    ],
+)
+def test_a_slave_whose_disk_fails_acknowledges_nothing_more_and_goes_on_later(
+    seeds: range,
+) -> None:
+    """Check 13."""
+    failed_count = 0
+    for seed in seeds:
+        chance = Random(seed)
+        master, slave = Node(BrokerRole.SYNC_MASTER), Node(BrokerRole.SLAVE)
+        connection = Connection(master, slave, "")
+        sent = strike(connection, chance)
+        failed_count += slave.store.log.failure is not None
+        acknowledged = max(end for end in sent if end <= connection.acknowledged)
+        slave = slave.lose_power(chance)
+        assert acknowledged <= slave.store.log.end_offset, f"seed {seed}"
+        assert slave.content(0, acknowledged) == master.content(0, acknowledged), f"seed {seed}"
+        end, again = master.durable, Connection(master, slave, "")
+        while slave.durable < end:
+            again.ship(chance)
+            again.receive(chance)
+            slave.sync()
+        assert slave.content(0, end) == master.content(0, end), f"seed {seed}"
+    assert failed_count > len(seeds) // 4
