@@ -16,7 +16,7 @@ from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli import up as module
 from wakelog.cli.stop_signals import StopSignals
-from wakelog.cli.up import Up, ready_lines
+from wakelog.cli.up import Up, led_here, ready_lines
 
 READY = "ready after"
 
@@ -288,6 +288,31 @@ def test_the_ready_lines_say_that_tls_is_on(tmp_path: Path) -> None:
     lines = ready_lines(plan, 1.0)
     assert "tls          enforcing, a self-signed certificate" in lines
     assert lines[-2].endswith("hello 127.0.0.1:9876 --tls")
+
+
+def test_replicas_that_elect_name_their_register_and_are_waited_for(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, replica_count=2, metrics_port=0)
+    assert f"register     file://{tmp_path}/store/wakelog.register" in ready_lines(plan, 1.0)
+    assert led_here(plan) == {"broker-a"}
+    assert not led_here(plan_in(tmp_path, "brokerRole=SYNC_MASTER", replica_count=2))
+    one_of_a_group = plan_in(tmp_path, "wakelog.register=etcd://e:1", "brokerId=2")
+    assert not led_here(one_of_a_group)
+
+
+def test_the_start_of_a_group_ends_once_it_has_a_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    async def statistics(self: FakeDeployment) -> dict[str, Any]:
+        asked.append(len(asked))
+        leads = {"election": {"leads": len(asked) > 2}}
+        return {"brokers": {"broker-a-1": {}, "broker-a-2": {**broker_values(), **leads}}}
+
+    monkeypatch.setattr(FakeDeployment, "statistics", statistics)
+    run = Run(plan_in(tmp_path, replica_count=2, metrics_port=0))
+    run.run(run.stop_when_ready())
+    assert len(asked) > 2
 
 
 def test_the_ready_lines_mark_a_foreign_name_server(tmp_path: Path) -> None:

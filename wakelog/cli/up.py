@@ -49,6 +49,11 @@ FAILURE_SECONDS = 1.0
 STATISTICS_SECONDS_MAX = 5.0
 """After so long without statistics, a broker is shown as one that does not answer."""
 
+MASTERS_SECONDS_MAX = 10.0
+"""How long a start waits until its groups of replicas have a master: the one before may be gone."""
+
+MASTERS_POLL_SECONDS = 0.1
+
 NOT_IN_ORDER = "stopped, but not in order: the next start recovers the store as after a crash"
 ACTOR = "up"
 """The actor's name in the logs, unless this process is the broker."""
@@ -118,7 +123,7 @@ class Up:
         began_seconds = time.monotonic()
         for warning in self._plan.warnings:
             self._screen.say(f"wakelog: {warning}")
-        self._start = asyncio.create_task(self._deployment.start(self._report))
+        self._start = asyncio.create_task(self._start_all())
         if not await _first(self._start, asked):
             return
         for notice in self._deployment.notices():
@@ -136,6 +141,20 @@ class Up:
             collections.end()
             memory.end()
             watching.cancel()
+
+    async def _start_all(self) -> None:
+        await self._deployment.start(self._report)
+        plan = self._plan
+        wanted = led_here(plan)
+        if wanted:
+            self._report("the election")
+        end_seconds = time.monotonic() + MASTERS_SECONDS_MAX
+        while wanted and time.monotonic() < end_seconds:
+            brokers = (await self._statistics()).get("brokers", {})
+            for one in plan.brokers:
+                if brokers.get(one.name, {}).get("election", {}).get("leads"):
+                    wanted.discard(one.settings.broker.broker_name)
+            await asyncio.sleep(MASTERS_POLL_SECONDS)
 
     async def _watch(self) -> None:
         """Show rates until the deployment has failed. Raises: DeploymentFailed."""
@@ -198,6 +217,12 @@ class Up:
         if failure.is_ours:
             logger(Log.BROKER).error("unexpected error", exc_info=error)
         return failure
+
+
+def led_here(plan: Plan) -> set[str]:
+    """Return the groups with a register of which this deployment has several replicas."""
+    names = [one.settings.broker.broker_name for one in plan.brokers if one.register]
+    return {name for name in names if names.count(name) > 1}
 
 
 async def _first(work: asyncio.Task[None], asked: asyncio.Task[None]) -> bool:
