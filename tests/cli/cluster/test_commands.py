@@ -1,5 +1,10 @@
 """Command lines: mistakes, and what the shell gets for completion."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
@@ -32,3 +37,45 @@ def test_the_shell_gets_completions(cli: CommandLine, monkeypatch: pytest.Monkey
     monkeypatch.setenv("COMP_WORDS", "wakelog topi")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert cli() == ["topics"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("wakelog dlq re", ["resend"]),
+        ("wakelog topics --out", ["--output"]),
+        ("wakelog topics --output js", ["json"]),
+    ],
+)
+def test_the_shell_completes_what_belongs_to_a_command(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, words: str, found: list[str]
+) -> None:
+    monkeypatch.setenv("_WAKELOG_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert cli() == found
+
+
+@pytest.mark.process
+def test_completion_is_installed_for_a_shell_that_then_completes(tmp_path: Path) -> None:
+    """By bash itself, which loads what was installed and asks it for the rest of a word."""
+    programs = str(Path(sys.executable).parent)
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+    }
+    install = ["wakelog", "--install-completion", "bash"]
+    subprocess.run(install, env=environment, check=True, capture_output=True)
+    [installed] = tmp_path.glob(".bash_completions/*.sh")
+    assert str(installed) in (tmp_path / ".bashrc").read_text()
+    asks = f"""
+source {installed}
+COMP_WORDS=(wakelog expl) COMP_CWORD=1
+$(complete -p wakelog | sed 's/.* -F //; s/ .*//') wakelog
+echo "${{COMPREPLY[@]}}"
+"""
+    outcome = subprocess.run(
+        ["bash", "-c", asks], env=environment, check=True, capture_output=True, text=True
+    )
+    assert outcome.stdout.split() == ["explain"]

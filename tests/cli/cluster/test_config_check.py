@@ -1,12 +1,19 @@
 """What becomes of each key of a broker.conf."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.cli.cluster.conftest import CommandLine
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.cli.admin.command import Output
+from wakelog.cli.cluster import config_check
 from wakelog.cli.cluster.config_check import HONOURED, IGNORED, REFUSED, check_file, check_keys
+from wakelog.client.admin import Admin
+from wakelog.protocol.bodies import BrokerData, ClusterInfo
 
 KEYS = {
     "brokerName": "x",
@@ -47,3 +54,57 @@ def test_a_file_with_a_refused_key_is_an_error(tmp_path: Path) -> None:
         check_file(str(path), shown.append)
     with pytest.raises(PlanRefused, match="cannot be read"):
         check_file(str(tmp_path), shown.append)
+
+
+class FakeAdmin:
+    """A cluster of brokers with these settings."""
+
+    def __init__(self, settings: dict[str, dict[str, str]]) -> None:
+        self._settings = settings
+
+    async def cluster(self) -> ClusterInfo:
+        brokers = {
+            name: BrokerData("c", name, {0: f"{name}:10911"}) for name in sorted(self._settings)
+        }
+        return ClusterInfo(brokers, {"c": set(brokers)})
+
+    async def settings(self, address: str) -> dict[str, str]:
+        return self._settings[address.partition(":")[0]]
+
+
+def shown_of(settings: dict[str, dict[str, str]], see: Callable[[Output], None]) -> None:
+    async def ask() -> None:
+        async for output in config_check.check_brokers(cast(Admin, FakeAdmin(settings))):
+            see(output)
+
+    asyncio.run(ask())
+
+
+def test_running_brokers_show_what_they_were_given_and_is_not_honoured() -> None:
+    shown: list[Output] = []
+    shown_of(
+        {
+            "a": {"flushDiskType": "SYNC_FLUSH", "adminBrokerThreadPoolNums": "16"},
+            "b": {"flushDiskType": "SYNC_FLUSH", "adminBrokerThreadPoolNums": "3"},
+        },
+        shown.append,
+    )
+    [row] = shown[0].values()
+    assert (row["broker"], row["id"], row["key"]) == ("b", 0, "adminBrokerThreadPoolNums")
+    assert row["outcome"] == IGNORED
+    assert [next(iter(each.lines())) for each in shown[1:]] == ["2 keys are honoured"]
+
+
+def test_a_running_broker_with_a_refused_key_is_an_error() -> None:
+    shown: list[Output] = []
+    settings = {"a": {"enableDLegerCommitLog": "true"}, "b": {"brokerName": "b"}}
+    with pytest.raises(DeploymentFailed, match=r"not start with enableDLegerCommitLog of a\."):
+        shown_of(settings, shown.append)
+    assert [x["outcome"] for x in shown[0].values()] == [REFUSED]
+
+
+def test_a_broker_of_wakelog_is_checked_over_the_wire(cli: CommandLine) -> None:
+    lines = cli("check")
+    assert lines[0] == "nothing is ignored or refused"
+    assert lines[1].endswith(" keys are honoured") and int(lines[1].split()[0]) > 100
+    assert cli.json("check") == []

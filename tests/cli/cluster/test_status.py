@@ -1,6 +1,14 @@
 """`wakelog status` and `top`, against a broker in this process."""
 
 import asyncio
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
 
 from tests.cli.cluster.conftest import CommandLine
 from wakelog.cli.admin.command import Output
@@ -27,3 +35,40 @@ def test_the_screen_is_drawn_again_and_again(cli: CommandLine) -> None:
     lines = [next(iter(each.lines())) for each in asyncio.run(two_rounds())]
     assert lines[0] == lines[4] == CLEAR
     assert lines[1].startswith("CLUSTER") and lines[5].startswith("CLUSTER")
+
+
+@pytest.mark.process
+def test_a_terminal_is_cleared_and_an_interrupt_ends_it(cli: CommandLine) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "wakelog", "top", "-n", cli.broker.name_server]
+    process = subprocess.Popen(
+        [*command, "--interval", "0.5"], stdout=theirs, stderr=subprocess.PIPE, text=True
+    )
+    os.close(theirs)
+    shown = b""
+    with process:
+        while shown.count(CLEAR.encode()) < 2:
+            shown += os.read(ours, 65_536)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 130 and "interrupted" in said
+    assert b"CLUSTER" in shown and b"broker-t" in shown
+
+
+@pytest.mark.process
+def test_a_program_gets_objects_and_no_terminal_codes(cli: CommandLine) -> None:
+    command = [sys.executable, "-m", "wakelog", "top", "-n", cli.broker.name_server]
+    process = subprocess.Popen(
+        [*command, "--interval", "0.5", "--output", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        rows = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert {row["broker"] for row in rows} == {"broker-t"}

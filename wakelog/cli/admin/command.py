@@ -38,7 +38,7 @@ class Table(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text of one or more lines, and the value that it stands for."""
+    """A text of one or more lines, and the value that it stands for: none if it is empty."""
 
     text: str
     value: dict[str, Any]
@@ -48,8 +48,9 @@ class Text(NamedTuple):
         yield self.text
 
     def values(self) -> Iterator[dict[str, Any]]:
-        """Yield the value."""
-        yield self.value
+        """Yield the value, if there is one."""
+        if self.value:
+            yield self.value
 
 
 class Output(Protocol):

@@ -115,7 +115,7 @@ CodeName = Annotated[str, typer.Argument(metavar="CODE")]
 Interval = Annotated[float, option("SECONDS", "Between two looks.", min=0.5, max=3600.0)]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
-ConfigFile = Annotated[str, option("FILE", "RocketMQ's broker.conf.", "--config")]
+ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
 OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 MaybeGroup = Annotated[Text, typer.Argument(metavar="[GROUP]")]
@@ -390,12 +390,20 @@ def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = 
     wire.run(lambda admin: dead_letters.resend(admin, group, wanted, sends_all=sends_all))
 
 
-def check(config: ConfigFile, output: OutputForm = "table") -> None:
-    """Say of each key of a 4.9.3 broker.conf whether it is honoured, ignored or refused."""
-    from wakelog.cli.admin.command import show
-    from wakelog.cli.cluster.config_check import check_file
+def check(wire: Wire, config: ConfigFile = None) -> None:
+    """Say which keys of a 4.9.3 broker.conf, or of running brokers, are ignored or refused here.
 
-    check_file(config, lambda found: show(found, print, as_json=output == "json"))
+    \b
+    wakelog check --config broker.conf
+    wakelog check --name-server 10.0.0.1:9876
+    """
+    from wakelog.cli.admin.command import show
+    from wakelog.cli.cluster.config_check import check_brokers, check_file
+
+    if config is not None:
+        check_file(config, lambda found: show(found, print, as_json=wire.as_json))
+    else:
+        wire.run(check_brokers)
 
 
 def cluster_status(
@@ -470,6 +478,7 @@ OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     top,
     doctor,
     bench,
+    check,
 )
 GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]] = {
     "dlq": (
@@ -485,7 +494,6 @@ def add_commands(app: typer.Typer) -> None:
     for function in OVER_WIRE:
         app.command()(_over_wire(function))
     app.command()(explain)
-    app.command()(check)
     for name, (meaning, functions) in GROUPS_OF_COMMANDS.items():
         commands = typer.Typer(name=name, help=meaning)
         commands.callback(invoke_without_command=True)(help_without_command)

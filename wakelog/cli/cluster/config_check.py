@@ -1,16 +1,20 @@
-"""`wakelog check --config FILE`: what becomes of each key of a 4.9.3 broker.conf here.
+"""`wakelog check`: what becomes here of each key of a 4.9.3 broker.conf, or of running brokers.
 
 Each key is planned with as `wakelog up --set KEY=VALUE` would, so the rules are those of a start.
-Nothing is started or written.
+Nothing is started or written. A running broker shows all its keys. Of those that it has from
+4.9.3's defaults, only what is refused is listed, as none of the others was chosen.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.broker.config_file import WITHOUT_EFFECT
+from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
+from wakelog.client.admin import Admin, cluster_members
 from wakelog.storage.settings_text import parse_properties
 
 HONOURED, IGNORED, REFUSED = "honoured", "ignored", "refused"
@@ -62,6 +66,40 @@ def check_file(path: str, show: Any) -> None:
     if refused:
         cause = f"{path} would not start a broker: {', '.join(refused)}"
         raise DeploymentFailed(cause, "Change what is refused.")
+
+
+async def check_brokers(admin: Admin) -> AsyncIterator[Output]:
+    """Yield a row for each key of a running broker that would be ignored or refused.
+
+    Raises: ClientError; DeploymentFailed if a key is refused.
+    """
+    rows: list[tuple[object, ...]] = []
+    honoured_count, refused = 0, list[str]()
+    info = await admin.cluster()
+    for cluster in sorted(info.cluster_addr_table):
+        for name, broker_id, address in cluster_members(info, cluster):
+            found = check_keys(await _chosen(admin, address))
+            for row in found:
+                if row.outcome == HONOURED:
+                    honoured_count += 1
+                    continue
+                rows.append((name, broker_id, *row))
+                if row.outcome == REFUSED:
+                    refused.append(f"{row.key} of {name}")
+    yield Columns(("broker", "id", *KeyCheck._fields), rows, "nothing is ignored or refused")
+    yield Text(f"{honoured_count} keys are honoured", {})
+    if refused:
+        cause = f"a broker would not start with {', '.join(refused)}"
+        raise DeploymentFailed(cause, "Change what is refused.")
+
+
+async def _chosen(admin: Admin, address: str) -> dict[str, str]:
+    """Return the keys of a broker but those that have no effect and 4.9.3's default."""
+    return {
+        key: value
+        for key, value in (await admin.settings(address)).items()
+        if key not in WITHOUT_EFFECT or value != WITHOUT_EFFECT[key].default
+    }
 
 
 def _check(key: str, value: str, given: Mapping[str, str], usual: set[str] | None) -> KeyCheck:
