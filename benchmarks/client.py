@@ -214,6 +214,7 @@ ROWS = (
     Row("consumed, TCP", 50_000, receiving("tcp", "messages")),
     Row("consumed, handle", 50_000, receiving("handle", "messages")),
     Row("consumed, Arrow, TCP", 50_000, receiving("tcp", "Arrow")),
+    Row("consumed, Arrow, handle", 50_000, receiving("handle", "Arrow")),
     *_others("consumed", {"redis": 50_000, "nats": 25_600, "kafka": 200_000}),
 )
 

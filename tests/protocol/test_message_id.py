@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from tests.golden_stores import read_manifest
 from tests.protocol.strategies import hosts, int64
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.protocol.message_id import create_message_id, decode_message_id
+from wakelog.protocol.message_id import (
+    create_message_id,
+    create_message_ids,
+    decode_message_id,
+)
 
 
 def test_a_v4_id_has_32_upper_case_digits() -> None:
@@ -25,6 +29,12 @@ def test_an_id_is_read_back(host: tuple[str, int], physical_offset: int) -> None
     identifier = create_message_id(*host, physical_offset)
     assert decode_message_id(identifier) == (host, physical_offset)
     assert decode_message_id(identifier.lower()) == (host, physical_offset)
+
+
+@given(hosts, st.lists(int64, min_size=1, max_size=5))
+def test_the_ids_of_a_batch_are_joined_by_commas(host: tuple[str, int], offsets: list[int]) -> None:
+    ids = [create_message_id(*host, offset) for offset in offsets]
+    assert create_message_ids(*host, offsets) == ",".join(ids)
 
 
 @pytest.mark.parametrize("text", ["", "7F", "G" * 32, "7F" * 17, " 7" * 16, "٣" * 32, "7F" * 100])
@@ -47,6 +57,8 @@ def test_garbage_raises_nothing_else(text: str) -> None:
 def test_what_cannot_be_an_id_is_our_mistake(host: str, port: int, offset: int) -> None:
     with pytest.raises(LocalProtocolError):
         create_message_id(host, port, offset)
+    with pytest.raises(LocalProtocolError):
+        create_message_ids(host, port, [1, offset])
 
 
 @pytest.mark.golden

@@ -189,7 +189,7 @@ def encode(
     body = message.body
     if isinstance(body, str):
         body = _encode_text(body)
-    _check(topic, body)
+    goes_alone = _check(topic, body)
     queue = None
     if message.queue is not None or message.flag or delay_level or message.sharding_key:
         queue = _check_rare(message, delay_level)
@@ -211,7 +211,7 @@ def encode(
         message.flag,
         queue,
         message.sharding_key,
-        bool(delay_level or sys_flag) or topic.startswith(RETRY_PREFIX),
+        goes_alone or bool(delay_level or sys_flag),
         sys_flag,
         False,
         unique_key,
@@ -261,12 +261,18 @@ def _check_rare(message: Message, delay_level: int) -> tuple[str, int] | None:
     return queue
 
 
-def _check(topic: str, body: bytes) -> None:
-    """Raises: InvalidArgument for what no broker takes."""
+def _check(topic: str, body: bytes) -> bool:
+    """Return whether brokers refuse batches for the topic.
+
+    Raises: InvalidArgument for what no broker takes.
+    """
     if not isinstance(body, bytes):
         raise InvalidArgument(f"the body is of type {type(body).__name__}", "Give bytes or a str")
-    if reason := refusal_reason(topic, body):
+    topic_reason, goes_alone = _topic_rules(topic)
+    if topic_reason or not 0 < len(body) <= BODY_BYTES_MAX:
+        reason = refusal_reason(topic, body)
         raise InvalidArgument(f"the message cannot be sent: {reason}", "Nothing was sent")
+    return goes_alone
 
 
 def _properties_text(
@@ -293,7 +299,8 @@ def _properties_text(
 
 def refusal_reason(topic: str, body: bytes | None) -> str:
     """Return why a broker would refuse a message, "" if it would not."""
-    if reason := _topic_refusal(topic):
+    reason, _ = _topic_rules(topic)
+    if reason:
         return reason
     if not body:
         return "its body is null or empty, which RocketMQ does not accept"
@@ -314,12 +321,15 @@ def _around_key(tags: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=TOPICS_REMEMBERED_MAX)
-def _topic_refusal(topic: str) -> str:
+def _topic_rules(topic: str) -> tuple[str, bool]:
+    """Return why a topic takes no messages, "" if it does, and whether it takes no batches."""
     if not is_topic(topic):
         characters = "letters, digits, %, |, _ and -"
-        return f"{topic!r} is no name of a topic: use {characters}, at most {NAME_LENGTH_MAX}"
-    is_allowed = topic not in _NOT_ALLOWED
-    return "" if is_allowed else f"clients may not send to {topic}, which is the broker's own"
+        reason = f"{topic!r} is no name of a topic: use {characters}, at most {NAME_LENGTH_MAX}"
+        return reason, False
+    if topic in _NOT_ALLOWED:
+        return f"clients may not send to {topic}, which is the broker's own", False
+    return "", topic.startswith(RETRY_PREFIX)
 
 
 def _check_properties(given: Mapping[str, str]) -> None:

@@ -24,6 +24,7 @@ _V4_CHARACTERS = 32
 _V6_CHARACTERS = 56
 _PORT_AND_OFFSET = struct.Struct(">iq")
 _PORT = struct.Struct(">i")
+_OFFSET_BYTES = 8
 _LONG_MASK = (1 << 64) - 1
 
 
@@ -38,12 +39,19 @@ def create_message_id(host: str, port: int, physical_offset: int) -> str:
     return f"{_host_text(host, port)}{physical_offset & _LONG_MASK:016X}"
 
 
-def create_message_ids(host: str, port: int, physical_offsets: Sequence[int]) -> list[str]:
-    """Write the ids of records of one batch, whose offsets ascend: see `create_message_id`."""
-    for offset in (physical_offsets[0], physical_offsets[-1]):
-        create_message_id(host, port, offset)  # it checks the range of all
+def create_message_ids(host: str, port: int, physical_offsets: Sequence[int]) -> str:
+    """Write the ids of the records of one batch as 4.9.3 does, with commas between.
+
+    Raises:
+        LocalProtocolError: as `create_message_id`.
+    """
     text = _host_text(host, port)
-    return [f"{text}{offset & _LONG_MASK:016X}" for offset in physical_offsets]
+    try:
+        packed = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
+    except struct.error as error:
+        raise LocalProtocolError(f"no message id for {host}:{port}: {error}") from error
+    offsets = packed.hex(",", _OFFSET_BYTES).upper()
+    return text + offsets.replace(",", "," + text)
 
 
 @lru_cache(maxsize=16)  # a broker has one store host

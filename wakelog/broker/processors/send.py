@@ -197,7 +197,7 @@ def _send_batch(
     if result.status is not PutStatus.PUT_OK:
         return _put_refusal(state, command, result.status, result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)
-    message_ids = ",".join(create_message_ids(*state.store_host, result.physical_offsets))
+    message_ids = create_message_ids(*state.store_host, result.physical_offsets)
     return _stored(state, request, result, message_ids, queue_id, wait=properties.get(WAIT))
 
 
