@@ -231,19 +231,24 @@ def _receive_first(listener: socket.socket, end_seconds: float) -> bytes:
 def _check_names(plan: Plan) -> None:
     """Refuse a name that another broker has: clients would see now the one, now the other.
 
-    Replicas with a register share theirs, and the register says who is master.
+    Replicas with a register share theirs, and the register says who is master. A broker that takes
+    a name over is told to share it.
     """
     listed = read_name_servers(plan.brokers[0].settings.broker.namesrv_addr)
     own = plan.name_server_address if plan.name_server is not None else ""
     for name_server in (address for address in listed if address != own):
         known = asyncio.run(_registered(name_server))
-        for broker in (one.settings.broker for one in plan.brokers if not one.register):
+        for one in plan.brokers:
+            if one.register or one.takes_over_name:
+                continue
+            broker = one.settings.broker
             data = known.get(broker.broker_name, BrokerData())
             other = data.broker_addrs.get(broker.broker_id, broker.broker_addr)
             if other != broker.broker_addr and _accepts(other):
                 raise PreflightRefused(
                     f"the name server {name_server} has {broker.broker_name} already, at {other}",
-                    "Stop that broker, or give this one a name with --set brokerName=NAME.",
+                    "Stop that broker, or give this one a name with --set brokerName=NAME; or take "
+                    "its place with --set wakelog.takeOverName=true.",
                 )
 
 
