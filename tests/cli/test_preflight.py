@@ -225,6 +225,6 @@ def test_a_name_that_a_running_broker_has_is_refused(tmp_path: Path, base: int) 
         assert message.startswith(
             f"the name server {cluster.name_server} has broker-a already, at {cluster.broker}. "
         )
-        for told in ("brokerName=broker-x", "wakelog.takeOverName=true"):
-            check(plan_at(tmp_path, base, there, told, name_server_port=0))
+        for setting in ("brokerName=broker-x", "wakelog.takeOverName=true"):
+            check(plan_at(tmp_path, base, there, setting, name_server_port=0))
     check(plan_at(tmp_path, base, there, name_server_port=0))  # a name server that is away

@@ -254,6 +254,22 @@ def test_a_header_that_is_too_long_takes_no_memory() -> None:
     assert peak < 100_000
 
 
+def test_a_header_that_is_too_long_and_comes_in_pieces_is_not_parsed() -> None:
+    fields = ",".join(f'"{i}":""' for i in range(500_000))
+    header = ('{"code":34,"opaque":3,"extFields":{' + fields + "}}").encode()
+    frame = struct.pack(">II", 5 + len(header), len(header)) + header + b"x"
+    decoder = FrameDecoder(body_bytes_max=lambda _: 1 << 30)
+    tracemalloc.start()
+    try:
+        for piece in (frame[:100], frame[100:-1], frame[-1:]):
+            assert decoder.feed(piece) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [refusal.opaque for refusal in decoder.refusals] == [3]
+    assert peak < 3 * len(frame)  # the buffer; half a million fields take ten times as much
+
+
 def test_a_oneway_request_gets_no_refusal() -> None:
     decoder = FrameDecoder()
     assert decoder.feed(long_header(310, flag=2)) == []

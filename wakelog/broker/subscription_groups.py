@@ -50,17 +50,23 @@ class SubscriptionGroups:
 
         Raises: LimitReached.
         """
+        found = self.would_find(group)
+        if found is None or group in self._table or (self._lmq and names.is_lmq(group)):
+            return found
+        self.update(found, now_ms)
+        return self._table[group]
+
+    def would_find(self, group: str) -> SubscriptionGroupConfig | None:
+        """Return what `find` returns, and create nothing."""
         found = self._table.get(group)
         if found is not None or not is_legal_group(group):
             return found
-        if self._lmq and names.is_lmq(group):
-            return SubscriptionGroupConfig(group)
-        if not (
-            self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
-        ):
-            return None
-        self.update(SubscriptionGroupConfig(group), now_ms)
-        return self._table[group]
+        creates = (
+            self._config.auto_create_subscription_group
+            or group.startswith(SYSTEM_GROUP_PREFIX)
+            or (self._lmq and names.is_lmq(group))
+        )
+        return SubscriptionGroupConfig(group) if creates else None
 
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
         """Define or replace a group.

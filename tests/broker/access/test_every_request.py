@@ -26,6 +26,7 @@ from wakelog.broker.access.control import AccessControl, Edit
 from wakelog.broker.config_file import all_settings
 from wakelog.broker.decision import Outcome, RemoveQueues
 from wakelog.broker.processors.table import NAME_SERVER_CODES, PROCESSORS
+from wakelog.network.request import processor
 from wakelog.network.signing import Credentials
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -268,7 +269,7 @@ def test_the_changes_are_changes_where_they_are_allowed(code: int) -> None:
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_row_without_a_rule_is_refused(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     row = PROCESSORS[RequestCode.GET_BROKER_CONFIG]
-    unmapped = row._replace(access=row.access[:kept], is_administration=not kept)
+    unmapped = processor(row.handle, row.lane, *row.access[:kept])
     monkeypatch.setitem(PROCESSORS, int(RequestCode.GET_BROKER_CONFIG), unmapped)
     remote = Exposed(None).put(request(26, NO_KEY), HOST)
     assert remote is not None and (remote.code == ResponseCode.NO_PERMISSION) is not kept

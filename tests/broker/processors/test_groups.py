@@ -162,6 +162,7 @@ def test_one_group_is_shown(creates: bool) -> None:
         b'"retryMaxTimes":3,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}'
     )
     response = harness.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "other"})
+    assert "other" not in harness.broker.state.groups.wrapper().subscription_group_table
     if creates:
         shown = decode_body(SubscriptionGroupConfig, response.body)
         assert shown == SubscriptionGroupConfig("other")
