@@ -5,16 +5,12 @@ python -m benchmarks.consumers    draw results/consumers.md again
 
 import sys
 from array import array
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
-from benchmarks.kept import keep, read_kept
-
-RESULTS = Path(__file__).parent / "results"
-JSON_NAME = "consumers.json"
-TABLE_NAME = "consumers.md"
+from benchmarks.kept import KeptPage
 
 TEXT = (
     "A Python producer sends numbered messages to 8 queues. Two groups consume them, each with"
@@ -120,23 +116,7 @@ class Soak(msgspec.Struct, frozen=True, kw_only=True):
         return (self.run,)
 
 
-def read(folder: Path = RESULTS) -> list[Soak]:
-    """Return what is kept."""
-    return read_kept(folder / JSON_NAME, Soak)
-
-
-def note(soak: Soak, folder: Path = RESULTS) -> None:
-    """Keep a run in place of the one with its number, and draw the page again."""
-    keep(folder / JSON_NAME, soak)
-    draw(folder)
-
-
-def draw(folder: Path = RESULTS) -> None:
-    """Draw the page from what is kept."""
-    (folder / TABLE_NAME).write_text(table(read(folder)))
-
-
-def table(soaks: list[Soak]) -> str:
+def table(soaks: Sequence[Soak]) -> str:
     """Return the page."""
     lines = ["# Python and Java consumers while much fails", "", TEXT]
     for soak in soaks:
@@ -159,6 +139,8 @@ def _title(name: str) -> str:
     return titles.get(name, name.replace("_mib", ", MiB").replace("_", " "))
 
 
+PAGE: Final = KeptPage("consumers", Soak, table)
+
 if __name__ == "__main__":
-    draw()
+    PAGE.draw()
     sys.exit(0)

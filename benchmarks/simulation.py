@@ -7,16 +7,12 @@ with the same seed takes the place of the older.
 """
 
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from benchmarks.kept import keep, read_kept
-
-RESULTS = Path(__file__).parent / "results"
-JSON_NAME = "simulation.json"
-TABLE_NAME = "simulation.md"
+from benchmarks.kept import KeptPage
 
 TEXT = (
     "Workloads are run on a simulated disk, and at each operation the disk is left as a crash may"
@@ -24,7 +20,7 @@ TEXT = (
     " there, nothing else is, queues and index are what the log gives. Images that came up again"
     " are not counted; those of the second generation are crashes of a recovery and of what was"
     " done behind it. Checks are more than images, as clients may have been told different things"
-    f" with the same image. Made by `./dev simulate`, kept in [{JSON_NAME}]({JSON_NAME})."
+    " with the same image. Made by `./dev simulate`, kept in [simulation.json](simulation.json)."
 )
 
 _COLUMNS = (
@@ -65,23 +61,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         return (self.first_seed,)
 
 
-def read(folder: Path = RESULTS) -> list[Campaign]:
-    """Return what is kept, in order."""
-    return read_kept(folder / JSON_NAME, Campaign)
-
-
-def note(campaign: Campaign, folder: Path = RESULTS) -> None:
-    """Keep a campaign instead of the one of the same first seed, and draw the table anew."""
-    keep(folder / JSON_NAME, campaign)
-    draw(folder)
-
-
-def draw(folder: Path = RESULTS) -> None:
-    """Draw the page from what is kept."""
-    (folder / TABLE_NAME).write_text(table(read(folder)))
-
-
-def table(campaigns: Iterable[Campaign]) -> str:
+def table(campaigns: Sequence[Campaign]) -> str:
     """Return the page."""
     lines = ["# Crashes of a simulated disk", "", TEXT, ""]
     lines.append(f"| {' | '.join(_COLUMNS)} |")
@@ -103,6 +83,8 @@ def _cells(campaign: Campaign) -> list[str]:
     ]
 
 
+PAGE: Final = KeptPage("simulation", Campaign, table)
+
 if __name__ == "__main__":
-    draw()
+    PAGE.draw()
     sys.exit(0)

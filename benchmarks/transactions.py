@@ -4,15 +4,12 @@ python -m benchmarks.transactions    draw results/transactions.md again
 """
 
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from benchmarks.kept import keep, read_kept
-
-RESULTS = Path(__file__).parent / "results"
-JSON_NAME = "transactions.json"
-TABLE_NAME = "transactions.md"
+from benchmarks.kept import KeptPage
 
 TEXT = (
     "Two producers send half messages to one broker of actors, synchronous flush. A third of the"
@@ -50,23 +47,7 @@ class Soak(msgspec.Struct, frozen=True, kw_only=True):
         return ("soak",)
 
 
-def read(folder: Path = RESULTS) -> list[Soak]:
-    """Return what is kept."""
-    return read_kept(folder / JSON_NAME, Soak)
-
-
-def note(soak: Soak, folder: Path = RESULTS) -> None:
-    """Keep a run instead of the one before, and draw the page anew."""
-    keep(folder / JSON_NAME, soak)
-    draw(folder)
-
-
-def draw(folder: Path = RESULTS) -> None:
-    """Draw the page from what is kept."""
-    (folder / TABLE_NAME).write_text(table(read(folder)))
-
-
-def table(soaks: list[Soak]) -> str:
+def table(soaks: Sequence[Soak]) -> str:
     """Return the page."""
     lines = ["# Transactions under kills", "", TEXT]
     for soak in soaks:
@@ -89,6 +70,8 @@ def table(soaks: list[Soak]) -> str:
     return "\n".join(lines) + "\n"
 
 
+PAGE: Final = KeptPage("transactions", Soak, table)
+
 if __name__ == "__main__":
-    draw()
+    PAGE.draw()
     sys.exit(0)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.transactions import Soak, note
+from benchmarks.transactions import PAGE, Soak
 from tests.actors.deployments import wait_until
 from tests.actors.supervised_brokers import KINDS, SupervisedBroker, start_supervised
 from tests.actors.transactions import Account, Producer, delivered, open_count
@@ -126,6 +126,6 @@ def test_each_of_100_000_transactions_has_its_outcome(
         found = asyncio.run(soak(supervised, TRANSACTIONS_COUNT))
     finally:
         asyncio.run(supervised.actors.stop())
-    note(found)
+    PAGE.note(found)
     assert found.transactions >= TRANSACTIONS_COUNT and min(found.kills.values()) >= 3, found
     assert (found.lost, found.doubled, found.wrong) == (0, 0, 0), found

@@ -5,13 +5,11 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.consumers import (
-    TABLE_NAME,
+    PAGE,
     Deliveries,
     Delivery,
     Group,
     Soak,
-    note,
-    read,
 )
 
 GROUP = Group(
@@ -72,10 +70,10 @@ def test_what_may_not_be_stored_is_not_missing() -> None:
 
 
 def test_a_run_takes_the_place_of_the_one_with_its_number(tmp_path: Path) -> None:
-    note(msgspec.structs.replace(SOAK, unclear=2), tmp_path)
-    note(SOAK, tmp_path)
-    assert read(tmp_path) == [SOAK]
-    note(msgspec.structs.replace(SOAK, run=2), tmp_path)
-    assert [soak.run for soak in read(tmp_path)] == [1, 2]
-    page = (tmp_path / TABLE_NAME).read_text().splitlines()
+    PAGE.note(msgspec.structs.replace(SOAK, unclear=2), tmp_path)
+    PAGE.note(SOAK, tmp_path)
+    assert PAGE.read(tmp_path) == [SOAK]
+    PAGE.note(msgspec.structs.replace(SOAK, run=2), tmp_path)
+    assert [soak.run for soak in PAGE.read(tmp_path)] == [1, 2]
+    page = (tmp_path / PAGE.table_name).read_text().splitlines()
     assert "| out of order | 0 | - |" in page and "| memory last, MiB | 11.0 |" in page

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.simulation import JSON_NAME, RESULTS, TABLE_NAME, Campaign, note, read, table
+from benchmarks.kept import RESULTS
+from benchmarks.simulation import PAGE, Campaign, table
 
 
 def campaign(first_seed: int, images: int) -> Campaign:
@@ -22,9 +23,9 @@ def campaign(first_seed: int, images: int) -> Campaign:
 
 def test_a_campaign_from_the_same_seed_takes_the_place_of_the_older(tmp_path: Path) -> None:
     for one in (campaign(40, 2_000), campaign(0, 1_000), campaign(40, 7_200)):
-        note(one, tmp_path)
-    assert read(tmp_path) == [campaign(0, 1_000), campaign(40, 7_200)]
-    rows = (tmp_path / TABLE_NAME).read_text().splitlines()[-2:]
+        PAGE.note(one, tmp_path)
+    assert PAGE.read(tmp_path) == [campaign(0, 1_000), campaign(40, 7_200)]
+    rows = (tmp_path / PAGE.table_name).read_text().splitlines()[-2:]
     assert rows == [
         "| 0 to 99 | 1,000 | 200 | 9,000 | 2,500 | 0 | 1.0 | 0 |",
         "| 40 to 139 | 7,200 | 200 | 9,000 | 2,500 | 0 | 1.0 | 2 |",
@@ -32,7 +33,7 @@ def test_a_campaign_from_the_same_seed_takes_the_place_of_the_older(tmp_path: Pa
 
 
 def test_what_is_kept_is_drawn_and_found_nothing() -> None:
-    kept = read()
-    assert (RESULTS / JSON_NAME).exists() == (RESULTS / TABLE_NAME).exists() == bool(kept)
-    assert not kept or (RESULTS / TABLE_NAME).read_text() == table(kept)
+    kept = PAGE.read()
+    assert (RESULTS / PAGE.json_name).exists() == (RESULTS / PAGE.table_name).exists() == bool(kept)
+    assert not kept or (RESULTS / PAGE.table_name).read_text() == table(kept)
     assert not any(one.violations for one in kept)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.transactions import RESULTS, TABLE_NAME, Soak, note, read, table
+from benchmarks.kept import RESULTS
+from benchmarks.transactions import PAGE, Soak, table
 
 SOAK = Soak(
     transactions=9,
@@ -22,19 +23,19 @@ SOAK = Soak(
 
 
 def test_a_run_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    note(msgspec.structs.replace(SOAK, lost=1), tmp_path)
-    note(SOAK, tmp_path)
-    assert read(tmp_path) == [SOAK]
-    page = (tmp_path / TABLE_NAME).read_text().splitlines()
+    PAGE.note(msgspec.structs.replace(SOAK, lost=1), tmp_path)
+    PAGE.note(SOAK, tmp_path)
+    assert PAGE.read(tmp_path) == [SOAK]
+    page = (tmp_path / PAGE.table_name).read_text().splitlines()
     assert "| committed | 4 |" in page and "| kills | Broker 1, producer 2 |" in page
 
 
 def test_the_page_is_drawn_from_what_is_kept() -> None:
-    assert (RESULTS / TABLE_NAME).read_text() == table(read())
+    assert (RESULTS / PAGE.table_name).read_text() == table(PAGE.read())
 
 
 def test_each_transaction_had_its_outcome() -> None:
-    (soak,) = read()
+    (soak,) = PAGE.read()
     assert soak.transactions >= 100_000
     assert soak.committed + soak.rolled_back == soak.transactions
     assert soak.asked and min(soak.kills.values()) >= 10

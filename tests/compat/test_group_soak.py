@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.consumers import Deliveries, Delivery, Group, Soak, note
+from benchmarks.consumers import PAGE, Deliveries, Delivery, Group, Soak
 from tests.compat.driver import JavaDriver
 from wakelog.client import ClientError, Consumer, Producer
 from wakelog.testing import EmbeddedBroker
@@ -219,7 +219,7 @@ def test_nothing_is_lost_while_members_connections_and_broker_come_and_go() -> N
         broker.create_topic(TOPIC, queues=QUEUES)
         soak = asyncio.run(Load(broker, driver).run())
     print(soak)
-    note(soak)
+    PAGE.note(soak)
     for group in (soak.ordered, soak.concurrent):
         assert group.lost == 0
         assert group.java and group.python

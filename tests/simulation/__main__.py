@@ -20,7 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.simulation import RESULTS, Campaign, note
+from benchmarks.kept import RESULTS
+from benchmarks.simulation import PAGE, Campaign
 from tests.simulation.blocks import BLOCK_SEEDS, Merged, Progress, run_blocks, source
 from tests.simulation.campaign import Found, case_of, run_case
 from tests.simulation.trial import Tally
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str], results: Path = RESULTS) -> int:
     campaign = _campaign(chosen.seed, merged)
     print(f"\n{msgspec.json.encode(campaign).decode()}")
     if not chosen.no_result:
-        note(campaign, results)
+        PAGE.note(campaign, results)
     return 1 if merged.found else 0
 
 

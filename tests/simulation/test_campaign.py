@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks.simulation import Campaign, read
+from benchmarks.simulation import PAGE, Campaign
 from tests.simulation import __main__ as command
 from tests.simulation import blocks
 from tests.simulation.blocks import Progress
@@ -24,14 +24,14 @@ HERE = ("--processes", "1", "--block", "2")
 def test_a_run_keeps_what_it_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--images", "20", "--seed", "12", "--keep", str(tmp_path / "kept"), *HERE]
     assert command.main(asked, tmp_path) == 0
-    (kept,) = read(tmp_path)
+    (kept,) = PAGE.read(tmp_path)
     assert kept.images >= 20 and kept.first_seed == 12 and kept.violations == 0
     assert sum(kept.images_by_generation.values()) == kept.images
     said = capsys.readouterr()
     assert msgspec.json.decode(said.out, type=Campaign) == kept
     assert "100.0%" in said.err
     assert command.main(asked, tmp_path) == 0
-    assert read(tmp_path) == [kept]
+    assert PAGE.read(tmp_path) == [kept]
 
 
 def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:

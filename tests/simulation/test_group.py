@@ -1,10 +1,13 @@
 """A simulated group keeps its promises in every schedule, and notices each planted mistake."""
 
+import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
+from benchmarks.group_schedules import PAGE, Case
 from tests.simulation.group_mutants import MUTANTS
 from tests.simulation.group_schedules import CASES, run_schedule
 from tests.simulation.oracle import Violation
@@ -15,6 +18,7 @@ SCHEDULES = 20_000
 LONG_SCHEDULES = 1_000_000
 LONG_SEED = 1_000_000
 BLOCK = 10_000
+CASE_NAMES = list(CASES)
 
 CAUGHT_BY = {
     "ack_received": "S1 partitions",
@@ -49,14 +53,31 @@ CAUGHT_BY = {
 SEEDS_MAX = 2_000
 
 
-def _run_block(seed: int) -> int:
-    """Run a block of schedules; return how many answers 0 there were."""
-    return sum(run_schedule(one).answered_count for one in range(seed, seed + BLOCK))
+Counts = Counter[tuple[str, str]]
+
+
+def _run_block(seed: int) -> Counts:
+    """Run a block of schedules; return what there was, by case and name. Raises: Violation."""
+    counts = Counts()
+    for one in range(seed, seed + BLOCK):
+        begin_seconds = time.process_time()
+        case = CASE_NAMES[one % len(CASE_NAMES)]
+        group = run_schedule(one, case)
+        counts[case, "schedules"] += 1
+        counts[case, "answers"] += group.answered_count
+        counts[case, "epochs"] += 0 if group.state is None else group.state.epoch
+        counts[case, "cpu_us"] += round((time.process_time() - begin_seconds) * 1_000_000)
+    return counts
+
+
+def _sum(counts: Counts, name: str) -> int:
+    return sum(counts[case, name] for case in CASES)
 
 
 @pytest.mark.slow
 def test_no_schedule_breaks_a_promise(record_property: Callable[[str, object], None]) -> None:
-    answered = sum(_run_block(seed) for seed in range(0, SCHEDULES, BLOCK))
+    counts = sum(map(_run_block, range(0, SCHEDULES, BLOCK)), Counts())
+    answered = _sum(counts, "answers")
     assert answered > SCHEDULES, "schedules in which nothing is acknowledged prove nothing"
     record_property("said", f"groups: {SCHEDULES} schedules, {answered} answers")
 
@@ -66,7 +87,18 @@ def test_no_schedule_breaks_a_promise(record_property: Callable[[str, object], N
 def test_no_schedule_of_a_million_breaks_a_promise() -> None:
     seeds = range(LONG_SEED, LONG_SEED + LONG_SCHEDULES, BLOCK)
     with ProcessPoolExecutor() as processes:
-        assert sum(processes.map(_run_block, seeds)) > LONG_SCHEDULES
+        counts = sum(processes.map(_run_block, seeds), Counts())
+    assert _sum(counts, "answers") > _sum(counts, "schedules") == LONG_SCHEDULES
+    for case in CASES:
+        kept = Case(
+            case=case,
+            schedules=counts[case, "schedules"],
+            answers=counts[case, "answers"],
+            epochs=counts[case, "epochs"],
+            violations=0,  # the first one ends the run
+            cpu_seconds=counts[case, "cpu_us"] // 1_000_000,
+        )
+        PAGE.note(kept)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
