@@ -84,6 +84,7 @@ def test_no_schedule_breaks_a_promise(record_property: Callable[[str, object], N
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.timeout(7_200)
 def test_no_schedule_of_a_million_breaks_a_promise() -> None:
     seeds = range(LONG_SEED, LONG_SEED + LONG_SCHEDULES, BLOCK)
     with ProcessPoolExecutor() as processes:
