@@ -222,8 +222,8 @@ def meet_foreign(group: Group, random: Random) -> None:
     state = group.state
     if state is None or one.number in state.in_sync or one.is_foreign or not one.disk.numbers:
         return
-    if any(connection.follower == one.number for connection in group.connections):
-        return  # what it has acknowledged may still count
+    if any(one.number in (link.follower, link.master) for link in group.connections):
+        return  # what it has acknowledged or sent may still come
     for other in group.replicas.values():
         undecided = other.election._undecided
         if undecided is not None and one.number in undecided[0].in_sync:

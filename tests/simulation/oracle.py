@@ -51,7 +51,11 @@ class Violation(AssertionError):
 
     def __init__(self, invariant: str, text: str) -> None:
         self.invariant = invariant
-        super().__init__(f"{invariant}: {text}")
+        super().__init__(invariant, text)  # as given: it goes from process to process
+
+    def __str__(self) -> str:
+        """Return both."""
+        return ": ".join(self.args)
 
 
 def check_image(
