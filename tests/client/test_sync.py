@@ -1,6 +1,8 @@
 """The blocking twin: the same names, one thread while something is open."""
 
 import inspect
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -143,3 +145,47 @@ def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:
         assert (retried.topic, retried.reconsume_times) == ("T", 1)
         consumer.ack(retried)
     assert cluster.committed["g", "a", "T", 1] == 4
+
+
+FORKED = """
+import os
+from contextlib import asynccontextmanager
+
+from wakelog.client.sync import Blocking, blocking
+
+
+@asynccontextmanager
+async def twin():
+    yield
+
+
+async def answer(twin):
+    return 7
+
+
+class Client(Blocking):
+    ask = blocking(answer)
+
+
+with Client(twin()) as client:
+    print(client.ask(), flush=True)
+    child = os.fork()
+    if not child:
+        try:
+            client.ask()
+        except Exception as error:
+            print(error, flush=True)
+        with Client(twin()) as own:
+            print(own.ask(), flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_child_that_was_forked_gets_an_error_and_may_open_its_own() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout.split("\n"), done.stderr) == (
+        ["7", "this client is not open here. Use it inside of `with`", "7", ""],
+        "",
+    )

@@ -11,6 +11,7 @@ Invariants: nothing here decides about messages; a call that is interrupted ends
 
 import asyncio
 import functools
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
@@ -85,6 +86,8 @@ class LoopThread:
 
 
 LOOP = LoopThread()
+# A child has no thread but the one that forked: what is open there would wait for ever.
+os.register_at_fork(after_in_child=LOOP.__init__)  # type: ignore[misc]
 
 
 class Blocking(Generic[TwinType]):
@@ -93,9 +96,11 @@ class Blocking(Generic[TwinType]):
     def __init__(self, twin: TwinType) -> None:
         """twin: not open yet."""
         self.twin = twin
+        self._process_id = 0
 
     def __enter__(self) -> Self:
         """Open the twin."""
+        self._process_id = os.getpid()
         LOOP.acquire()
         try:
             LOOP.run(_enter(self.twin))
@@ -105,7 +110,9 @@ class Blocking(Generic[TwinType]):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Close the twin."""
+        """Close the twin; a child that was forked leaves it to its parent."""
+        if self._process_id != os.getpid():
+            return
         try:
             LOOP.run(_exit(self.twin, *error))
         finally:
