@@ -461,3 +461,18 @@ def test_a_namespace_is_before_every_name_and_no_user_sees_it() -> None:
         assert (again.topic, again.reconsume_times) == ("T", 1)
 
     run(cluster, body, namespace="n")
+
+
+def test_a_consumer_that_was_closed_says_so_whatever_it_is_asked_for() -> None:
+    async def main() -> None:
+        async with consumer_of(two_queues()) as consumer:
+            with pytest.raises(ClientError, match=r"open already\. Start it once"):
+                await consumer.start()
+            assert len(await get(consumer, 8)) == 8  # and goes on
+        for ask in (consumer.fetch, consumer.fetch_arrow, consumer.commit):
+            with pytest.raises(ClientError, match="this consumer is not open"):
+                await ask()
+        with pytest.raises(ClientError, match=r"was closed\. Make a new one"):
+            await consumer.start()
+
+    asyncio.run(main())

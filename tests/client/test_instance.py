@@ -8,6 +8,7 @@ from tests.client.clusters import NAME_SERVER, FakeCluster, instance_of
 from wakelog.client.errors import ClientError
 from wakelog.client.instance import HEARTBEAT_SECONDS, ClientInstance
 from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -119,5 +120,23 @@ def test_a_new_connection_to_a_broker_begins_with_a_heartbeat() -> None:
             await asyncio.sleep(0)
             codes = [command.code for _, command in cluster.clients]
             assert codes == [RequestCode.HEART_BEAT] * 2
+
+    asyncio.run(run())
+
+
+def test_a_block_inside_of_its_own_block_leaves_the_client_open() -> None:
+    async def run() -> None:
+        cluster = FakeCluster(routes={"T": {"a": 1}})
+        async with Producer(NAME_SERVER, connect=instance_of(cluster)) as producer:
+            with pytest.raises(ClientError, match="is open already"):
+                async with producer:
+                    raise AssertionError("it has started twice")
+            assert (await producer.send("T", b"1")).broker == "a"
+        farewells = len(cluster.clients)
+        with pytest.raises(ClientError, match="was closed"):
+            async with producer:
+                raise AssertionError("it has started again")
+        await producer.close()
+        assert len(cluster.clients) == farewells
 
     asyncio.run(run())

@@ -183,7 +183,7 @@ class Consumer(Opened):
         )
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
         self._timing_out: asyncio.Task[None] | None = None
-        self.is_open = self._was_opened = False
+        self.is_open = False
         self._has_queues = bool(self._subscriptions)
 
     def _make_tracer(self) -> ConsumerTracer:
@@ -211,10 +211,12 @@ class Consumer(Opened):
     async def start(self) -> None:
         """Join the group, and begin to read.
 
-        Raises: ClientError for an unknown topic, a filter that a broker refuses, a missing right.
+        Raises: ClientError for an unknown topic, a filter that a broker refuses, a missing right;
+        also for a consumer that is open or was closed.
         """
+        self._check_new()
         await self._instance.start()
-        self.is_open = self._was_opened = True
+        self.is_open = True
         for topic, subscription in self._subscriptions.items():
             queues = await self._calls.queues(topic)
             if queues is None:
@@ -233,6 +235,7 @@ class Consumer(Opened):
             await self._instance.heartbeat()
         self._instance.answers.update(self._questions.answers)
         await self._member.start()
+        self._was_started = True
         if not self._is_broadcast and not self._is_ordered:
             self._timing_out = asyncio.create_task(self._time_out_forever())
 
@@ -262,6 +265,7 @@ class Consumer(Opened):
     async def close(self) -> None:
         """Commit what was acknowledged, give up the queues, and leave the group."""
         self.is_open = False
+        self._was_closed = True
         self._inbox.arrived.set()
         if self._timing_out is not None:
             self._timing_out.cancel()
@@ -282,8 +286,8 @@ class Consumer(Opened):
         """Return up to `max` messages, after `wait` at the latest; maybe none.
 
         wait: seconds, or a timedelta.
-        Raises: ClientError if a broker refuses what the consumer needs, if the consumer is not open
-        yet, or if it has neither topics nor queues.
+        Raises: ClientError if a broker refuses what the consumer needs, if the consumer is not
+        open, or if it has neither topics nor queues.
         """
         self._check_reading()
         deadline = asyncio.get_running_loop().time() + seconds(wait)
@@ -303,12 +307,15 @@ class Consumer(Opened):
         return []
 
     def _check_reading(self) -> None:
-        """Raise: ClientError where no message could ever come. A closed consumer just ends."""
-        if not self._was_opened:
-            raise ClientError("this consumer is not open", "Use it inside of `async with`")
+        """Check that messages can come. Raises: ClientError."""
+        self._check_open()
         if not self._has_queues:
             remedy = "Give topics=, or call `assign`"
             raise ClientError("this consumer has no topics and no queues", remedy)
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise ClientError("this consumer is not open", "Use it inside of `async with`")
 
     async def __aiter__(self) -> AsyncIterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
@@ -360,6 +367,7 @@ class Consumer(Opened):
         columns have the names of the Spark source. `ack_arrow` acknowledges a table.
         Raises: ClientError, also without the package pyarrow.
         """
+        self._check_reading()
         messages: list[ConsumerMessage] = []
         deadline = asyncio.get_running_loop().time() + seconds(wait)
         while len(messages) < max and self.is_open:
@@ -520,6 +528,7 @@ class Consumer(Opened):
     async def commit(self) -> None:
         """Store the offsets now; it happens every five seconds, and at the end, too.
 
-        Raises: ClientError.
+        Raises: ClientError, also if the consumer is not open.
         """
+        self._check_open()
         await self._member.commit()

@@ -49,7 +49,19 @@ def wall_ms() -> int:
 
 
 class Opened:
-    """What a block of `async with` starts, and closes: also after a start that failed."""
+    """What a block of `async with` starts, and closes: also after a start that failed.
+
+    _was_started, _was_closed: set by `start` and `close`; it is open between them, once.
+    """
+
+    _was_started = _was_closed = False
+
+    def _check_new(self) -> None:
+        """Check that it may be started. Raises: ClientError."""
+        if self._was_closed:
+            raise ClientError("this client was closed", "Make a new one")
+        if self._was_started:
+            raise ClientError("this client is open already", "Start it once")
 
     async def start(self) -> None:
         """Begin."""
@@ -61,6 +73,7 @@ class Opened:
 
     async def __aenter__(self) -> Self:
         """Start."""
+        self._check_new()  # what is open already stays open
         try:
             await self.start()
         except BaseException:
@@ -107,7 +120,8 @@ class ClientInstance(Opened):
     async def start(self) -> None:
         """Check that a name server answers, and begin with the heartbeats. Raises: ClientError."""
         await self.routes.check()
-        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+        if self._keeping is None:  # a start may be tried again
+            self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     async def _keep(self) -> None:
         while True:
@@ -148,6 +162,7 @@ class ClientInstance(Opened):
             self._keeping.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeping
+            self._keeping = None  # a second `close` has nobody to tell
             if self.producer_group:
                 header = UnregisterClientRequestHeader(
                     client_id=self.client_id, producer_group=self.producer_group

@@ -114,13 +114,18 @@ class Producer(Opened):
         self._is_open = False
 
     async def start(self) -> None:
-        """Check that a name server answers. Raises: ClientError."""
+        """Check that a name server answers.
+
+        Raises: ClientError, also for a producer that is open or was closed.
+        """
+        self._check_new()
         await self._instance.start()
-        self._is_open = True
+        self._is_open = self._was_started = True
 
     async def close(self) -> None:
         """Accept no more messages, wait for those under way, and close the connections."""
         self._is_open = False
+        self._was_closed = True
         await self._buffer.close()
         if self._tracer is not None:
             await self._tracer.close()

@@ -280,7 +280,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
         yield from self.fetch(1, 0.0)  # refuses a consumer that is not open
         while self.twin.is_open:
-            yield from self.fetch(1, aio_consumer.ITERATION_SECONDS)
+            yield from map(ConsumerMessage, LOOP.run(_fetch_next(self.twin)))
 
     def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed."""
@@ -314,6 +314,11 @@ class Consumer(Blocking[aio_consumer.Consumer]):
     commit = blocking(aio_consumer.Consumer.commit)
     fetch_arrow = blocking(aio_consumer.Consumer.fetch_arrow)
     ack_arrow = blocking(aio_consumer.Consumer.ack_arrow)
+
+
+async def _fetch_next(twin: aio_consumer.Consumer) -> list[AioMessage]:
+    """Return the next message of an iteration; none once another thread has closed the twin."""
+    return await twin.fetch(1, aio_consumer.ITERATION_SECONDS) if twin.is_open else []
 
 
 async def _call(function: Callable[[], Result]) -> Result:
