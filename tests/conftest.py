@@ -22,7 +22,8 @@ _LEFTOVERS = pytest.StashKey[Leftovers]()
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, and all it starts, a word and a temporary directory of their own."""
     # Whoever ends the session from outside still gets every fixture's end.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # And a program under test gets SIGINT, though a shell started this session in the background.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     session = uuid.uuid4().hex
     directory = make_session_directory()

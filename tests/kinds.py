@@ -166,9 +166,14 @@ class SecondProcess:
         return None
 
     @property
+    def has_failed(self) -> bool:
+        """Whether its exit code says so; 0 may also be that of a process which others reaped."""
+        return self._process.returncode != 0
+
+    @property
     def output(self) -> str:
-        """What it printed, empty if all went well."""
-        return self._output.read_text(errors="replace") if self._process.returncode else ""
+        """What it printed."""
+        return self._output.read_text(errors="replace")
 
     def close(self) -> None:
         """End it, and remove its files."""
@@ -287,7 +292,7 @@ class Accountant:
         if self._second is None or session.exitstatus in _CUT_SHORT:
             return []
         account = self._second.wait()
-        if self._second.output:
+        if self._second.has_failed or account is None or account.failed:
             self._config.get_terminal_writer().line(self._second.output)
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if account is None:

@@ -116,6 +116,13 @@ def test_what_failed_is_named_below_the_table(pytester: pytest.Pytester) -> None
     )
 
 
+REAPING = """@pytest.mark.kill
+def test_r():
+    import os
+    os.waitid(os.P_ALL, 0, os.WEXITED)
+"""
+
+
 def run_split(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> pytest.RunResult:
@@ -151,3 +158,14 @@ def test_a_split_run_counts_both_processes_and_shows_what_failed(
     assert (result.ret, result.outlines[-1]) == (code, last_line)
     if code:
         result.stdout.fnmatch_lines(["*def test_b(): assert False*", "failed: *.py::test_b"])
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_what_failed_counts_also_if_a_test_reaped_the_second_process(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its exit code is lost then, and reads as 0."""
+    result = run_split(pytester, monkeypatch, PASSING + FAILING + REAPING)
+    assert (result.ret, result.outlines[-1]) == (1, "2 passed, 1 failed")
+    result.stdout.fnmatch_lines(["*def test_b(): assert False*", "failed: *.py::test_b"])
