@@ -21,7 +21,7 @@ producer, [consumer.md](consumer.md) for the consumer, and [cookbook.md](cookboo
 
 
 class Documented(NamedTuple):
-    """A class, the module that has it, and the name by which users import it."""
+    """A class or function, the module that has it, and the name by which users import it."""
 
     name: str
     path: str
@@ -46,6 +46,8 @@ SECTIONS: Final = {
     "Connect": (
         Documented("Settings", "client/options.py", "wakelog.client.options"),
         Documented("Tls", "network/tls.py"),
+        Documented("ClientOptions", "client/options.py", "wakelog.client.options"),
+        Documented("Credentials", "network/signing.py", "wakelog.network.signing"),
     ),
     "Errors": (
         Documented("ClientError", "client/errors.py"),
@@ -53,7 +55,11 @@ SECTIONS: Final = {
         Documented("InvalidArgument", "client/errors.py"),
         Documented("NoReply", "client/errors.py"),
     ),
-    "Operate": (Documented("Admin", "client/admin.py", "wakelog.client.admin"),),
+    "Operate": (
+        Documented("open_admin", "client/admin.py", "wakelog.client.admin"),
+        Documented("Admin", "client/admin.py", "wakelog.client.admin"),
+        Documented("QueueAt", "client/route.py", "wakelog.client.route"),
+    ),
     "Test": (
         Documented("EmbeddedBroker", "testing/embedded_broker.py", "wakelog.testing"),
         Documented("AsyncEmbeddedBroker", "testing/embedded_broker.py", "wakelog.testing"),
@@ -76,8 +82,13 @@ def _class_paragraphs(documented: Documented) -> Iterator[str]:
     found = next(
         node
         for node in module.body
-        if isinstance(node, ast.ClassDef) and node.name == documented.name
+        if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef) and node.name == documented.name
     )
+    if isinstance(found, ast.AsyncFunctionDef):
+        yield f"### {documented.name}"
+        yield f"`{documented.place}.{documented.name}`."
+        yield from _method_paragraphs(documented.name, found)
+        return
     bases = [name for name in map(ast.unparse, found.bases) if name in _SHOWN_BASES]
     yield f"### {documented.name}"
     kind = f", a {' and a '.join(f'`{name}`' for name in bases)}" if bases else ""
@@ -92,6 +103,7 @@ def _class_paragraphs(documented: Documented) -> Iterator[str]:
         yield "\n".join(["```", *(ast.unparse(node) for node in fields), "```"])
     for node in found.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_shown(node):
+            node.args.args = node.args.args[1:]  # without self
             yield from _method_paragraphs(documented.name, node)
 
 
@@ -101,7 +113,8 @@ _SHOWN_BASES: Final = frozenset({"ReceivedMessage", "ClientError", "ValueError",
 def _is_shown(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     if node.name == "__init__":
         return bool(node.args.args[1:] or node.args.kwonlyargs)
-    return not node.name.startswith("_")
+    is_setter = any(ast.unparse(each).endswith(".setter") for each in node.decorator_list)
+    return not node.name.startswith("_") and not is_setter
 
 
 def _method_paragraphs(
@@ -113,7 +126,6 @@ def _method_paragraphs(
         returns = f": {ast.unparse(node.returns)}" if node.returns else ""
         yield "\n".join(["```", f"{node.name}{returns}", "```"])
     else:
-        node.args.args = node.args.args[1:]
         call = f"{class_name if node.name == '__init__' else node.name}({_arguments(node.args)})"
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         if node.name == "__init__":

@@ -154,8 +154,13 @@ def test_hello_goes_to_the_name_server_that_is_named(monkeypatch: pytest.MonkeyP
     seen: list[tuple[object, ...]] = []
     monkeypatch.setattr("wakelog.cli.hello.greet", lambda *asked: seen.append(asked))
     assert run("hello", "10.0.0.1:1", "--topic", "t") == 0
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     assert run("hello") == 0
-    assert [asked[:2] for asked in seen] == [("10.0.0.1:1", "t"), ("127.0.0.1:9876", "hello")]
+    monkeypatch.setenv("NAMESRV_ADDR", "10.0.0.2:1;10.0.0.3:1")
+    assert run("hello") == 0
+    assert [asked[:2] for asked in seen] == [
+        ("10.0.0.1:1", "t"), ("127.0.0.1:9876", "hello"), ("10.0.0.2:1;10.0.0.3:1", "hello"),
+    ]  # fmt: skip
 
 
 def test_an_error_of_a_command_is_explained(

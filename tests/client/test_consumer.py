@@ -14,6 +14,7 @@ from tests.fakes.records import STORE_MS, record
 from wakelog.client.consumer import Consumer, Sql
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.network.tls import Tls
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -476,3 +477,38 @@ def test_a_consumer_that_was_closed_says_so_whatever_it_is_asked_for() -> None:
             await consumer.start()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_retries": -5}, "max_retries is -5, .*Give a whole number of 0 or more"),
+        ({"max_retries": "3"}, "max_retries is '3', "),
+        ({"consume_timeout": timedelta()}, "consume_timeout is .*Give a time above 0"),
+        ({"topics": ""}, r"topics is \[''\], .*Give the name of a topic"),
+        ({"topics": None}, "topics is None, "),
+        ({"topics": {"T": None}}, "topics is .*Give the name of a topic"),
+        ({"ordered": True, "broadcast": True}, "ordered and broadcast are both given"),
+        ({"tls": Tls("/nowhere.pem")}, r"tls cannot be used: /nowhere\.pem .*Name readable PEM"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        Consumer(NAME_SERVER, **{"group": "g", **settings})
+
+
+def test_numbers_of_messages_and_offsets_are_checked() -> None:
+    async def body(consumer: Consumer) -> None:
+        wrong: Any
+        for wrong in (-1, 0, "5"):
+            with pytest.raises(InvalidArgument, match=f"max is {wrong!r}, "):
+                await consumer.fetch(wrong)
+        await consumer.assign(await consumer.queues("T"))
+        for wrong in (-5, 1.5):
+            with pytest.raises(InvalidArgument, match=f"place is {wrong!r}, "):
+                await consumer.seek(Q0, wrong)
+        await consumer.assign([])
+        with pytest.raises(ClientError, match="no topics and no queues"):
+            await consumer.fetch()
+
+    run(two_queues(), body, topics=())

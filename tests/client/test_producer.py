@@ -254,3 +254,10 @@ def test_one_way_messages_are_not_acknowledged() -> None:
 def test_the_queues_of_a_topic_are_known() -> None:
     found = run_producer(one_topic(), lambda producer: producer.queues("T"))
     assert [(queue.broker, queue.queue_id) for queue in found] == [("a", n) for n in range(4)]
+
+
+@pytest.mark.parametrize("name", ["messages_max", "bytes_max"])
+def test_a_producer_without_room_is_refused(name: str) -> None:
+    given: Any = {name: 0}
+    with pytest.raises(InvalidArgument, match=f"{name} is 0, .*Give a whole number of 1 or more"):
+        Producer(NAME_SERVER, **given)

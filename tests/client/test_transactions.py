@@ -131,3 +131,15 @@ def test_the_check_answers_for_messages_of_the_group(
     for ended in cluster.ended:
         assert (ended["fromTransactionCheck"], ended["commitLogOffset"]) == ("true", "255")
         assert (ended["msgId"], ended["tranStateTableOffset"]) == ("K", "7")
+
+
+def test_a_text_is_no_state_and_rolls_back() -> None:
+    cluster = one_topic()
+
+    async def decide(producer: Producer) -> None:
+        async with producer.transaction("T", b"x") as transaction:
+            transaction.state = "commit"  # type: ignore[assignment]
+
+    with pytest.raises(InvalidArgument, match=r"state is 'commit', .*TransactionState\.COMMIT"):
+        run_producer(cluster, decide)
+    assert [each["commitOrRollback"] for each in cluster.ended] == [ROLLBACK]

@@ -93,6 +93,16 @@ def test_a_delayed_message_comes_when_the_clock_gets_there(broker: EmbeddedBroke
     assert brokers_in(asyncio.run(route_of(broker.name_server, "later"))) == {broker.address}
 
 
+def test_a_clock_goes_forward_and_a_stopped_broker_says_so() -> None:
+    stopped = EmbeddedBroker()
+    with pytest.raises(ValueError, match="seconds is -1: a clock only goes forward"):
+        stopped.advance(-1)
+    with stopped:
+        stopped.create_topic("T")
+    with pytest.raises(RuntimeError, match="has stopped; make a new EmbeddedBroker"):
+        stopped.messages("T")
+
+
 def test_a_full_disk_refuses_sends_until_the_block_ends(broker: EmbeddedBroker) -> None:
     with broker.full_disk():
         assert send(broker, "full", b"no room") == ResponseCode.SERVICE_NOT_AVAILABLE

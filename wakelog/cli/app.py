@@ -58,7 +58,7 @@ PlainRay = Annotated[
 MetricsPort = Annotated[
     Number, option("PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]")
 ]
-NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT")]
+NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT", envvar="NAMESRV_ADDR")]
 WithTls = Annotated[bool, typer.Option("--tls", help="Connect with TLS.")]
 TlsConfig = Annotated[
     Text, option("FILE", "A tls.properties; implies --tls.  [default: RocketMQ's]")

@@ -46,15 +46,17 @@ def greet(
         DeploymentFailed.
     """
     try:
-        [address] = read_name_servers(name_server)
+        addresses = read_name_servers(name_server)
     except ValueError:
-        remedy = "Give one, such as 127.0.0.1:9876."
+        addresses = ()
+    if not addresses:
+        remedy = "Give one, such as 127.0.0.1:9876, or several with semicolons between."
         raise PlanRefused(f"{name_server} is no HOST:PORT", remedy) from None
     tls = None
     if tls_path is not None:
         tls = read_tls(TlsSource(config_path=tls_path, directory=os.getcwd())).client
     try:
-        asyncio.run(_greet(address, topic, say, tls))
+        asyncio.run(_greet(addresses, topic, say, tls))
     except ProtocolError as error:
         raise DeploymentFailed(
             f"a response is not as RocketMQ 4.x gives it: {error}",
@@ -62,8 +64,10 @@ def greet(
         ) from error
 
 
-async def _greet(name_server: str, topic: str, say: Callable[[str], None], tls: Tls | None) -> None:
-    options = ClientOptions((name_server,), group=GROUP, retries_max=0)
+async def _greet(
+    name_servers: tuple[str, ...], topic: str, say: Callable[[str], None], tls: Tls | None
+) -> None:
+    options = ClientOptions(name_servers, group=GROUP, retries_max=0)
     connections = make_client(Credentials(), tls)
     try:
         began = time.perf_counter()

@@ -42,7 +42,10 @@ from wakelog.client.options import (
     Target,
     make_options,
     milliseconds,
+    not_accepted,
+    positive_milliseconds,
     seconds,
+    whole_number,
     with_namespace,
     without_namespace,
 )
@@ -83,6 +86,7 @@ DEAD_LETTER: Final = -1
 RETRY_LEVEL: Final = 3
 """The level of the first retry, and of a message that was not acknowledged in time."""
 
+TOPICS_ACCEPTED: Final = "the name of a topic, several, or each with its tags or Sql(...)"
 _PLACES: Final = ("first", "last")
 
 if TYPE_CHECKING:
@@ -106,6 +110,17 @@ def _strategy(given: str | Strategy) -> Strategy:
         known = f"Give {', '.join(STRATEGIES)} or a function"
         raise InvalidArgument(f"{given!r} is no allocation strategy", known)
     return strategy
+
+
+def _check_choices(start: str | datetime, max_retries: int | None, *, is_both: bool) -> None:
+    """Check options of a consumer; is_both: ordered and broadcast. Raises: InvalidArgument."""
+    if is_both:
+        cause = "ordered and broadcast are both given"
+        raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
+    if not isinstance(start, datetime) and start not in _PLACES:
+        raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
+    if max_retries is not None:
+        whole_number("max_retries", max_retries, 0)
 
 
 class Consumer(Opened):
@@ -140,26 +155,26 @@ class Consumer(Opened):
         topics: one, several, or each with its tags, as `"paid || refunded"` or `"*"`, or with
             `Sql(...)`. Without topics, `assign` says what is read.
         start: where a queue begins that has no offset yet: `"first"`, `"last"` or a time.
-        ordered: each queue in order, one message at a time, under the broker's lock.
+        ordered: each queue in order, one message at a time, under the broker's lock;
+            not with `broadcast`.
         broadcast: every consumer gets every message; offsets are in a file in `offset_folder`, of
             the client `ADDRESS@instance_name`.
         allocation: the name of a strategy, the same in the whole group, or a function.
         max_retries: before a message is a dead letter; 16, and without end if ordered.
         trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).
-        Raises: InvalidArgument; TlsRefused for certificates that cannot be used.
+        Raises: InvalidArgument, also for certificates that cannot be used.
         """
         self._options = make_options(name_servers, group, settings)
         self._is_ordered = ordered
         self._is_broadcast = broadcast
         self._start = start
+        _check_choices(start, max_retries, is_both=ordered and broadcast)
         self._retries_max = max_retries
-        self._consume_timeout_ms = milliseconds("consume_timeout", consume_timeout)
+        self._consume_timeout_ms = positive_milliseconds("consume_timeout", consume_timeout)
         self._now_ms = now_ms
         self.namespace = self._options.namespace
         self._subscriptions = self._read_topics(topics)
         strategy = _strategy(allocation)
-        if not isinstance(start, datetime) and start not in _PLACES:
-            raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
         self._instance = connect(self._options)
         self._sender = Sender(
             self._instance.connections, self._options, routes=self._instance.routes
@@ -193,9 +208,13 @@ class Consumer(Opened):
     def _read_topics(self, topics: Topics) -> dict[str, SubscriptionData]:
         if isinstance(topics, str):
             topics = [topics]
+        if not isinstance(topics, Iterable):
+            raise not_accepted("topics", topics, TOPICS_ACCEPTED)
         pairs = topics.items() if isinstance(topics, Mapping) else ((each, "*") for each in topics)
         found = {}
         for topic, given in pairs:
+            if not topic or not isinstance(topic, str) or not isinstance(given, str | Sql):
+                raise not_accepted("topics", topics, TOPICS_ACCEPTED)
             name = with_namespace(self.namespace, topic)
             kind = SQL92 if isinstance(given, Sql) else None
             expression = given.expression if isinstance(given, Sql) else given
@@ -286,9 +305,10 @@ class Consumer(Opened):
         """Return up to `max` messages, after `wait` at the latest; maybe none.
 
         wait: seconds, or a timedelta.
-        Raises: ClientError if a broker refuses what the consumer needs, if the consumer is not
-        open, or if it has neither topics nor queues.
+        Raises: InvalidArgument; ClientError if a broker refuses what the consumer needs, if the
+        consumer is not open, or if it has neither topics nor queues.
         """
+        max = whole_number("max", max, 1)
         self._check_reading()
         deadline = asyncio.get_running_loop().time() + seconds(wait)
         while self.is_open:
@@ -367,6 +387,7 @@ class Consumer(Opened):
         columns have the names of the Spark source. `ack_arrow` acknowledges a table.
         Raises: ClientError, also without the package pyarrow.
         """
+        max = whole_number("max", max, 1)
         self._check_reading()
         messages: list[ConsumerMessage] = []
         deadline = asyncio.get_running_loop().time() + seconds(wait)
@@ -472,8 +493,8 @@ class Consumer(Opened):
         if self._subscriptions:
             cause = "the group shares out the queues of a consumer that has topics"
             raise InvalidArgument(cause, "Make one without topics= to assign queues")
-        self._has_queues = True
         wanted = set(queues)
+        self._has_queues = bool(wanted)
         held = set(self._inbox.queues)
         await self._member.release(held - wanted)
         if not await self._member.add(sorted(wanted - held)):
@@ -488,6 +509,8 @@ class Consumer(Opened):
         self._check_assigned([queue])
         if isinstance(place, str) and place not in _PLACES:
             raise InvalidArgument(f"{place!r} is no place", "Give an offset, a time, first or last")
+        if not isinstance(place, str | datetime):
+            place = whole_number("place", place, 0)
         self._member.restart(queue, await self._member.offset_at(queue, place))
 
     def pause(self, *queues: MessageQueue) -> None:

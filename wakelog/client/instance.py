@@ -20,13 +20,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self, TypeAlias
 
-from wakelog.client.errors import ClientError, describe, is_account_refused, refused
+from wakelog.client.errors import (
+    ClientError,
+    InvalidArgument,
+    describe,
+    is_account_refused,
+    refused,
+)
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import MASTER_ID, Connections, Routes
 from wakelog.client.unique_ids import own_address
 from wakelog.network import refusals
 from wakelog.network.client import RemotingClient, make_client
-from wakelog.network.errors import RemotingError
+from wakelog.network.errors import RemotingError, TlsRefused
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, ProducerData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import LanguageCode, RequestCode, ResponseCode
@@ -102,7 +108,7 @@ class ClientInstance(Opened):
         connect: Callable[["ClientInstance"], Connections] | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Make no connection yet. Raises: TlsRefused."""
+        """Make no connection yet. Raises: InvalidArgument for certificates of no use."""
         self.options = options
         self.address = own_address()
         self.client_id = f"{self.address}@{os.getpid()}#{time.monotonic_ns()}"
@@ -217,9 +223,13 @@ class ClientInstance(Opened):
 
 def _connect(instance: ClientInstance) -> RemotingClient:
     options = instance.options
-    return make_client(
-        options.credentials, options.tls, instance.answer, instance.reopened, options.dial
-    )
+    try:
+        return make_client(
+            options.credentials, options.tls, instance.answer, instance.reopened, options.dial
+        )
+    except TlsRefused as error:
+        remedy = "Name readable PEM files in tls=Tls(...)"
+        raise InvalidArgument(f"tls cannot be used: {error}", remedy) from error
 
 
 def _request(

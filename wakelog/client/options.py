@@ -7,6 +7,7 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 import asyncio
 import re
 from datetime import timedelta
+from operator import index
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
@@ -18,7 +19,7 @@ from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, i
 NAMESPACE_SEPARATOR: Final = "%"
 MILLISECOND: Final = timedelta(milliseconds=1)
 
-_ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})", re.ASCII)
+_ADDRESS: Final = re.compile(r"[^\s,/]+:(\d{1,5})", re.ASCII)
 _PORT_MAX: Final = 65_535
 
 
@@ -47,6 +48,29 @@ class Dialed(Protocol):
 
 Target: TypeAlias = str | Dialed
 """The cluster of a client: `HOST:PORT` of name servers with semicolons between, or its actors."""
+
+
+def not_accepted(name: str, given: object, accepted: str) -> InvalidArgument:
+    """Return the error for an option that cannot be what was given."""
+    return InvalidArgument(f"{name} is {given!r}, which is not accepted", f"Give {accepted}")
+
+
+def whole_number(name: str, given: object, least: int) -> int:
+    """Return a number of `least` or more. Raises: InvalidArgument."""
+    try:
+        number = index(given)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(given, bool) or number < least:
+        raise not_accepted(name, given, f"a whole number of {least} or more")
+    return number
+
+
+def positive_milliseconds(name: str, given: timedelta) -> int:
+    """Return the milliseconds of a time above 0. Raises: InvalidArgument."""
+    if (found := milliseconds(name, given)) <= 0:
+        raise not_accepted(name, given, "a time above 0")
+    return found
 
 
 def milliseconds(name: str, given: timedelta) -> int:
@@ -109,26 +133,27 @@ class Settings(TypedDict, total=False):
 def make_options(
     target: Target, group: str, settings: Settings, *, retries_max: int = 3
 ) -> ClientOptions:
-    """Return checked options. Raises: InvalidArgument, TlsRefused."""
+    """Return checked options. Raises: InvalidArgument."""
     addresses = _name_servers(target)
-    if not is_legal_group(group):
+    if not isinstance(group, str) or not is_legal_group(group):
         remedy = f"Use printable ASCII without blanks, / and @, at most {GROUP_LENGTH_MAX}"
-        raise InvalidArgument(f"{group!r} is no name of a group", remedy)
+        raise InvalidArgument(f"group={group!r} is no name of a group", remedy)
     unknown = settings.keys() - Settings.__optional_keys__
     if unknown:
         known = ", ".join(sorted(Settings.__optional_keys__))
         raise InvalidArgument(f"unknown settings {', '.join(sorted(unknown))}", f"Known: {known}")
-    timeout_ms = milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
-    retries_max = settings.get("retries_max", retries_max)
-    if timeout_ms <= 0 or retries_max < 0:
-        remedy = "Give a timeout above 0, and no retries below 0"
-        raise InvalidArgument(f"timeout {timeout_ms} ms, retries_max {retries_max}", remedy)
-    keys = (settings.get(name, "") for name in ("access_key", "secret_key", "security_token"))
+    timeout_ms = positive_milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
+    retries_max = whole_number("retries_max", settings.get("retries_max", retries_max), 0)
+    keys = (settings.get(name) or "" for name in ("access_key", "secret_key", "security_token"))
     credentials = Credentials(*map(str, keys))
     if bool(credentials.access_key) != bool(credentials.secret_key):
         raise InvalidArgument("access_key and secret_key belong together", "Give both, or neither")
     tls = settings.get("tls", False)
+    if not isinstance(tls, bool | Tls | None):
+        raise not_accepted("tls", tls, "True, False or Tls(...)")
     namespace = settings.get("namespace", "")
+    if not isinstance(namespace, str):
+        raise not_accepted("namespace", namespace, "a text")
     return ClientOptions(
         addresses,
         with_namespace(namespace, group),

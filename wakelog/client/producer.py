@@ -35,6 +35,7 @@ from wakelog.client.options import (
     Target,
     make_options,
     milliseconds,
+    whole_number,
     with_namespace,
 )
 from wakelog.client.received import ReceivedMessage
@@ -84,7 +85,7 @@ class Producer(Opened):
         batching: False sends each message of `send` in a request of its own.
         trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).
         messages_max, bytes_max: under way at a time; further senders wait for `timeout` at most.
-        Raises: InvalidArgument; TlsRefused for certificates that cannot be used.
+        Raises: InvalidArgument, also for certificates that cannot be used.
         """
         self._options = options = make_options(
             name_servers, group, settings, retries_max=RETRIES_MAX
@@ -96,8 +97,8 @@ class Producer(Opened):
         self._sender = Sender(connections, options, routes=routes)
         self._buffer = SendBuffer(
             self._sender,
-            messages_max=messages_max,
-            bytes_max=bytes_max,
+            messages_max=whole_number("messages_max", messages_max, 1),
+            bytes_max=whole_number("bytes_max", bytes_max, 1),
             requests_max=REQUESTS_MAX if batching else INT_MAX,
             room_seconds_max=options.timeout_ms / 1000,
         )

@@ -35,6 +35,7 @@ NO_TOPIC: Final = (
 NO_WRITES: Final = (
     "Give back its brokers' write permission (wakelog admin addWritePerm, or updateTopicPerm -p 6)"
 )
+NO_NAME_SERVER: Final = "Give the address of a name server, mostly port 9876: that is a broker's"
 _READABLE: Final = 4
 _WRITABLE: Final = 2
 
@@ -177,7 +178,7 @@ class Routes:
                 return response
             reasons.append(f"{address} answered {describe(response)}")
             if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                remedy = "Give the address of a name server, mostly port 9876: that is a broker's"
+                remedy = NO_NAME_SERVER
         raise ClientError(f"no name server gave {wanted}: {'; '.join(reasons)}", remedy)
 
 

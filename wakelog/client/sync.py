@@ -175,7 +175,7 @@ class Producer(Blocking[aio.Producer]):
         bytes_max: int = BYTES_MAX,
         **settings: Unpack[Settings],
     ) -> None:
-        """Make no connection yet. Raises: InvalidArgument, TlsRefused."""
+        """Make no connection yet. Raises: InvalidArgument."""
 
         async def ask(message: ReceivedMessage) -> TransactionState:
             assert check is not None
@@ -247,7 +247,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         trace: bool = False,
         **settings: Unpack[Settings],
     ) -> None:
-        """Make no connection yet. Raises: InvalidArgument, TlsRefused."""
+        """Make no connection yet. Raises: InvalidArgument."""
         super().__init__(
             aio_consumer.Consumer(
                 name_servers,

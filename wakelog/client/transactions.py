@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from wakelog.client.errors import NotAcknowledged, describe, reason_of
 from wakelog.client.messages import EncodedMessage
-from wakelog.client.options import ClientOptions
+from wakelog.client.options import ClientOptions, not_accepted
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import Connections
 from wakelog.client.send_buffer import Receipt
@@ -65,16 +65,26 @@ logger = logging.getLogger("wakelog.client")
 
 
 class Transaction:
-    """An open transaction: its half message, and the receipt of it.
-
-    state: what the end of the block does; set it to UNKNOWN to leave the decision to the check.
-    """
+    """An open transaction: its half message, and the receipt of it."""
 
     def __init__(self, half: EncodedMessage, receipt: Receipt) -> None:
         """Begin with COMMIT."""
         self.half = half
         self.receipt = receipt
-        self.state = TransactionState.COMMIT
+        self._state = TransactionState.COMMIT
+
+    @property
+    def state(self) -> TransactionState:
+        """What the end of the block does; set it to UNKNOWN to leave the decision to the check."""
+        return self._state
+
+    @state.setter
+    def state(self, state: TransactionState) -> None:
+        """Decide. Raises: InvalidArgument."""
+        if not isinstance(state, TransactionState):
+            accepted = "TransactionState.COMMIT, ROLLBACK or UNKNOWN"
+            raise not_accepted("state", state, accepted)
+        self._state = state
 
 
 class TransactionEnds:

@@ -180,7 +180,10 @@ class EmbeddedBroker:
         """Move the broker's clock forward: what is due by then happens now.
 
         A client whose heartbeat is two minutes old by this clock is forgotten until its next one.
+        Raises: ValueError for a time below 0.
         """
+        if seconds < 0:
+            raise ValueError(f"seconds is {seconds}: a clock only goes forward; give 0 or more")
         left_ms = round(seconds * 1000)
         while left_ms > 0:
             step_ms = min(left_ms, round(STEP_SECONDS * 1000))
@@ -296,6 +299,9 @@ class EmbeddedBroker:
         return function()
 
     def _run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        if self._loop.is_closed():
+            coroutine.close()
+            raise RuntimeError("this broker has stopped; make a new EmbeddedBroker")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 

@@ -11,6 +11,7 @@ from wakelog.cli.cluster.doctor import (
     load_findings,
     route_findings,
 )
+from wakelog.client.route import NO_NAME_SERVER
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -107,3 +108,8 @@ def test_a_cluster_is_examined_from_here(cli: CommandLine) -> None:
 def test_a_name_server_that_is_away_is_a_problem(cli: CommandLine) -> None:
     [found] = cli.json("doctor", "-n", "127.0.0.1:1", code=1)
     assert (found["verdict"], "Connection refused" in found["found"]) == (PROBLEM, True)
+
+
+def test_the_address_of_a_broker_is_no_name_server(cli: CommandLine) -> None:
+    [found] = cli.json("doctor", "-n", cli.broker.address, code=1)
+    assert (found["verdict"], found["remedy"]) == (PROBLEM, NO_NAME_SERVER)

@@ -23,10 +23,11 @@ from wakelog.cli.cluster.groups import clients_of, masters, progress
 from wakelog.cli.cluster.output import Moment
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
-from wakelog.client.route import MASTER_ID
+from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
 from wakelog.protocol.bodies import ClusterInfo, ConsumerRunningInfo, TopicRouteData
 from wakelog.protocol.body_codec import MessageQueue, decode_response
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
@@ -115,6 +116,8 @@ async def _name_server(admin: Admin, address: str, tables: dict[str, ClusterInfo
     try:
         response = await admin.ask(address, Code.GET_BROKER_CLUSTER_INFO)
     except ClientError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return Finding(PROBLEM, about, error.cause, NO_NAME_SERVER)
         return _failed(about, error)
     tables[address] = (
         decode_response(ClusterInfo, response.body) if response.body else ClusterInfo()
