@@ -16,6 +16,7 @@ from typing import NamedTuple
 from benchmarks import results
 from benchmarks.held import add_topics, measure_held
 from benchmarks.idle import measure_idle
+from benchmarks.kept import RESULTS
 from benchmarks.load import (
     Drivers,
     Run,
@@ -177,7 +178,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     if output is not None and found.against is not None:
         parser.error("results of --against are printed only: leave --output out")
     if output is None and found.against is None and found.pairs >= PAIRS_COUNT:
-        output = results.FOLDER
+        output = RESULTS
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     try:

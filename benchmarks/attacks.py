@@ -38,13 +38,12 @@ from benchmarks.attack_scenes import (
     of_every_code,
 )
 from benchmarks.cost import role_of
-from benchmarks.kept import keep, read_kept
+from benchmarks.kept import RESULTS, keep, read_kept
 from benchmarks.loop import client, figures_of, outcome
 from benchmarks.loop import run as run_client
 from benchmarks.rows import BODY_BYTES
 from benchmarks.sides import LocalWakelog, RocketMQ, Side, Wakelog
 
-FOLDER = Path(__file__).parent / "results"
 JSON_NAME = "attacks.json"
 PAGE_NAME = "attacks.md"
 PARTS = ("attacks", "codes")
@@ -399,7 +398,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
     parser.add_argument("--side", choices=list(SIDES), action="append")
     parser.add_argument("--part", choices=PARTS, action="append")
-    parser.add_argument("--results", type=Path, default=FOLDER)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     missed = False

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 import wakelog
+from benchmarks.kept import RESULTS
 from benchmarks.others import NAMES, OtherServer, Ran
 from benchmarks.rows import BODY_BYTES
 from benchmarks.sides import Wakelog
 from tests.compat.provision import ProvisionFailed
 from wakelog.client import Consumer, Message, Producer
 
-RESULTS = Path(__file__).parent / "results"
 JSON_NAME = "client.json"
 TABLE_NAME = "client.md"
 ROUNDS_COUNT = 5

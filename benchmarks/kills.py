@@ -17,9 +17,8 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks import storms
-from benchmarks.kept import keep, read_kept
+from benchmarks.kept import RESULTS, keep, read_kept
 
-RESULTS = Path(__file__).parent / "results"
 JSON_NAME = "kills.json"
 TABLE_NAME = "kills.md"
 

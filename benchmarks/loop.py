@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import row_lines
+from benchmarks.kept import RESULTS, row_lines
 from benchmarks.paced import Connection, Template, send_templates
 from benchmarks.rows import BODY_BYTES
 from benchmarks.sides import RocketMQ, Side, Wakelog
@@ -382,7 +382,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure what was asked for, keep it beside what was measured before; 1 over a bound."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.loop", description=__doc__)
     parser.add_argument("--part", action="append", choices=[*PARTS, "dispatch"])
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "loop.json"

@@ -33,7 +33,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.kept import row_lines
+from benchmarks.kept import RESULTS, row_lines
 from wakelog.actors.services.dispatch import Dispatch
 from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
@@ -46,7 +46,6 @@ from wakelog.storage.log.append import BatchDraft, MessageDraft
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.message_store import MessageStore
 
-RESULTS = Path(__file__).resolve().parent / "results"
 GIGABYTE = 1_000_000_000
 BODY_BYTES = 1024
 BATCH_COUNT = 64

@@ -23,7 +23,6 @@ from benchmarks.sides import OWN_NAME
 from tests.compat.provision import java_runtime
 
 Result = dict[str, Any]
-FOLDER = Path(__file__).parent / "results"
 GIB = 1 << 30
 
 

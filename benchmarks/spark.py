@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.kept import row_lines
+from benchmarks.kept import RESULTS, row_lines
 from benchmarks.spark_log import SEGMENT_BYTES, SEGMENTS_COUNT, write_log
 from benchmarks.spark_rebuild import MASTERS, REAL, make_queues, measure_rebuilds
 from benchmarks.spark_scan import NARROW, measure_scans, write_parquet
@@ -175,5 +175,5 @@ def _read_options(arguments: Sequence[str]) -> _Options:
     )
     options = parser.parse_args(arguments, namespace=_Options())
     if options.output is None and options.turns >= TURNS_COUNT:
-        options.output = results.FOLDER
+        options.output = RESULTS
     return options

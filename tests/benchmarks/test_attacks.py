@@ -19,7 +19,6 @@ from benchmarks.attack_scenes import (
     send_all,
 )
 from benchmarks.attacks import (
-    FOLDER,
     JSON_NAME,
     PAGE_NAME,
     Attacked,
@@ -30,7 +29,7 @@ from benchmarks.attacks import (
     render_page,
     split,
 )
-from benchmarks.kept import read_kept
+from benchmarks.kept import RESULTS, read_kept
 from tests.nameserver.harness import Harness
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.frame import FrameDecoder
@@ -153,7 +152,7 @@ def test_an_attacker_connects_again_after_a_close() -> None:
 
 
 def test_the_page_that_is_kept_is_drawn_from_its_results() -> None:
-    runs = read_kept(FOLDER / JSON_NAME, Attacked)
-    path: Path = FOLDER / PAGE_NAME
+    runs = read_kept(RESULTS / JSON_NAME, Attacked)
+    path: Path = RESULTS / PAGE_NAME
     assert not runs or path.read_text(encoding="utf-8") == render_page(runs)
     assert not any(run.died for run in runs)

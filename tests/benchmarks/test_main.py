@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import results
 from benchmarks.__main__ import PAGE_NAME, PAIRS_COUNT, read_options, render
+from benchmarks.kept import RESULTS
 from benchmarks.rows import ROWS
 from benchmarks.sides import RocketMQ, Wakelog
 from benchmarks.table import PICTURE_NAME
@@ -15,7 +16,7 @@ from tests.benchmarks.examples import example
 def test_without_arguments_all_rows_go_to_the_results_folder() -> None:
     options = read_options([])
     assert (options.rows, options.pairs_count) == (list(ROWS), PAIRS_COUNT)
-    assert options.output == results.FOLDER
+    assert options.output == RESULTS
 
 
 def test_rows_keep_their_order() -> None:

@@ -7,12 +7,13 @@ import pytest
 
 from benchmarks import results
 from benchmarks.__main__ import PAGE_NAME
+from benchmarks.kept import RESULTS
 from benchmarks.picture import render_picture
 from benchmarks.rows import ROWS
 from benchmarks.table import PICTURE_NAME, render_page
 from tests.benchmarks.examples import example, row_named
 
-COMMITTED = results.read_all(results.FOLDER)
+COMMITTED = results.read_all(RESULTS)
 
 
 def test_a_ratio_is_taken_within_a_pair_and_above_1_where_wakelog_is_better() -> None:
@@ -71,5 +72,5 @@ def test_the_committed_summaries_follow_from_their_pairs() -> None:
 def test_the_committed_page_and_picture_say_what_the_files_say(
     name: str, render: Callable[[Mapping[str, results.Result]], str]
 ) -> None:
-    text = (results.FOLDER / name).read_text(encoding="utf-8")
+    text = (RESULTS / name).read_text(encoding="utf-8")
     assert text == render(COMMITTED)

@@ -6,8 +6,9 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql.types import StructType
 
-from benchmarks import results, spark, spark_scan
+from benchmarks import spark, spark_scan
 from benchmarks.cost import MARK
+from benchmarks.kept import RESULTS
 from benchmarks.spark_log import QUEUES_COUNT, TOPIC, write_log
 from benchmarks.spark_rows import RowReader, RowSource
 from tests.spark.logs import query_rows
@@ -80,5 +81,5 @@ def test_the_page_has_medians_and_ratios_turn_by_turn() -> None:
 
 def test_fewer_turns_replace_no_result(tmp_path: Path) -> None:
     assert spark._read_options(["--turns", "2"]).output is None
-    assert spark._read_options([]).output == results.FOLDER
+    assert spark._read_options([]).output == RESULTS
     assert spark._read_options(["--turns", "1", "--output", str(tmp_path)]).output == tmp_path

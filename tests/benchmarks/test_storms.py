@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import RESULTS, TABLE_NAME, note_storm, totals
+from benchmarks.kept import RESULTS
+from benchmarks.kills import TABLE_NAME, note_storm, totals
 from benchmarks.storms import Storm, kills_by_role, sections
 from benchmarks.storms import read as read_storms
 from tests.actors.storm import KILLS_COUNT_LONG

@@ -70,17 +70,21 @@ class EarlierCopies:
         return self._next >= copies_end
 
     def _note(self, half: HalfMessage) -> None:
-        key = half.unique_key or "", half.born_timestamp_ms
-        is_known = key in self._last
-        if (is_known and half.check_times is not None) or (
-            not is_known and half.unique_key and half.queue_offset < self._end
-        ):
+        key = _key(half)
+        if key in self._last:
+            if half.check_times is not None:
+                self._last[key] = half.queue_offset
+        elif half.unique_key and half.queue_offset < self._end:
             self._last[key] = half.queue_offset
 
     def has_copy(self, half: HalfMessage) -> bool:
         """Return whether a half message below `known_end` was put back."""
-        key = half.unique_key or "", half.born_timestamp_ms
-        return self._last.get(key, -1) > half.queue_offset
+        return self._last.get(_key(half), -1) > half.queue_offset
+
+
+def _key(half: HalfMessage) -> tuple[str, int]:
+    """Return what a half message and its copies have in common."""
+    return half.unique_key or "", half.born_timestamp_ms
 
 
 class RenewedCopies:

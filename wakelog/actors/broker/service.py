@@ -295,7 +295,8 @@ class BrokerService:
         seconds_max = REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
         await self._name_servers.register(seconds_max=seconds_max)
         await self._server.start_listening()
-        self._pool.try_to(make_parser)  # a heartbeat may have expressions whatever is set
+        if not self._settings.broker.enable_property_filter:
+            self._pool.try_to(make_parser)  # a heartbeat may have expressions all the same
         if self._follower is not None:
             self._follower.start()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
