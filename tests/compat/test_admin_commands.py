@@ -73,6 +73,7 @@ MASKS = {
 SERVERS_DIFFER = {
     "brokerStatus": r"\bgetTransferredTps\b",
     "getBrokerConfig": r"^(compat\.|parquet|replication|scrub|fileReservedBytes|\w+LimitFactor)"
+    r"|^minInSyncReplicas ="
     r"|^(\w+Threads|\w+ThreadPoolNums|storePath\w+|listenPort|haListenPort|rocketmqHome) =",
     "getNamesrvConfig": r"^(configStorePath|kvConfigPath|rocketmqHome|listenPort) ?=",
 }
