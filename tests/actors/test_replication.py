@@ -9,6 +9,7 @@ from tests.actors.replicas import (
     MASTER,
     SMALL,
     TOPIC,
+    ask,
     assert_equal,
     commit,
     committed,
@@ -26,7 +27,7 @@ from tests.compat.clusters import Wakelog
 from tests.compat.processes import free_port
 from wakelog.audit.reseed import set_log_aside
 from wakelog.cli.log_settings import store_config
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -78,6 +79,31 @@ def test_actors_replicate(tmp_path: Path, transport: str) -> None:
         wait_until(lambda: send(address, 1) == COPIED, "acknowledged again")
         assert_equal(master.cluster.store, store, log_end(address))
         for broker in (back, master):
+            broker.stop()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("flags", [("--local",), ("--local", "--transport", "references")])
+def test_a_topic_that_its_master_has_made_again_begins_again_at_a_slave(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """It waits for two rounds of copying, which are 10 s apart."""
+    with ExitStack() as stack:
+        master = stack.enter_context(wakelog_up(tmp_path / "master", MASTER, flags=flags))
+        address = master.cluster.broker
+        slave = stack.enter_context(wakelog_up(tmp_path / "slave", slave_of(master), flags=flags))
+        there = slave.cluster.broker
+        wait_until(lambda: send(address, 1) == COPIED, "acknowledged")
+        assert send(address, 9) == COPIED * 9
+        wait_until(lambda: pulled(there) == pulled(address), "tables copied, queues made")
+        deleted = ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": TOPIC})
+        assert deleted.code == ResponseCode.SUCCESS, deleted.header
+        assert send(address, 3, b"new") == COPIED * 3
+        wait_until(lambda: pulled(there) == pulled(address), "queues made again")
+        assert pulled(there)[0] == ResponseCode.SUCCESS
+        assert send(address, 2, b"newer") == COPIED * 2
+        wait_until(lambda: pulled(there) == pulled(address), "queues go on")
+        for broker in (slave, master):
             broker.stop()
 
 

@@ -72,6 +72,7 @@ class FakeStore:
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
         self.asked_by_bytes = False  # the last get
+        self.ends_of_deleted: dict[str, int] = {}
         self.extension_units: dict[int, ExtensionUnit] = {}
         self.read_count_max = 1_000_000
         self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
@@ -309,6 +310,9 @@ class FakeStore:
             for key in list(self.queues_by_name):
                 if key[0] in removal.topics or key in removal.queues:
                     del self.queues_by_name[key]
+
+    def deleted_ends(self) -> dict[str, int]:
+        return self.ends_of_deleted
 
     def messages(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
         """Return the records of a queue, decoded."""

@@ -16,10 +16,10 @@ Invariants:
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from posixpath import dirname, join
-from typing import Final
+from typing import Final, NamedTuple
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.queue_entries import EntryPlacement
@@ -48,6 +48,16 @@ FILES_AHEAD_COUNT: Final = 4
 FILES_TOGETHER_MAX: Final = 64
 """As many descriptors are open then; a process that may open few makes fewer files at once. With it
 16,000 new queues are made three times as fast as with one file at a time (docs/overload.md)."""
+
+
+class StaleQueues(NamedTuple):
+    """Queues of a slave with entries of records that its master has deleted.
+
+    again_from: the lowest offset from which they have newer records too, None if none has.
+    """
+
+    keys: list[QueueKey]
+    again_from: int | None
 
 
 class ConsumeQueueDispatcher:
@@ -144,14 +154,37 @@ class ConsumeQueueDispatcher:
         keys = [key for key in self._queues if key[0] in topics or key in expired]
         if removal.topics:
             self._deleted.note(removal.topics, removal.physical_offset)
-        paths = self._config.paths
         for key in keys:
             if self._queues[key].max_physical_offset > removal.physical_offset:
                 continue  # made again, by a Broker that has given up waiting
-            self._queues.pop(key).delete()
-            remove_if_empty(self._fs, dirname(paths.consume_queue(*key)))
-            remove_units(self._fs, paths.consume_queue_extension(*key))
+            self._remove(key)
         return len(keys)
+
+    def stale_queues(self, ends: Mapping[str, int]) -> StaleQueues:
+        """Return what `restart_queues` would remove for a master's deleted ends."""
+        keys, again_from = [], None
+        for key, queue in self._queues.items():
+            end = max(ends.get(key[0], 0), self._deleted.ends.get(key[0], 0))
+            if key[0] in ends and queue.has_entry_below(end):
+                keys.append(key)
+                if queue.max_physical_offset > end:
+                    again_from = end if again_from is None else min(end, again_from)
+        return StaleQueues(keys, again_from)
+
+    def restart_queues(self, ends: Mapping[str, int], stale: StaleQueues) -> None:
+        """Note a master's deleted ends, and remove the queues that have older entries.
+
+        The caller dispatches the log again from `stale.again_from`, and has noted that durably.
+        """
+        self._deleted.note_ends(ends)
+        for key in stale.keys:
+            self._remove(key)
+
+    def _remove(self, key: QueueKey) -> None:
+        paths = self._config.paths
+        self._queues.pop(key).delete()
+        remove_if_empty(self._fs, dirname(paths.consume_queue(*key)))
+        remove_units(self._fs, paths.consume_queue_extension(*key))
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:
         """Return an open queue, None if there is none; for tests."""

@@ -279,6 +279,13 @@ class Reput:
         """
         return sum(item.remove_queues(removal) for item in self._dispatchers)
 
+    def dispatch_again(self, physical_offset: int) -> None:
+        """Go back to an offset: queues from there on are made again. Others have their entries."""
+        assert not self._broken and not self.is_behind
+        self._cursor.move_to(physical_offset, self._cursor.position)
+        if self._follower is not None:
+            self._follower.restart(self._cursor.position)
+
     def catch_up(self, now_ms: int) -> bool:
         """Do one piece of a follower's work, and return whether there is more.
 

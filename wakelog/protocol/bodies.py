@@ -77,6 +77,19 @@ class TopicConfigSerializeWrapper(msgspec.Struct, rename="camel"):
     data_version: DataVersion = DataVersion()
 
 
+class TopicsForSlave(TopicConfigSerializeWrapper, rename="camel"):
+    """21 between two wakelog brokers, if the request asks for it (`DELETED_ENDS_FIELD`).
+
+    wakelog_deleted_ends: by topic, below which physical offset its records have no queue.
+    """
+
+    wakelog_deleted_ends: dict[str, int] = {}
+
+
+DELETED_ENDS_FIELD: Final = "wakelogDeletedEnds"
+"""Of a request 21 and its body. 4.9.3 ignores such a field, and answers without the key."""
+
+
 class SubscriptionGroupConfig(msgspec.Struct, rename="camel"):
     """200: a consumer group at a broker."""
 

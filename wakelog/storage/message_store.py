@@ -27,7 +27,7 @@ from types import MappingProxyType
 
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.deleted_topics import QueueRemoval
+from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
@@ -470,6 +470,17 @@ class MessageStore:
         topics = dict.fromkeys([*removal.topics, *(topic for topic, _ in removal.queues)])
         self.log.queue_offsets.open(tuple(topics), removed=removed)
         self._readers.forget()
+
+    def forget_queues(self) -> None:
+        """Know no queue any more: a slave's were removed, and made again."""
+        self._readers.forget()
+
+    def deleted_ends(self) -> dict[str, int]:
+        """Return by topic below which offset its records are deleted; waits for the disk.
+
+        Raises: StoreFailed.
+        """
+        return read_deleted_topics(self._parts.fs, self.config.paths)
 
     def statistics(self) -> dict[str, int]:
         """Return counters of the store by name."""

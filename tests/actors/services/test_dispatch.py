@@ -9,11 +9,14 @@ import pytest
 
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
+from tests.fakes.stores import open_queue_writer, open_store, put
 from wakelog.actors.services import dispatch as dispatch_module
 from wakelog.actors.services.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
 from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import decode_checkpoint
+from wakelog.storage.durability.deleted_topics import read_deleted_topics
 from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
@@ -206,3 +209,68 @@ def test_a_compiler_that_takes_long_is_waited_for_once(monkeypatch: pytest.Monke
     compiled.set()
     while loading.kernels() is None:
         pass
+
+
+def entries_of(fs: FileSystem, config: StoreConfig, topic: str) -> list[int]:
+    queue = open_queue_writer(fs, config, (topic, 0))
+    entries = [queue.entry(place) for place in range(queue.max_queue_offset)]
+    queue.close()
+    return [entry.physical_offset for entry in entries if entry is not None]
+
+
+@pytest.mark.parametrize("end_of_run", ["none", "stop", "crash"])
+def test_a_slave_has_the_queues_of_a_topic_that_its_master_has_made_again(
+    tmp_path: Path, end_of_run: str
+) -> None:
+    """The slave hears of the deletion when it has made queues of both already."""
+    plan = service_plan(tmp_path)
+    config, fs = plan.settings.store, FileSystem()
+    store = open_store(fs, config)
+    dispatch = Dispatch(fs, config, msgspec.convert(known_of(store), AttachRequest))
+    put(store, *[b"old"] * 4, topic="T")
+    other = [put(store, b"between", topic="Other")[0].physical_offset]
+    dispatch.step(store.log.appended_offset)
+    removal = store.begin_removal(["T"])  # as at the master, whose log this is a copy of
+    assert removal is not None
+    store.end_removal(removal, removed=True)
+    new = [result.physical_offset for result in put(store, *[b"new"] * 3, topic="T")]
+    other += [put(store, b"behind", topic="Other", properties_text="KEYS\x01k")[0].physical_offset]
+    end = store.log.appended_offset
+    dispatch.step(end)
+    store.set_dispatched(end)
+    dispatch.run(dispatch.core.prepare_flush())
+    assert len(entries_of(fs, config, "T")) == 5  # the first new one, behind the old ones
+    ends = {"T": removal.physical_offset, "Unknown": end}
+    assert dispatch.follow_deleted(ends) == 1
+    assert read_deleted_topics(fs, config.paths) == ends
+    assert dispatch.follow_deleted(ends) == 0 and dispatch.core.position == new[0]
+    if end_of_run != "none":
+        if end_of_run == "stop":
+            dispatch.close()
+        store.close(dispatch_behind_bytes=int(end_of_run == "crash"))
+        store = open_store(fs, config)
+        assert store.recovery.clean_exit is (end_of_run == "stop")
+        dispatch = Dispatch(fs, config, msgspec.convert(known_of(store), AttachRequest))
+    assert dispatch.step(end).dispatched == end
+    assert entries_of(fs, config, "T") == new
+    assert entries_of(fs, config, "Other") == other
+    assert dispatch.follow_deleted(ends) == 0 and dispatch.core.position == end
+    dispatch.close()
+    store.close(dispatch_behind_bytes=1)
+
+
+def test_a_slave_that_has_only_old_messages_of_a_deleted_topic_dispatches_nothing_again(
+    tmp_path: Path,
+) -> None:
+    plan = service_plan(tmp_path)
+    config, fs = plan.settings.store, FileSystem()
+    with open_plan_store(plan) as store:
+        dispatch = Dispatch(fs, config, msgspec.convert(known_of(store), AttachRequest))
+        put(store, *[b"old"] * 4, topic="T")
+        end = store.log.appended_offset
+        dispatch.step(end)
+        assert dispatch.follow_deleted({"T": end}) == 1
+        assert (
+            dispatch.core.position == end and not Path(config.paths.consume_queue("T", 0)).exists()
+        )
+        dispatch.close()

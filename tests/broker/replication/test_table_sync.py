@@ -62,6 +62,30 @@ def test_tables_are_those_of_the_master(slave: Harness) -> None:
     assert sync.copied_count == 4
 
 
+def test_a_slave_follows_the_deletions_that_its_log_has_reached(slave: Harness) -> None:
+    sync = sync_of(slave)
+    body = b'{"topicConfigTable":{},"wakelogDeletedEnds":{"T":900,"U":1000}}'
+    assert sync.deletions(body, 899) == {}
+    assert sync.deletions(body, 999) == {"T": 900}
+    sync.note_followed({"T": 900})
+    assert sync.deletions(body, 1000) == {"U": 1000}
+    later = b'{"topicConfigTable":{},"wakelogDeletedEnds":{"T":950}}'
+    assert sync.deletions(later, 1000) == {"T": 950}
+    for nothing in (b'{"topicConfigTable":{}}', b"[1]", b"\xff", later.replace(b"T", b"../T")):
+        assert sync.deletions(nothing, 1000) == {}
+
+
+def test_a_master_says_what_it_has_deleted_to_those_that_ask(slave: Harness) -> None:
+    sync = sync_of(slave)
+    asked = sync.tables[0].request()
+    slave.store.ends_of_deleted = {"T": 7}
+    answer = slave.ask(RequestCode.GET_ALL_TOPIC_CONFIG, asked.ext_fields)
+    assert sync.deletions(answer.body, 7) == {"T": 7}
+    assert sync.take(sync.tables[0], answer.body)
+    assert b"Ends" not in slave.ask(RequestCode.GET_ALL_TOPIC_CONFIG, {}).body
+    assert [table.request().ext_fields for table in sync.tables[1:]] == [{}, {}, {}]
+
+
 def test_what_the_master_has_removed_goes_here_too(slave: Harness) -> None:
     sync, state = sync_of(slave), slave.broker.state
     topic, group = '"T":{"perm":6,"topicName":"T"}', '"g":{"groupName":"g"}'

@@ -12,7 +12,7 @@ org.apache.rocketmq.broker.slave.SlaveSynchronize (4.9.3).
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -102,15 +102,18 @@ class Follower:
         pool: WorkPool,
         *,
         end_turn: Callable[[], None],
+        follow_deleted: Callable[[Mapping[str, int]], Awaitable[str]],
         member: Member | None = None,
     ) -> None:
         """Do nothing yet.
 
+        follow_deleted: has Reput follow the master's deletions; returns why not, "" if it has.
         end_turn: writes what was placed, and carries out instructions.
         member: of a group with a register, which copies the log; then this copies tables alone.
         """
         self.store, self.progress, self.end_turn = store, progress, end_turn
         self._broker = broker
+        self._follow_deleted = follow_deleted
         self._member = member
         self._client = client
         self._pool = pool
@@ -216,15 +219,18 @@ class Follower:
         return b"".join(found)
 
     async def _facts(self, master: MasterAddress) -> MasterFacts:
-        config = await self._ask(master, RequestCode.GET_BROKER_CONFIG)
-        runtime = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        config, runtime = [
+            await self._ask(master, make_request(code, {}, opaque=0))
+            for code in (RequestCode.GET_BROKER_CONFIG, RequestCode.GET_BROKER_RUNTIME_INFO)
+        ]
         return read_facts(config, runtime)
 
-    async def _ask(self, master: MasterAddress, code: RequestCode) -> bytes:
-        response = await self._send(master, make_request(code, {}, opaque=0))
+    async def _ask(self, master: MasterAddress, request: RemotingCommand) -> bytes:
+        response = await self._send(master, request)
         if response.code != ResponseCode.SUCCESS:
             remark = response.remark or f"code {response.code}"
-            raise FollowingEnded(f"{master.broker} does not answer {code.name}: {remark}")
+            name = RequestCode(request.code).name
+            raise FollowingEnded(f"{master.broker} does not answer {name}: {remark}")
         return response.body
 
     async def _send(self, master: MasterAddress, request: RemotingCommand) -> RemotingCommand:
@@ -245,14 +251,28 @@ class Follower:
     async def _copy_from(self, master: MasterAddress) -> None:
         state = self._broker.state
         for table in self._sync.tables:
-            body = await self._ask(master, table.code)
+            body = await self._ask(master, table.request())
             if table.name == state.offsets.file_name:
                 for request in self._sync.offers(body):
                     await self._send(master, request)
             held = partial(self._sync.hold_back, table, body, self.store.max_queue_offset)
             if self._sync.take(table, await self._pool.submit(held)):
                 state.instructions.append(Persist(table.name))
+            if table.code is RequestCode.GET_ALL_TOPIC_CONFIG:
+                await self._follow_deletions(body)
         self.end_turn()
+
+    async def _follow_deletions(self, topics: bytes) -> None:
+        """Have Reput remove the queues that the master has deleted, and make the new ones."""
+        log_end = self.store.log.end_offset
+        ends = await self._pool.submit(partial(self._sync.deletions, topics, log_end))
+        if not ends:
+            return
+        if why_not := await self._follow_deleted(ends):
+            self._log.warning("queues of deleted topics not removed", cause=why_not)
+            return
+        self._sync.note_followed(ends)
+        self.store.forget_queues()
 
 
 class _MasterConnection(asyncio.Protocol):

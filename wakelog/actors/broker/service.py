@@ -275,6 +275,7 @@ class BrokerService:
                 self._client,
                 self._pool,
                 end_turn=self._requests.end_of_turn_logged,
+                follow_deleted=services.get(ReputClient).follow_deleted,
                 member=self._member,
             )
         self._requests.begin(

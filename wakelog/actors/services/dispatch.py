@@ -9,7 +9,7 @@ and FlushConsumeQueueService work on.
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.dispatchers import core_dispatchers
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
 from wakelog.dispatchers.follower import Follower
@@ -117,6 +118,7 @@ class Dispatch:
             skip_segment=config.compat_skip_segment,
             filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
         )
+        self.flushed = 0
         self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
         self._dispatched = DispatchedFile(fs, config.paths.dispatched)
         self.core = Reput(
@@ -163,6 +165,28 @@ class Dispatch:
             self._puts[topic] = count + puts.messages_count, size_bytes + puts.messages_bytes
         self.plugins.readable(readable)
         return decision
+
+    def follow_deleted(self, ends: Mapping[str, int]) -> int | None:
+        """Have the queues that a master has after its deletions; None if that cannot be done yet.
+
+        No flush job may run. Returns: how many queues were removed. What they had of later records
+        is dispatched again, after a crash as well. Raises: TooManyDeleted, StoreFull, StoreFailed.
+        """
+        if self.core.is_broken or self.core.is_behind:
+            return None
+        stale = self._queues.stale_queues(ends)
+        if stale.again_from is not None:
+            self._dispatched.lower(stale.again_from)
+        self._queues.restart_queues(ends, stale)
+        if stale.again_from is not None:
+            self.core.dispatch_again(stale.again_from)
+            self.flushed = min(self.flushed, self.core.position)
+        return len(stale.keys)
+
+    @property
+    def _queues(self) -> ConsumeQueueDispatcher:
+        queues = [one for one in self._dispatchers if isinstance(one, ConsumeQueueDispatcher)]
+        return queues[0]
 
     def statistics(self) -> dict[str, Any]:
         """Return the core's counters, a slave's counts by topic, and times."""

@@ -113,6 +113,25 @@ class ReputService(Service):
         self._log.info("queues removed", topics=topics, count=count, before=physical_offset)
         return ""
 
+    def follow_deleted(self, ends: Mapping[str, int]) -> tuple[str, int]:
+        """Have the queues that a master has after its deletions.
+
+        Returns: why not, "" if that is so; and where dispatch goes on.
+        """
+        self._wait_flushed()
+        try:
+            count = self._dispatch.follow_deleted(ends)
+        except StoreError as error:
+            return str(error), self._dispatch.core.position
+        position = self._dispatch.core.position
+        if count is None:
+            return "dispatch is behind", position
+        if count:
+            self._log.info("queues of deleted topics removed", count=count, position=position)
+            if self.watermarks is not None:
+                asyncio.get_running_loop().call_soon(self._on_notified, [])
+        return "", position
+
     def floor(self) -> int:
         """Return the first physical offset that a dispatcher still needs."""
         return self._dispatch.plugins.floor(self._dispatch.core.position)
@@ -239,6 +258,19 @@ class ReputClient(FollowingClient):
             )
         except ServiceLost as error:
             return str(error)
+        return str(why_not)
+
+    async def follow_deleted(self, ends: Mapping[str, int]) -> str:
+        """Have the queues that a master has after its deletions; return why not, "" if so."""
+        try:
+            why_not, position = await self.call(
+                "remove", "follow_deleted", dict(ends), seconds_max=self.removal_seconds_max
+            )
+        except ServiceLost as error:
+            return str(error)
+        if self.watermarks is None and position < self.reached:
+            self.reached = position
+            self.worker.request()
         return str(why_not)
 
     def request_dispatch(self, physical_offset: int) -> None:

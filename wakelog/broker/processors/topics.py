@@ -20,11 +20,14 @@ from wakelog.broker.state import BrokerState
 from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
+    DELETED_ENDS_FIELD,
     FILTER_MULTI_TAG,
     FILTER_SINGLE_TAG,
     TopicConfig,
+    TopicConfigSerializeWrapper,
     TopicList,
     TopicOffset,
+    TopicsForSlave,
     TopicStatsTable,
     encode_body,
 )
@@ -64,8 +67,16 @@ def update_and_create_topic(
 
 def get_all_topic_config(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the table of topics (code 21)."""
-    work = partial(encode_body, state.topics.wrapper())
+    topics = state.topics.wrapper()
+    work = partial(encode_body, topics)
+    if DELETED_ENDS_FIELD in request.command.ext_fields:
+        work = partial(_topics_for_slave, state.store, topics)
     return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+
+
+def _topics_for_slave(store: MessageStore, topics: TopicConfigSerializeWrapper) -> bytes:
+    table, version = topics.topic_config_table, topics.data_version
+    return encode_body(TopicsForSlave(table, version, store.deleted_ends()))
 
 
 def get_topic_config(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:

@@ -11,6 +11,11 @@ Consumers commit to a slave while there is no master. A 4.9.3 slave forgets that
 Here such commits are offered to the master when it is back, if they are higher than what it has,
 and count here until then.
 
+A topic may be deleted at the master and made again. A wakelog master says with its topics below
+which offset of the log the records of a topic are deleted. Once the own log has come so far, the
+queues that were made of such records go, as they do in a rebuild at the master. A 4.9.3 master does
+not say it: the old queues stay there, and hide the first messages of the new ones.
+
 Source: org.apache.rocketmq.broker.slave.SlaveSynchronize (4.9.3).
 """
 
@@ -18,12 +23,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
+from wakelog.protocol.bodies import DELETED_ENDS_FIELD, TopicsForSlave
+from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.fastjson import dumps, loads, to_long
 from wakelog.protocol.headers.offsets import UpdateConsumerOffsetRequestHeader
 from wakelog.protocol.names import SCHEDULE_TOPIC
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.paths import check_topic_name
 
 FIRST_SECONDS: Final = 3.0
 PERIOD_SECONDS: Final = 10.0
@@ -42,6 +52,11 @@ class Table(NamedTuple):
 
     code: RequestCode
     name: str
+
+    def request(self) -> RemotingCommand:
+        """Return what to ask the master; the field of a wakelog slave is ignored by 4.9.3."""
+        asks_ends = self.code is RequestCode.GET_ALL_TOPIC_CONFIG
+        return make_request(self.code, {DELETED_ENDS_FIELD: "true"} if asks_ends else {}, opaque=0)
 
 
 class TableSync:
@@ -62,6 +77,7 @@ class TableSync:
         self._offsets = offsets
         self._commits = commits
         self._bodies: dict[str, bytes] = {}
+        self._followed: dict[str, int] = {}
         self.copied_count = 0
         self.tables = (
             Table(RequestCode.GET_ALL_TOPIC_CONFIG, "topics"),
@@ -113,6 +129,28 @@ class TableSync:
         except (ValueError, TypeError, AttributeError):
             return body
         return body if held is None else dumps(held)
+
+    def deletions(self, body: bytes, log_end: int) -> dict[str, int]:
+        """Return the deleted ends in a master's table of topics that are to be followed now.
+
+        Those above the own log's end wait until it has what the master had then. None come from a
+        4.9.3 master.
+        """
+        try:
+            ends = decode_file(TopicsForSlave, body.decode()).wakelog_deleted_ends
+            for topic in ends:
+                check_topic_name(topic)
+        except (ProtocolError, ValueError, IllegalName):
+            return {}
+        return {
+            topic: end
+            for topic, end in ends.items()
+            if self._followed.get(topic, 0) < end <= log_end
+        }
+
+    def note_followed(self, ends: Mapping[str, int]) -> None:
+        """Note that the own queues are those of the master after these deletions."""
+        self._followed |= ends
 
     def take(self, table: Table, body: bytes) -> bool:
         """Take over a table as the master has it; return whether it is to be saved.

@@ -10,6 +10,9 @@ which physical offset the records of a topic are deleted:
 Reput alone writes it while a broker runs, whole and in one step, before it removes a queue's file.
 Recovery ends a removal that was interrupted. 4.9.3 ignores the file: it brings such queues back.
 
+A slave takes over its master's offsets once its log reaches them. A queue that it has made of
+deleted records by then is removed, and made again of those that follow.
+
 Invariants:
 - A topic stands in the file before the first of its files is removed.
 - An offset is lowered durably before the log grows again from a lower end.
@@ -76,10 +79,18 @@ class DeletedTopics:
 
         Raises: TooManyDeleted, StoreFull, StoreFailed; then the table is what it was.
         """
-        ends = {**self.ends, **dict.fromkeys(topics, physical_offset)}
-        if len(ends) > TOPICS_MAX:
+        self.note_ends(dict.fromkeys(topics, physical_offset))
+
+    def note_ends(self, ends: Mapping[str, int]) -> None:
+        """Do what `note` does, with an offset for each topic. An end never falls here.
+
+        Raises: as `note` does.
+        """
+        raised = {topic: end for topic, end in ends.items() if end > self.ends.get(topic, 0)}
+        if len({*self.ends, *raised}) > TOPICS_MAX:
             raise TooManyDeleted
-        self._save(ends)
+        if raised:
+            self._save({**self.ends, **raised})
 
     def forget_before(self, physical_offset: int) -> None:
         """Drop the topics of which the log, which begins here, has no deleted record."""

@@ -227,6 +227,13 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._extension.truncate(self._last_address())
         return True
 
+    def has_entry_below(self, physical_offset: int) -> bool:
+        """Tell whether it has an entry of a record that begins below an offset."""
+        begin = self.first_queue_offset
+        kept = end_below(Places(self), begin, self.max_queue_offset, physical_offset)
+        entry = self.entry(kept - 1) if kept > begin else None
+        return entry is not None and not entry.is_padding
+
     def note_expired(self, physical_offset: int) -> None:
         """Give a queue whose records have expired one entry below the log's begin, durably.
 

@@ -1,7 +1,8 @@
 """Choose where to check records, then find the log's end from there.
 
     stop     known to be durable                        checks begin            dispatch begins
-    clean    -                                          third last segment      at the queues' end
+    clean    -                                          third last segment      at the queues' end,
+                                                                                or at dispatched
     crash    log: watermark; queues, index: dispatched  the lower of the two    at dispatched
     crash    not both                                   by the checkpoint       there as well
 
@@ -94,7 +95,11 @@ def search_log_end(
 ) -> Searched:
     """Check what may not be durable and find the log's end. Raises: StoreFailed."""
     if clean_exit:
-        plan = plan_after_clean_exit(store.files, store.queues.max_physical_offset)
+        queues_end = store.queues.max_physical_offset
+        if durable.watermark and durable.dispatched:
+            # A slave that makes queues of deleted topics again may have been stopped meanwhile.
+            queues_end = min(queues_end, durable.dispatched)
+        plan = plan_after_clean_exit(store.files, queues_end)
         found = _search(store, plan, durable.watermark, clean_exit=True)
     else:
         found = _search_after_crash(store, durable)
