@@ -126,6 +126,20 @@ def test_each_request_is_resumed_once_in_the_order_of_arrival(behind: Harness) -
     assert resumed == [0, 1, 2, 3] and not gate and gate.waited_count == 4
 
 
+def test_those_that_are_due_are_resumed_some_at_a_time(behind: Harness) -> None:
+    gate, resumed = behind.broker.read_after_write, list[int]()
+    ends = (30, 20, 20, 30, 20)
+    for number, end in enumerate(ends):
+        gate.add(deferred(end, 100 + end), partial(resumed.append, number))
+    behind.store.dispatched = 25
+    for so_far in ([1], [1, 2], [1, 2, 4], [1, 2, 4]):
+        gate.resume_due(0, lambda: True)
+        assert resumed == so_far
+        assert len(gate) == len(ends) - len(so_far)
+    gate.resume_due(1_000)
+    assert resumed == [1, 2, 4, 0, 3]
+
+
 def test_requests_above_the_limit_read_what_the_queues_show(
     behind: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

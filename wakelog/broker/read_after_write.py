@@ -11,7 +11,7 @@ shows. A pull waits only if it can see the end of its queue:
     fewer, none, or unknown                           yes               not at all: arrivals wake it
     negative: it begins beyond the end                yes               BEYOND_END_WAIT_MS_MAX
 
-Invariants: every waiting request is resumed once, in the order of arrival.
+Invariants: every waiting request is resumed once; those that are due, in the order of arrival.
 
 Source: none. In 4.9.3 a read within a millisecond of the response may find nothing.
 """
@@ -73,15 +73,23 @@ class ReadAfterWriteGate:
         self.waited_count += 1
         self._waiting.append((deferred, resume))
 
-    def resume_due(self, now_ms: int) -> None:
-        """Resume the requests whose messages are dispatched or whose deadline has come."""
+    def resume_due(self, now_ms: int, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Resume the requests whose messages are dispatched or whose deadline has come.
+
+        is_enough: asked after each, whether the others have to wait for the next call. Each of
+            thousands may read 256 KiB.
+        """
         waiting, self._waiting = self._waiting, deque()
         dispatched = self._store.dispatched
-        for deferred, resume in waiting:
+        while waiting:
+            deferred, resume = waiting.popleft()
             if deferred.physical_offset > dispatched and deferred.deadline_ms > now_ms:
                 self._waiting.append((deferred, resume))
-            else:
-                resume()
+                continue
+            resume()
+            if is_enough():
+                break
+        self._waiting += waiting
 
     def _pull_wait_ms(self, header: PullMessageRequestHeader) -> int:
         ahead_count = self._entries_ahead(header)

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.notified_broker import notified_broker
+from wakelog.actors.broker import requests
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.service_plan import Transport
+from wakelog.broker.broker import Broker
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.message_store import MessageStore
 
@@ -119,6 +122,37 @@ def test_a_held_pull_hurries_the_messages_of_its_topic_only(
             await client.send("t", b"1")
             assert [record.body for record in records(await pulling)] == [b"1"]
             assert asked[-1]
+
+    run(main)
+
+
+def test_others_are_served_between_the_pulls_that_one_message_wakes(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulls_count = 20
+    order: list[str] = []
+    wake = Broker.wake
+
+    def note(broker: Broker, hold_ids: Sequence[int], now_ms: int) -> None:
+        order.extend("woken" for _ in hold_ids)
+        asyncio.get_running_loop().call_soon(order.append, "other")
+        wake(broker, hold_ids, now_ms)
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client, held = running.client, running.broker.broker.state.held
+            await client.send("t", b"0")
+            pulls = [
+                asyncio.create_task(client.pull("t", 1, hold_ms=60_000)) for _ in range(pulls_count)
+            ]
+            while len(held) < pulls_count:
+                await asyncio.sleep(0)
+            monkeypatch.setattr(Broker, "wake", note)
+            monkeypatch.setattr(requests, "STEPS_SECONDS", 0.0)
+            await client.send("t", b"1")
+            for pulled in await asyncio.gather(*pulls):
+                assert [record.body for record in records(pulled)] == [b"1"]
+            assert order == ["woken", "other"] * pulls_count
 
     run(main)
 

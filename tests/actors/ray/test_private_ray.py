@@ -122,3 +122,13 @@ def test_a_ray_that_cannot_start_says_why_and_leaves_nothing(
         cluster.wait_ready()
     assert not cluster.directory.exists() and not cluster.shared_directory.exists()
     assert session_processes(cluster.process_id) == []
+
+
+def test_its_workers_yield_to_no_other_process(ray_cluster: RayCluster) -> None:
+    import ray
+
+    def niceness() -> int:
+        return os.nice(0)
+
+    asked: Any = ray.remote(num_cpus=0)(niceness)
+    assert ray.get(asked.remote()) == os.nice(0)

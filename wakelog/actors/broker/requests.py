@@ -17,6 +17,7 @@ Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
 from typing import Any
@@ -58,6 +59,7 @@ from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.errors import RemotingError, TooManyCalls
 from wakelog.network.handler import Channel, Reply
+from wakelog.network.long_work import STEPS_SECONDS
 from wakelog.network.server import Server
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.errors import NotWriteable
@@ -89,6 +91,8 @@ class Requests:
         self._set_timer = set_timer
         self.times = RequestTimes()
         self._notes: list[HoldPull] = []
+        self._woken: deque[int] = deque()
+        self._is_waking = False
         self._has_failed = False
         self._parked_count = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,11 +177,32 @@ class Requests:
             self._store_errors.error("log not writeable", cause=str(error))
 
     def wake(self, hold_ids: Sequence[int]) -> None:
-        """Run held pulls again and send their responses."""
-        began = self.times.began()
-        self._broker.wake(hold_ids, wall_ms())
-        self.times.woken(began, len(hold_ids))
-        self.end_of_turn_logged()
+        """Run held pulls again and send their responses, some at a time: thousands may wait."""
+        self._woken += hold_ids
+        if not self._is_waking:
+            self._wake_some()
+
+    def _wake_some(self) -> None:
+        began, is_enough, woken_count = self.times.began(), self._share_over(), 0
+        now_ms = wall_ms()
+        try:
+            while self._woken:
+                woken_count += 1
+                self._broker.wake((self._woken.popleft(),), now_ms)
+                if is_enough():
+                    break
+            self.times.woken(began, woken_count)
+            self.end_of_turn_logged()
+        finally:
+            self._is_waking = bool(self._woken)
+            if self._is_waking:
+                self._loop.call_soon(self._wake_some)
+
+    @staticmethod
+    def _share_over() -> Callable[[], bool]:
+        """Return what tells whether others of the loop should have their turn."""
+        end_seconds = time.monotonic() + STEPS_SECONDS
+        return lambda: time.monotonic() >= end_seconds
 
     def statistics(self) -> dict[str, Any]:
         """Return how long requests took, and how many waited for dispatch."""
@@ -258,7 +283,7 @@ class Requests:
         """Resume requests that wait for dispatch; no notification comes when the queues grow."""
         self._reput.read_watermark()
         gate = self._broker.read_after_write
-        gate.resume_due(wall_ms())
+        gate.resume_due(wall_ms(), self._share_over())
         if gate:
             self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
 
