@@ -35,6 +35,10 @@ class Loop:
         self._busy_poll.turn_ended(began, self.now_seconds, answered=answered)
         return polls_count
 
+    def stop(self) -> None:
+        """Have what is polled for."""
+        self._busy_poll.stop(self.now_seconds)
+
 
 @pytest.mark.parametrize(
     ("gaps", "polls"),
@@ -64,3 +68,10 @@ def test_a_turn_without_responses_is_not_followed_by_a_poll() -> None:
 def test_nothing_is_polled_without_a_time() -> None:
     loop = Loop(0.0)
     assert [loop.turn_after(gap) for gap in (10, 0, 0)] == [0, 0, 0]
+
+
+def test_a_poll_ends_once_what_was_waited_for_is_there() -> None:
+    loop = Loop(POLL_SECONDS)
+    assert [loop.turn_after(80) for _ in range(3)] == [0, 0, 80]
+    loop.stop()
+    assert loop.turn_after(80) == 1, "the one that was under way"

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from wakelog.actors.deploy.host_addresses import HostAddresses
+from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import BufferedConnection
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed
@@ -256,6 +257,35 @@ def test_the_time_to_connect_counts() -> None:
             await client.invoke("actor", request(), timeout_ms=20)
         await client.close()
         assert client.calls_count == 0
+
+    run(scenario)
+
+
+def test_a_client_polls_for_the_response_to_its_only_request_and_sleeps_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    polls: list[str] = []
+
+    class Recorded(BusyPoll):
+        def turn_ended(self, began_seconds: float, now_seconds: float, *, answered: bool) -> None:
+            polls.append("begun")
+
+        def stop(self, now_seconds: float) -> None:
+            polls.append("ended")
+
+    monkeypatch.setattr("wakelog.network.client.BusyPoll", Recorded)
+    monkeypatch.setattr("wakelog.network.client.POLL_SECONDS", 0.00015)
+
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(lambda asked: b"" if asked.body else echo(asked)) as peer:
+            await client.invoke(peer.address, request(), timeout_ms=5000)
+            assert polls == ["begun", "ended"]
+            both = (client.invoke(peer.address, request(), timeout_ms=5000) for _ in range(2))
+            await asyncio.gather(*both)
+            assert polls == ["begun", "ended"] * 2, "the first of them was alone"
+            with pytest.raises(CallTimeout):
+                await client.invoke(peer.address, request(b"unanswered"), timeout_ms=10)
+            assert polls == ["begun", "ended"] * 3
 
     run(scenario)
 

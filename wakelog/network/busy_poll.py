@@ -8,6 +8,9 @@ caches. So after a turn with responses the loop polls its sockets without sleepi
 not count: their consumer first processes the messages, and the thread that reads the disk needs the
 core.
 
+A client that has one request under way waits in the same way: each request that it sends is to it
+what a turn is to a server.
+
     turn                                                  after it
     without a response (one-way, held, in the pool)       sleep
     with responses to pulls only                          sleep
@@ -18,8 +21,15 @@ Invariants:
 - between two turns the loop polls for at most `poll_seconds`.
 """
 
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+POLL_SECONDS: Final = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
+"""One by one, a producer has its response, and a broker the next request, within 0.1 ms.
+
+None on a single processor: the other end needs it.
+"""
 
 NEAR_FACTOR = 3
 """A measured gap is longer than a poll would need: it includes the wake-up. Gaps also vary."""
@@ -57,6 +67,10 @@ class BusyPoll:
         if not self._is_polling:
             self._is_polling = True
             self._call_soon(self._poll)
+
+    def stop(self, now_seconds: float) -> None:
+        """Poll no longer: what was waited for is there."""
+        self._poll_end_seconds = now_seconds
 
     def _poll(self) -> None:
         if self._clock_seconds() < self._poll_end_seconds:

@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.activity import CloseReason
+from wakelog.network.busy_poll import POLL_SECONDS, BusyPoll
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
@@ -112,6 +113,8 @@ class RemotingClient:
         self._executing: set[asyncio.Task[None]] = set()
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
+        self._busy_poll: BusyPoll | None = None
+        self._answered_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
@@ -139,10 +142,28 @@ class RemotingClient:
             self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
             if self._timer is None or deadline_seconds < self._timer.when():
                 self._set_timer(deadline_seconds)
-            return await connection.request(command, waiter)
+            if self.calls_count > 1 or self._busy_poll is None:
+                return await connection.request(command, waiter)
+            return await self._request_alone(self._busy_poll, loop, connection, command, waiter)
         finally:
             self._deadlines.remove(waiter)
             self.calls_count -= 1
+
+    async def _request_alone(
+        self,
+        busy_poll: BusyPoll,
+        loop: asyncio.AbstractEventLoop,
+        connection: Connection,
+        command: RemotingCommand,
+        waiter: asyncio.Future[RemotingCommand],
+    ) -> RemotingCommand:
+        """Send the only request under way; the loop stays awake if the last response came soon."""
+        busy_poll.turn_ended(self._answered_seconds, loop.time(), answered=True)
+        try:
+            return await connection.request(command, waiter)
+        finally:
+            self._answered_seconds = loop.time()
+            busy_poll.stop(self._answered_seconds)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         """Return the running loop, and forget what belongs to another: that one is over."""
@@ -150,6 +171,10 @@ class RemotingClient:
         if loop is not self._loop:
             self._loop = loop
             self._timer = None
+            if self._dial is None and POLL_SECONDS:  # calls of an actor have threads of their own
+                self._busy_poll = BusyPoll(
+                    POLL_SECONDS, call_soon=loop.call_soon, clock_seconds=loop.time
+                )
             self._deadlines = Deadlines()
             self._connections = {}
             self._connecting = {}

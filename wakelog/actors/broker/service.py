@@ -10,7 +10,6 @@ Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
 
 import asyncio
-import os
 import sys
 import time
 import uuid
@@ -62,6 +61,7 @@ from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.filter.sql92 import compile_filter
+from wakelog.network.busy_poll import POLL_SECONDS
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
 from wakelog.network.lanes import Lanes
@@ -81,9 +81,6 @@ GUARD_SECONDS = 1.0
 
 MEASURE_SECONDS_MAX = 0.5
 """How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
-
-POLL_SECONDS = 0.00015
-"""A producer that sends one by one sends again within 0.1 ms. Needs a second processor."""
 
 SWITCH_SECONDS = 0.0005
 """How long the loop waits for a pool thread that has Python to run; Python's default is 5 ms."""
@@ -306,7 +303,7 @@ class BrokerService:
         limits = ServerLimits(
             idle_seconds_max=float(self._settings.broker.server_channel_max_idle_time_seconds),
             backlog=self._settings.broker.server_socket_backlog,
-            poll_seconds=POLL_SECONDS if (os.cpu_count() or 1) > 1 else 0.0,
+            poll_seconds=POLL_SECONDS,
         )
         lanes = self._lanes = Lanes[Connection](
             broker_lanes(self._settings.broker),
