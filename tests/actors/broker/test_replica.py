@@ -12,7 +12,7 @@ from tests.actors.bounded import on_loop
 from tests.actors.client import Client
 from tests.actors.plans import service_plan
 from tests.compat.processes import free_port
-from wakelog.actors.broker import replica
+from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
@@ -21,8 +21,9 @@ from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import hand_over
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
 
 TOPIC = "TBW102"
 QUICK = ElectionSettings(read_ms=100)
@@ -180,6 +181,82 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
         assert first.statistics()["election"]["cuts_count"] == 1
+
+
+async def table_code(group: Group, number: int) -> int:
+    """Return what a follower gets that asks for the committed offsets."""
+    client = Client(group.address(number))
+    try:
+        answer = await client.call(RequestCode.GET_ALL_CONSUMER_OFFSET, {})
+        return answer.code
+    finally:
+        await client.close()
+
+
+@on_loop
+async def test_a_new_master_gives_its_tables_without_a_new_message(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1)).code == ResponseCode.SUCCESS
+        await group.stop(1)
+        await group.until_serving(2)
+        assert await table_code(group, 2) == ResponseCode.SUCCESS
+
+
+@on_loop
+async def test_strangers_change_nothing_and_keep_no_follower_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other groups, promises that nobody made, a number twice, other bytes, and silence."""
+    monkeypatch.setattr(member_server, "SILENT_MS_MAX", 500)
+    lines: list[str] = []
+    monkeypatch.setattr(
+        member_server.MemberServer, "_say", lambda _self, event, **values: lines.append(str(values))
+    )
+    async with group_of(tmp_path) as group:
+        first = await group.start(1)
+        await group.until_serving(1)
+        epoch, epochs = first.election.epoch, first.epochs
+        segment_bytes = first.run.open_store.config.commit_log_file_bytes
+        fits = Hello(first.group, 2, epochs.log_id, epoch, segment_bytes, 0, 0, (), is_seeding=True)
+        refusals = [
+            await said_to(group, 1, encode_hello(structs.replace(fits, **changes)))
+            for changes in (
+                {"group": "wakelog/Other/broker-a", "promise": 900},
+                {"log_id": bytes(16), "promise": 900},
+                {"segment_bytes": 1, "promise": 900},
+                {"promise": (1 << 62) - 1},
+                {"replica": 1},
+            )
+        ]
+        words = ["wakelog/Other", "has log 000", "mappedFileSize", "far above", "master's own"]
+        assert [word in text for word, text in zip(words, refusals, strict=True)] == [True] * 5
+        assert [word in text for word, text in zip(words, lines, strict=False)] == [True] * 5
+        assert await said_to(group, 1, bytes(8)) == ""
+        assert "4.9.3's slaves cannot" in lines[-1], lines
+        silent = [await connect(group, 1) for _ in range(member_server.CONNECTIONS_MAX)]
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        for _, writer in silent:
+            writer.close()
+        assert (first.election.epoch, first.confirmed()) == (epoch, first.end)
+
+
+async def connect(group: Group, number: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to where a replica takes its followers."""
+    return await asyncio.open_connection("127.0.0.1", group.ports[number] + 1)
+
+
+async def said_to(group: Group, number: int, data: bytes) -> str:
+    """Return the refusal that a stranger gets, "" for none."""
+    reader, writer = await connect(group, number)
+    writer.write(data)
+    answers = MasterReader().read(await reader.read())
+    writer.close()
+    return "".join(one.refusal for one in answers if isinstance(one, Answer))
 
 
 @on_loop

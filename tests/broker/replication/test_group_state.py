@@ -39,6 +39,12 @@ def test_the_text_is_the_same_for_the_same_state() -> None:
         ({"format": 2}, "format 2"),
         ({"log_id": "x"}, "log_id"),
         ({"epoch": -1}, "negative"),
+        ({"epoch": 1 << 62}, "higher than any"),
+        (
+            {"replicas": STATE.replicas | {1: ReplicaAddress("a:1", "a")}},
+            "'a', which is no HOST:PORT",
+        ),
+        ({"replicas": STATE.replicas | {1: ReplicaAddress("a:65536", "a:1")}}, "a:65536"),
         ({"master": 3}, "not in in_sync"),
         ({"master": 0}, "epoch without a master"),
         ({"in_sync": frozenset({2, 4})}, "not there"),

@@ -8,7 +8,7 @@ from wakelog.broker.replication.member_shipping import (
     MasterLogView,
     MemberShipping,
 )
-from wakelog.protocol.member_frames import Ack, Answer, Hello
+from wakelog.protocol.member_frames import BODY_BYTES_MAX, Ack, Answer, Hello, encode_hello
 
 LOG_ID = bytes(range(16))
 VIEW = MasterLogView("g", LOG_ID, 3, (EpochLine(1, 0), EpochLine(3, 20)), 32, 0, 50)
@@ -49,9 +49,13 @@ def test_a_frame_has_bytes_of_one_epoch() -> None:
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        ({"group": "h"}, "another group"),
-        ({"log_id": bytes(16)}, "another group"),
-        ({"segment_bytes": 64}, "another group"),
+        ({"group": "h"}, "is of group h, and the master of g"),
+        ({"group": "h" * 15_000, "promise": 9}, "is of group hhh"),
+        ({"log_id": bytes(16)}, "has log 0000"),
+        ({"segment_bytes": 64}, "mappedFileSizeCommitLog is 64, and the group's 32"),
+        ({"replica": 0}, "has brokerId 0"),
+        ({"replica": 17}, "has brokerId 17"),
+        ({"promise": (1 << 62) - 1}, "far above the group's 3"),
         ({"promise": 4}, "promised epoch 4"),
         ({"lines": ((2, 0),)}, "nothing in common"),
         ({"begin": 25, "end": 30}, "nothing in common"),
@@ -63,7 +67,8 @@ def test_a_follower_that_does_not_fit_gets_nothing(changes: dict[str, object], c
     assert cause in answer.refusal == core.refusal
     core.take_ack(Ack(3, 0, is_seeding=False), 0)
     assert core.acked is None and core.next_head(VIEW, 0, 9_999) is None
-    assert core.met_promise == (4 if changes.get("promise") else 0)
+    assert core.met_promise == (4 if changes.get("promise") == 4 else 0)
+    assert len(encode_hello(answer)) < BODY_BYTES_MAX
 
 
 def test_an_empty_log_begins_where_the_masters_does() -> None:

@@ -103,8 +103,11 @@ class Elector:
         while self.election.actions:
             action = self.election.actions.pop(0)
             match action:
-                case TakeRole() | StepDown():
-                    self._log.info("role changed", change=repr(action))
+                case TakeRole():
+                    self._log.info("master now", epoch=action.epoch, end=action.start)
+                    self._change_role(action)
+                case StepDown():
+                    self._log.info("master no more", cause=action.cause)
                     self._change_role(action)
                 case ReadRegister() | ReplaceState() if self._under_way is None:
                     self._calls_count += 1
@@ -129,7 +132,7 @@ class Elector:
             election.note_replaced(action.call, None, steady_ms())
         except RegisterError as error:
             self._failures_count += 1
-            self._note_cause(error.cause)
+            self._note_cause(f"{error.cause}. {error.remedy}".removesuffix(". "))
             election.note_no_answer(action.call, steady_ms())
         except StoreError as error:
             self._note_cause(str(error))

@@ -139,9 +139,10 @@ class LogProgress:
 
     def note_confirmed(self, physical_offset: int) -> None:
         """Send the responses that waited for all in-sync replicas, and let consumers see more."""
+        # A log that was confirmed before this run has to be noted, too: tables wait for its end.
+        self.note_replicated(physical_offset)
         if physical_offset > self._confirmed:
             self._confirmed = self._store.held_end = physical_offset
-            self.note_replicated(physical_offset)
             self._update_readable()
 
     def refuse_all(self, cause: str) -> None:

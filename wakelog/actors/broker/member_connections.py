@@ -44,6 +44,9 @@ class ShipsLog(Protocol):
     def take_ack(self, link: "FollowerConnection", ack: Ack) -> None:
         """Count what a follower has."""
 
+    def note_broken(self, link: "FollowerConnection", cause: str) -> None:
+        """Note that what came is not of a follower. It gets no answer, and is closed later."""
+
     def view(self) -> MasterLogView:
         """Return what may be shipped now."""
 
@@ -80,11 +83,17 @@ class _MemberConnection(asyncio.Protocol):
 
 
 class FollowerConnection(_MemberConnection):
-    """A follower's connection, on the master's side."""
+    """A follower's connection, on the master's side.
+
+    accepted_ms: when it was.
+    is_broken: whether something came that no follower sends; nothing more is read then.
+    """
 
     def __init__(self, owner: ShipsLog) -> None:
         self._owner, self._reader = owner, FollowerReader()
         self.core: MemberShipping | None = None
+        self.accepted_ms = steady_ms()
+        self.is_broken = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse what comes from somewhere else."""
@@ -102,6 +111,8 @@ class FollowerConnection(_MemberConnection):
     def data_received(self, data: bytes) -> None:
         """Answer a hello, count acknowledgements."""
         assert self._transport is not None
+        if self.is_broken:
+            return
         try:
             for message in self._reader.read(data):
                 if isinstance(message, Ack):
@@ -112,8 +123,10 @@ class FollowerConnection(_MemberConnection):
                     self.abort()
                     return
                 self._transport.write(encode_hello(answer))
-        except ProtocolError:
-            self.abort()
+        except ProtocolError as error:
+            self.is_broken = True
+            self._owner.note_broken(self, str(error))
+            self.core = None
 
     def resume_writing(self) -> None:
         """Go on."""

@@ -15,13 +15,19 @@ from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
 from wakelog.broker.replication.group_state import REPLICAS_MAX
-from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.broker.replication.member_shipping import SILENT_MS_MAX, MasterLogView, MemberShipping
 from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.member_frames import Ack, Answer, Hello
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 TRANSFER_BYTES: Final = 128 * 1024
 """Of one frame: the loop has other work between two."""
+
+
+NO_MEMBER: Final = "only wakelog replicas of this group follow; 4.9.3's slaves cannot"
+
+CONNECTIONS_MAX: Final = 4 * REPLICAS_MAX
+"""Of them some are over by now, and some say nothing yet; each of these lasts 5 s at most."""
 
 
 class MemberServer:
@@ -81,6 +87,9 @@ class MemberServer:
             if connection.core is not None and (over := connection.core.why_over(now_ms)):
                 self._say("member dropped", replica=connection.core.replica, cause=over)
                 connection.abort()
+        for connection in self._accepted - self._shipping:
+            if now_ms - connection.accepted_ms > SILENT_MS_MAX:
+                connection.abort()
 
     def drop_all(self) -> None:
         """Close all connections of the role that is over."""
@@ -90,7 +99,8 @@ class MemberServer:
 
     def accept(self, connection: FollowerConnection, host: str, local_host: str) -> bool:
         """Tell whether a host may follow."""
-        if len(self._accepted) >= REPLICAS_MAX:
+        if len(self._accepted) >= CONNECTIONS_MAX:
+            self._say("member refused", member=connection.address, cause="too many connections")
             return False
         if not (is_this_host(host, local_host) or self._trusted.match(host)):
             self._say("member refused", member=connection.address, remedy=TRUSTED_ADDRESSES_KEY)
@@ -103,19 +113,26 @@ class MemberServer:
         run = self._member.run
         if self._member.election.in_sync is None or not (run.is_master and run.is_open):
             return None
-        for other in list(self._shipping):
-            if other.core is not None and other.core.replica == hello.replica:
-                other.abort()
         core = connection.core = MemberShipping(TRANSFER_BYTES, steady_ms())
-        self._shipping.add(connection)
         answer = core.take_hello(hello, self.view(), self._member.run.checksum, steady_ms())
+        if not answer.refusal and hello.replica == self._member.own_id:
+            answer = core.refuse(f"brokerId {hello.replica} is the master's own", self.view())
         if core.met_promise:
             self._member.election.note_promise(core.met_promise)
         if answer.refusal:
             self._say("member refused", member=connection.address, cause=answer.refusal)
-        else:
-            self._log.info("member connected", replica=hello.replica, common=answer.common)
+            return answer
+        for other in list(self._shipping):
+            if other.core is not None and other.core.replica == hello.replica:
+                other.abort()
+        self._shipping.add(connection)
+        self._log.info("member connected", replica=hello.replica, common=answer.common)
         return answer
+
+    def note_broken(self, connection: FollowerConnection, cause: str) -> None:
+        """Count a connection no longer. It stays open a while: 4.9.3's slaves do not pause."""
+        self._say("member refused", member=connection.address, cause=cause, remedy=NO_MEMBER)
+        self._end_shipping(connection)
 
     def take_ack(self, connection: FollowerConnection, ack: Ack) -> None:
         """Count what a follower has."""
@@ -146,6 +163,9 @@ class MemberServer:
     def forget_follower(self, connection: FollowerConnection) -> None:
         """Note that a connection has ended."""
         self._accepted.discard(connection)
+        self._end_shipping(connection)
+
+    def _end_shipping(self, connection: FollowerConnection) -> None:
         if connection not in self._shipping:
             return
         self._shipping.discard(connection)

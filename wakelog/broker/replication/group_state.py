@@ -24,6 +24,11 @@ FORMAT: Final = 1
 
 REPLICAS_MAX: Final = 16
 TEXT_BYTES_MAX: Final = 16 * 1024
+
+EPOCHS_MAX: Final = 1 << 62
+"""What members tell each other has no room for more."""
+
+_ADDRESS: Final = re.compile(r"[!-~]+:([0-9]{1,5})")
 LOG_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -100,10 +105,25 @@ def _fault(state: GroupState) -> str:
         return "a number is negative"
     if len(state.replicas) > REPLICAS_MAX or min(state.replicas, default=1) < 1:
         return f"replica ids go from 1 up, and there are at most {REPLICAS_MAX}"
+    if state.epoch >= EPOCHS_MAX:
+        return f"epoch {state.epoch} is higher than any that a group can have"
     if not state.in_sync <= state.replicas.keys():
         return "in_sync names a replica that is not there"
     if (state.epoch == 0) != (state.master == 0):
         return "an epoch without a master, or a master without an epoch"
     if state.master and state.master not in state.in_sync:
         return f"master {state.master} is not in in_sync"
+    return _address_fault(state)
+
+
+def _address_fault(state: GroupState) -> str:
+    for number, place in state.replicas.items():
+        for text in (place.address, place.ha_address):
+            if not _is_address(text):
+                return f"replica {number} has the address {text!r}, which is no HOST:PORT"
     return ""
+
+
+def _is_address(text: str) -> bool:
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and int(found[1]) <= 0xFFFF

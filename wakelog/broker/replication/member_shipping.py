@@ -9,8 +9,9 @@ What is written is shipped, durable or not: a follower that has more than its ma
 loss is cut to the common point when it attaches again.
 
 Rules:
-- A follower with another group, log, or segment length gets nothing.
+- A follower with another group, log, or segment length gets nothing, and changes nothing.
 - A follower that has promised a higher epoch gets nothing, and the master hears of the promise.
+- A promise that no replica can have made is not believed: the group would have no epochs left.
 - An acknowledgement of another epoch, of more than was sent, or of less than before ends it.
 
 Source: 5.x's AutoSwitchHAConnection (org.apache.rocketmq.store.ha.autoswitch).
@@ -19,11 +20,26 @@ Source: 5.x's AutoSwitchHAConnection (org.apache.rocketmq.store.ha.autoswitch).
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from wakelog.broker.replication.epochs import EpochLine, Lines, common_point, line_at
+from wakelog.broker.replication.epochs import (
+    LOG_ID_BYTES,
+    EpochLine,
+    Lines,
+    common_point,
+    line_at,
+)
+from wakelog.broker.replication.group_state import REPLICAS_MAX
 from wakelog.protocol.member_frames import Ack, Answer, DataHead, Hello
 
 CHECKED_BYTES: Final = 64 * 1024
 """How much of both logs is compared before the common point."""
+
+PROMISES_MAX: Final = 1 << 20
+"""How far a promise may be above the master's epoch: no replica proposes so many."""
+
+NAME_CHARACTERS_MAX: Final = 100
+"""Of a group's name in a refusal: a stranger has chosen it."""
+
+NEW_COPY: Final = "move its store away to begin with a copy"
 
 HEARTBEAT_MS: Final = 1_000
 SILENT_MS_MAX: Final = 5_000
@@ -70,13 +86,11 @@ class MemberShipping:
         assert not self.replica, self.replica
         self._received_ms = now_ms
         self.replica, self._epoch, self.is_seeding = hello.replica, log.epoch, hello.is_seeding
+        if cause := _misfit(hello, log):
+            return self.refuse(cause, log)
         if hello.promise > log.epoch:
             self.met_promise = hello.promise
-        own = (log.group, log.log_id, log.segment_bytes)
-        if own != (hello.group, hello.log_id, hello.segment_bytes):
-            return self._refuse("it has another group, log or segment length", log)
-        if self.met_promise:
-            return self._refuse(f"it has promised epoch {hello.promise}", log)
+            return self.refuse(f"the follower has promised epoch {hello.promise}", log)
         lines = tuple(EpochLine(*line) for line in hello.lines)
         common = common_point(lines, hello.end, log.lines, log.end)
         if common is None and hello.end == hello.begin:
@@ -84,8 +98,8 @@ class MemberShipping:
             if common > log.end:
                 common = None
         if common is None or common < max(log.begin, hello.begin) or line_at(log.lines, common) < 0:
-            cause = "its log and this one have nothing in common that is still here"
-            return self._refuse(cause, log, must_seed=True)
+            cause = "the follower's log and the master's have nothing in common that is still there"
+            return self.refuse(cause, log, must_seed=True)
         self.position = common
         begin = max(log.begin, hello.begin, common - CHECKED_BYTES)
         return Answer(
@@ -150,6 +164,28 @@ class MemberShipping:
         end_ms = self._received_ms + SILENT_MS_MAX + 1
         return end_ms if self.acked is None else min(end_ms, self._sent_ms + HEARTBEAT_MS)
 
-    def _refuse(self, cause: str, log: MasterLogView, *, must_seed: bool = False) -> Answer:
+    def refuse(self, cause: str, log: MasterLogView, *, must_seed: bool = False) -> Answer:
+        """Refuse the follower that has said hello, and return the answer."""
         self.refusal = cause
         return Answer(cause, log.epoch, log.log_id, log.begin, log.end, must_seed=must_seed)
+
+
+def _misfit(hello: Hello, log: MasterLogView) -> str:
+    """Return why a follower is none of this group, "" if it may be one."""
+    if hello.group != log.group:
+        name = hello.group[:NAME_CHARACTERS_MAX]
+        return f"the follower is of group {name}, and the master of {log.group}"
+    if hello.log_id != log.log_id:
+        own, other = log.log_id.hex(), hello.log_id[:LOG_ID_BYTES].hex()
+        return f"the follower has log {other}, and the group {own}: {NEW_COPY}"
+    if hello.segment_bytes != log.segment_bytes:
+        own_bytes, other_bytes = log.segment_bytes, hello.segment_bytes
+        return (
+            f"the follower's mappedFileSizeCommitLog is {other_bytes}, and the group's {own_bytes}"
+        )
+    if not 1 <= hello.replica <= REPLICAS_MAX:
+        return f"the follower has brokerId {hello.replica}: it goes from 1 to {REPLICAS_MAX}"
+    if hello.promise - log.epoch > PROMISES_MAX:
+        promise = hello.promise
+        return f"the follower's epoch {promise} is far above the group's {log.epoch}: {NEW_COPY}"
+    return ""
