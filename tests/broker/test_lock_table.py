@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from wakelog.broker import lock_table
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.lock_table import LOCK_LIVE_MS_MAX, LockTable
 from wakelog.broker.table_limits import TableLimits
+from wakelog.protocol.bodies import HeldLocks, decode_body, encode_body
 from wakelog.protocol.body_codec import MessageQueue
 
 Q0, Q1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
@@ -105,3 +107,26 @@ def test_a_client_without_an_id_releases_what_it_has(locks: LockTable) -> None:
 def test_locking_nothing_leaves_nothing(locks: LockTable) -> None:
     assert locks.lock("g", "c1", set(), 0) == set()
     assert locks.statistics()["group_count"] == 0
+
+
+def test_another_broker_has_the_locks_for_as_long_as_they_have_left(locks: LockTable) -> None:
+    locks.lock("g", "c1", {Q0}, 0)
+    locks.lock("g", "c2", {Q1}, 50_000)
+    copy, begin_ms = LockTable(), 1_000_000  # its clock says something else
+    copy.lock("gone", "c9", {Q0}, begin_ms)
+    text = encode_body(HeldLocks(locks.all(59_000)))
+    copy.replace(decode_body(HeldLocks, text).wakelog_locks, begin_ms)
+    copy.validate()
+    assert copy.statistics() == {"group_count": 1, "lock_count": 2}
+    assert copy.lock("g", "c3", {Q0, Q1}, begin_ms + 1_000) == set()
+    assert copy.lock("g", "c3", {Q0, Q1}, begin_ms + 1_001) == {Q0}
+    assert copy.lock("g", "c2", {Q1}, begin_ms + 1_002) == {Q1}
+    locks.replace([], 0)
+    assert locks.statistics()["lock_count"] == 0
+
+
+def test_the_newest_locks_are_copied(locks: LockTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_table, "COPIED_MAX", 1)
+    locks.lock("g", "c1", {Q0}, 0)
+    locks.lock("g", "c2", {Q1}, 10)
+    assert [(one.client_id, one.age_ms) for one in locks.all(15)] == [("c2", 5)]

@@ -9,12 +9,17 @@ Invariants: no group is kept without entries; ``_lock_count`` is how many there 
 Source: org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager (4.9.3).
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
+from typing import Final
 
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
+from wakelog.protocol.bodies import HeldLock
 from wakelog.protocol.body_codec import MessageQueue
 
 LOCK_LIVE_MS_MAX = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+
+COPIED_MAX: Final = 32_768
+"""Some 5 MB for a follower; clients lock again what it lacks."""
 
 
 class LockTable:
@@ -69,6 +74,26 @@ class LockTable:
         if released and not self._groups[group]:
             del self._groups[group]
         return released
+
+    def all(self, now_ms: int) -> list[HeldLock]:
+        """Return the locks, for the members of a group: `COPIED_MAX` at most, the newest first."""
+        found = [
+            HeldLock(group, client_id, queue, max(0, now_ms - renewed_ms))
+            for group, entries in self._groups.items()
+            for queue, (client_id, renewed_ms) in entries.items()
+        ]
+        if len(found) > COPIED_MAX:
+            found = sorted(found, key=lambda one: one.age_ms)[:COPIED_MAX]
+        return found
+
+    def replace(self, locks: Iterable[HeldLock], now_ms: int) -> None:
+        """Have the locks of another broker, and no others, each for as long as it has left."""
+        self._groups, self._lock_count = {}, 0
+        for one in locks:
+            entries = self._groups.setdefault(one.group, {})
+            entries[one.queue] = (one.client_id, now_ms - one.age_ms)
+        self._lock_count = sum(map(len, self._groups.values()))
+        self.expire(now_ms)
 
     def expire(self, now_ms: int) -> None:
         """Drop the expired locks."""

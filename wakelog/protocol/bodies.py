@@ -111,6 +111,25 @@ class SubscriptionGroupWrapper(msgspec.Struct, rename="camel"):
     data_version: DataVersion = DataVersion()
 
 
+class HeldLock(msgspec.Struct, rename="camel", frozen=True):
+    """A queue that a client consumes in order, and how long ago it renewed the lock."""
+
+    group: str
+    client_id: str
+    queue: MessageQueue
+    age_ms: int
+
+
+class HeldLocks(msgspec.Struct, rename="camel"):
+    """201 between two members of a group with a register, if the request asks for it."""
+
+    wakelog_locks: list[HeldLock] = []
+
+
+LOCKS_FIELD: Final = "wakelogLocks"
+"""Of a request 201; the answer then has the locks, and no groups."""
+
+
 class ConsumerOffsetSerializeWrapper(msgspec.Struct, rename="camel"):
     """43 and consumerOffset.json: `topic@group` to queue id to offset."""
 

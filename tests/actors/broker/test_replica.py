@@ -17,10 +17,13 @@ from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import GroupRegister, open_register
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import hand_over
 from wakelog.network.errors import RemotingError
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
@@ -115,6 +118,10 @@ async def send(group: Group, number: int, body: bytes = b"body") -> RemotingComm
         await client.close()
 
 
+def locks_of(one: Replica) -> LockTable:
+    return one.service.broker.state.locks
+
+
 async def bodies(group: Group, number: int) -> list[bytes]:
     """Return what a replica shows consumers."""
     store = group.replica(number).service.store
@@ -146,8 +153,12 @@ async def test_two_lead_by_turns_and_the_second_goes_on_alone(tmp_path: Path) ->
         assert group.replica(2).service.broker.state.config.broker_id == 2
         await until(lambda: group.replica(2).service.store.dispatched == first.end)
         assert await bodies(group, 2) == await bodies(group, 1)
+        queues = {MessageQueue(TOPIC, "broker-a", 0)}
+        assert locks_of(first).lock("g", "c1", queues, wall_ms()) == queues
+        await until(lambda: locks_of(group.replica(2)).held("g", "c1", queues) == queues)
         await group.stop(1)
         second = await group.until_serving(2)
+        assert locks_of(second).lock("g", "c2", queues, wall_ms()) == set()
         assert (await send(group, 2, b"5")).code == ResponseCode.SUCCESS
         await until(lambda: second.service.store.dispatched == second.end)
         assert await bodies(group, 2) == [b"%d" % number for number in range(6)]

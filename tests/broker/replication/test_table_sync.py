@@ -6,9 +6,11 @@ import pytest
 
 from tests.broker.harness import Harness
 from wakelog.broker import state as broker_state
-from wakelog.broker.replication.table_sync import TableSync
+from wakelog.broker.replication.table_sync import TableSync, locks_request, next_pause_seconds
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.fastjson import loads
 from wakelog.storage.errors import DamagedStore
 
 OFFSETS = b'{"offsetTable":{"T@g":{0:20,1:5}}}'
@@ -181,3 +183,30 @@ def test_a_commit_that_cannot_be_kept_is_refused(
 def test_a_master_keeps_nothing_for_another(harness: Harness) -> None:
     assert commit(harness, 0, 77) == ResponseCode.SUCCESS
     assert harness.broker.state.slave_commits == {}
+
+
+@pytest.mark.parametrize(
+    ("took_seconds", "failed", "seconds"),
+    [(0.001, False, 0.5), (0.02, False, 1.0), (1.0, False, 2.0), (0.001, True, 2.0)],
+)
+def test_a_member_copies_for_a_small_part_of_the_time(
+    took_seconds: float, failed: bool, seconds: float
+) -> None:
+    assert next_pause_seconds(took_seconds, failed=failed) == seconds
+
+
+def test_a_member_asks_for_the_locks_of_queues_alone(slave: Harness) -> None:
+    slave.broker.state.locks.lock("g", "c1", {MessageQueue("T", "broker-a", 3)}, slave.now_ms)
+    request = locks_request()
+    answer = slave.ask(request.code, request.ext_fields)
+    assert loads(answer.body) == {
+        "wakelogLocks": [
+            {
+                "ageMs": 0,
+                "clientId": "c1",
+                "group": "g",
+                "queue": {"brokerName": "broker-a", "queueId": 3, "topic": "T"},
+            }
+        ]
+    }
+    assert b"Locks" not in slave.ask(request.code, {}).body

@@ -39,9 +39,17 @@ from wakelog.broker.replication.master import (
     read_ends,
     read_facts,
 )
-from wakelog.broker.replication.table_sync import FIRST_SECONDS, PERIOD_SECONDS, TableSync
+from wakelog.broker.replication.table_sync import (
+    FIRST_SECONDS,
+    MEMBER_SECONDS_MIN,
+    PERIOD_SECONDS,
+    TableSync,
+    locks_request,
+    next_pause_seconds,
+)
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
+from wakelog.protocol.bodies import HeldLocks, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import ProtocolError
@@ -55,9 +63,6 @@ PAUSE_SECONDS: Final = (1.0, 5.0)
 
 CONNECT_SECONDS_MAX: Final = 5.0
 ASK_MS_MAX: Final = 3_000
-
-MEMBER_PERIOD_SECONDS: Final = 2.0
-"""Between two copies of the tables by a member that may be the next master."""
 
 UNSYNCED_BYTES_MAX: Final = 64 << 20
 """A slave whose disk is slower than the network stops reading until it has caught up."""
@@ -237,16 +242,20 @@ class Follower:
         return await self._client.invoke(master.broker, request, timeout_ms=ASK_MS_MAX)
 
     async def _copy_tables(self) -> None:
-        seconds = FIRST_SECONDS
+        seconds = FIRST_SECONDS if self._member is None else MEMBER_SECONDS_MIN
+        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(seconds)
-            seconds = PERIOD_SECONDS if self._member is None else MEMBER_PERIOD_SECONDS
-            master = self._master
+            master, began, failed = self._master, loop.time(), False
             try:
                 if master is not None:
                     await self._copy_from(master)
             except (FollowingEnded, RemotingError, ProtocolError, StoreError, ValueError) as error:
+                failed = True
                 self._log.warning("tables not copied", cause=str(error))
+            seconds = PERIOD_SECONDS
+            if self._member is not None:
+                seconds = next_pause_seconds(loop.time() - began, failed=failed)
 
     async def _copy_from(self, master: MasterAddress) -> None:
         state = self._broker.state
@@ -260,6 +269,10 @@ class Follower:
                 state.instructions.append(Persist(table.name))
             if table.code is RequestCode.GET_ALL_TOPIC_CONFIG:
                 await self._follow_deletions(body)
+        if self._member is not None:
+            # They are in no file: a new master takes them over from the run before.
+            found = decode_body(HeldLocks, await self._ask(master, locks_request()))
+            state.locks.replace(found.wakelog_locks, wall_ms())
         self.end_turn()
 
     async def _follow_deletions(self, topics: bytes) -> None:

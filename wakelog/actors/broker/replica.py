@@ -382,6 +382,9 @@ class Replica:
 
     def note_opened(self, run: Run) -> None:
         """Note that a run has its store open."""
+        before, now_ms = self._shown.broker, wall_ms()
+        if before is not None and run.broker is not None and before is not run.broker:
+            run.broker.state.locks.replace(before.state.locks.all(now_ms), now_ms)
         self._shown, self._opened_ms = run, steady_ms()
         end = run.open_store.log.end_offset
         if run.is_master:

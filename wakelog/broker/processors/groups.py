@@ -14,9 +14,11 @@ from wakelog.broker.membership import Client
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
+    LOCKS_FIELD,
     Connection,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
+    HeldLocks,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
@@ -55,8 +57,11 @@ def delete_group(
 
 
 def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:
-    """Return the table of groups (code 201)."""
-    work = partial(encode_body, state.groups.wrapper())
+    """Return the table of groups (code 201), or a member of the own group the queues' locks."""
+    if LOCKS_FIELD in request.command.ext_fields:
+        work = partial(encode_body, HeldLocks(state.locks.all(request.now_ms)))
+    else:
+        work = partial(encode_body, state.groups.wrapper())
     return RunInPool(work, lambda body, _now_ms: request.success(body=body))
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.protocol.bodies import DELETED_ENDS_FIELD, TopicsForSlave
+from wakelog.protocol.bodies import DELETED_ENDS_FIELD, LOCKS_FIELD, TopicsForSlave
 from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
@@ -37,6 +37,10 @@ from wakelog.storage.paths import check_topic_name
 
 FIRST_SECONDS: Final = 3.0
 PERIOD_SECONDS: Final = 10.0
+
+MEMBER_SECONDS_MIN: Final = 0.5
+MEMBER_SECONDS_MAX: Final = 2.0
+"""Between two copies by a member that may be the next master."""
 
 ENTRIES_MAX: Final = 4_000_000
 """Of one table, as in a file that a start reads."""
@@ -57,6 +61,19 @@ class Table(NamedTuple):
         """Return what to ask the master; the field of a wakelog slave is ignored by 4.9.3."""
         asks_ends = self.code is RequestCode.GET_ALL_TOPIC_CONFIG
         return make_request(self.code, {DELETED_ENDS_FIELD: "true"} if asks_ends else {}, opaque=0)
+
+
+def locks_request() -> RemotingCommand:
+    """Return what a member of a group asks its master for the locks of queues."""
+    code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    return make_request(code, {LOCKS_FIELD: "true"}, opaque=0)
+
+
+def next_pause_seconds(took_seconds: float, *, failed: bool) -> float:
+    """Return how long a member waits after a copy: it may copy for a fiftieth of the time."""
+    if failed:
+        return MEMBER_SECONDS_MAX
+    return min(MEMBER_SECONDS_MAX, max(MEMBER_SECONDS_MIN, 50 * took_seconds))
 
 
 class TableSync:
