@@ -89,7 +89,11 @@ def test_doubles_are_parsed_as_by_java(text: str, value: float) -> None:
     assert parse_double(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "inf", "nan", "1_0", "1e", "0x1", "--1", "\u0665"])
+ENDLESS = ("9" * 1_001, "9" * 30_000 + "x", " " * 1_001 + "1")
+"""The second took the pattern 20 s, each time that a message was judged."""
+
+
+@pytest.mark.parametrize("text", ["", "inf", "nan", "1_0", "1e", "0x1", "--1", "\u0665", *ENDLESS])
 def test_other_texts_are_no_doubles(text: str) -> None:
     with pytest.raises(ValueError, match=r"empty String|For input string"):
         parse_double(text)

@@ -27,6 +27,10 @@ LEVELS_MAX: Final = 200
 WORDS_PER_STEP: Final = 16
 """How many words are compiled before others have their turn: some 0.2 ms."""
 
+LOOP_CHARACTERS_MAX: Final = 1_024
+"""Of an expression that judges records on the Broker's loop: 100 conditions take some 30 us. A
+longer one does so in a thread."""
+
 RECENT_CHARACTERS_MAX: Final = 262_144
 """Of the expressions that were compiled last; they stay compiled though nobody uses them now.
 SelectorParser.PARSE_CACHE of 4.9.3 has 100 expressions of any length."""

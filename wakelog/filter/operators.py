@@ -164,7 +164,9 @@ def _equality(left: Expression, right: Expression) -> Expression:
             return True if other is None else None
         if other is None:
             return False
-        return equals(one, other) or compare(one, other) == 0
+        if type(one) is type(other):
+            return equals(one, other)
+        return compare(one, other) == 0
 
     return Expression(evaluate, lambda: f"({left.text()} == {right.text()})", (left, right))
 

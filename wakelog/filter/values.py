@@ -43,7 +43,7 @@ CAST_EXCEPTION: Final = (
     "'bootstrap')"
 )
 
-_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?", re.ASCII)
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?[fFdD]?", re.ASCII)
 _HEXADECIMAL: Final = re.compile(
     r"([+-]?)0[xX]([0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP]([+-]?\d+)[fFdD]?", re.ASCII
 )
@@ -92,9 +92,11 @@ def parse_long(text: str) -> Long:
 
 def parse_double(text: str) -> float:
     """Parse as Double.valueOf. Raises: ValueError with the exception's text."""
-    trimmed = text.strip(_TRIMMED)
+    trimmed = text[: _DIGITS_MAX + 1].strip(_TRIMMED)
     if not trimmed:
         raise ValueError("empty String")
+    if len(text) > _DIGITS_MAX:
+        raise ValueError(f'For input string: "{trimmed}"')
     unsigned = trimmed[1:] if trimmed[0] in "+-" else trimmed
     if unsigned in _WORDS:
         return -_WORDS[unsigned] if trimmed[0] == "-" else _WORDS[unsigned]

@@ -5,11 +5,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.broker.harness import NOW_MS, Harness, sql_subscription, subscription
+from tests.broker.harness import NOW_MS, Harness, pull_fields, sql_subscription, subscription
 from tests.filter.bits import bitmap_of
-from wakelog.broker.decision import Continue, HoldPull, Push
+from wakelog.broker.decision import Continue, HoldPull, Push, RunInPool
+from wakelog.filter.limits import LOOP_CHARACTERS_MAX
+from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.record import decode_record
 
 MakeHarness = Callable[..., Harness]
@@ -111,6 +113,19 @@ def test_a_pull_without_the_flag_is_filtered_by_the_heartbeats_expression(
 def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harness) -> None:
     with_properties.store.cold = True
     assert pulled(with_properties, **SQL) == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_long_expression_judges_records_in_a_pool(
+    with_properties: Harness, is_long: bool
+) -> None:
+    text = " OR ".join([SQL["subscription"]] * (LOOP_CHARACTERS_MAX // 9 + 2 * is_long))
+    assert (len(text) > LOOP_CHARACTERS_MAX) is is_long
+    wanted = SQL | {"subscription": text}
+    compile_filter(text)
+    outcome = with_properties.process(RequestCode.PULL_MESSAGE, pull_fields(**wanted))
+    assert isinstance(outcome, RunInPool) is is_long
+    assert pulled(with_properties, **wanted) == [b"2", b"3"]
 
 
 def test_a_pull_by_expression_waits_for_any_message(with_properties: Harness) -> None:

@@ -425,6 +425,15 @@ def test_what_is_long_to_judge_is_left_to_a_thread(
     assert bodies(get(store, 7, match_record=last, blocking=False)) == [9]
 
 
+def test_large_records_are_left_to_a_thread_sooner(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "LOOP_MATCHED_COUNT_MAX", 4)
+    store = filled(fs, 4, body_bytes=1_024)
+    assert store.get_message(TOPIC, 0, 0, 32, match_record=numbered(3), blocking=False) is None
+    assert bodies(get(store, 2, match_record=numbered(3), blocking=False)) == [3]
+
+
 def test_a_record_that_is_cold_is_judged_by_a_thread(fs: MemoryFileSystem) -> None:
     store = filled(fs, 3)
     get(store, 0)

@@ -23,6 +23,7 @@ from wakelog.broker.state import BrokerState
 from wakelog.filter import sql92
 from wakelog.filter.consumer_filters import ConsumerFilter
 from wakelog.filter.errors import IllegalExpression
+from wakelog.filter.limits import LOOP_CHARACTERS_MAX
 from wakelog.filter.record_filter import (
     MatchRecord,
     MatchUnit,
@@ -50,11 +51,15 @@ TagCodes: TypeAlias = frozenset[int] | None
 
 
 class PullFilter(NamedTuple):
-    """What passes: an entry by its tags code or its unit, then its record by its contents."""
+    """What passes: an entry by its tags code or its unit, then its record by its contents.
+
+    is_long: whether its expressions may take too long to judge a hundred records on a loop.
+    """
 
     codes: TagCodes = None
     match_record: MatchRecord | None = None
     match_unit: MatchUnit | None = None
+    is_long: bool = False
 
 
 def find_filter(
@@ -74,10 +79,12 @@ def find_filter(
         return PullFilter()
     by_origin = _by_origin(state, header.topic)
     if expression is not None:
-        return PullFilter(None, by_origin or match_expression(expression), match_unit)
+        is_long = by_origin is not None or len(expression.text) > LOOP_CHARACTERS_MAX
+        return PullFilter(None, by_origin or match_expression(expression), match_unit, is_long)
     if subscription.sub_string == SUBSCRIBE_ALL:
-        return PullFilter(None, by_origin)
-    return PullFilter(frozenset(subscription.code_set), by_origin)
+        return PullFilter(None, by_origin, is_long=by_origin is not None)
+    codes = frozenset(subscription.code_set)
+    return PullFilter(codes, by_origin, is_long=by_origin is not None)
 
 
 def check_filters_by(state: BrokerState, expression_type: str) -> None:

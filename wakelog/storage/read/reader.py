@@ -41,8 +41,10 @@ BY_BYTES_COUNT_MAX: Final = 1_000
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 # On an event loop: about 1 ms of checking entries. A client may request any number.
 LOOP_SCAN_COUNT_MAX: Final = 4_000
-# And this many records: reading one and matching its properties takes about 10 us.
+# And this many records: reading one and matching its properties takes about 10 us. One of more than
+# a KiB counts as one for each.
 LOOP_MATCHED_COUNT_MAX: Final = 100
+_COUNTED_BYTES: Final = 1_024
 
 
 class GetStatus(Enum):
@@ -380,9 +382,9 @@ class _RecordFilter:
         if self._match is None:
             return None
         if not self._blocking:
-            if self._left == 0:
+            if self._left <= 0:
                 raise ColdEntry
-            self._left -= 1
+            self._left -= 1 + size_bytes // _COUNTED_BYTES
         record = self._log.view(physical_offset, size_bytes, blocking=self._blocking)
         if record is not None:
             return None if self._match(bytes(record)) else GetStatus.NO_MATCHED_MESSAGE
