@@ -292,10 +292,11 @@ def play_immunity(cluster: Cluster) -> dict[str, Any]:
 def test_both_brokers_renew_half_messages_that_have_a_time_of_their_own(
     both: Mapping[str, Cluster],
 ) -> None:
-    """4.9.3 forgets that a renewed one was ended, and asks about it."""
+    """4.9.3 forgets that a renewed one was ended; it asks unless it reads the end in that round."""
     theirs, ours = at_once(*(partial(play_immunity, both[kind]) for kind in ("real", "wakelog")))
     assert ours["open"] == theirs["open"]
-    assert (theirs["others"], ours["others"]) == (["ended"], [])
+    assert theirs["others"] in (["ended"], [])
+    assert ours["others"] == []
 
 
 CLOSED_TOPICS = (
