@@ -35,12 +35,17 @@ ALONE = [ResponseCode.SLAVE_NOT_AVAILABLE]
 COPIED = [ResponseCode.SUCCESS]
 
 
-def test_a_slave_has_what_its_master_has_and_serves_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_durable", ["true", "false"])
+def test_a_slave_has_what_its_master_has_and_serves_it(tmp_path: Path, is_durable: str) -> None:
+    """Without durable acknowledgements nothing is synced by time either, so none waits for it."""
+    seldom = {} if is_durable == "true" else {"flushIntervalCommitLog": "3600000"}
+    acknowledges = {"haAckDurable": is_durable, **seldom}
     with ExitStack() as stack:
-        master = stack.enter_context(wakelog_up(tmp_path / "master", MASTER))
+        master = stack.enter_context(wakelog_up(tmp_path / "master", {**MASTER, **acknowledges}))
         address = master.cluster.broker
         assert send(address, 1_100) == ALONE * 1_100
-        slave = stack.enter_context(wakelog_up(tmp_path / "slave", slave_of(master)))
+        settings = slave_of(master, **acknowledges)
+        slave = stack.enter_context(wakelog_up(tmp_path / "slave", settings))
         there = slave.cluster.broker
         wait_until(lambda: send(address, 1) == COPIED, "acknowledged")
         assert send(address, 300) == COPIED * 300

@@ -17,6 +17,7 @@ from tests.simulation.images import Model, Platter
 from tests.simulation.journal import Mark
 from wakelog.broker.replication.following import (
     Following,
+    FollowingEnded,
     FollowingSettings,
     MasterLog,
     check_log,
@@ -31,6 +32,10 @@ NOW_MS = 1_700_000_000_000
 SENDS_MAX = 50
 SCHEDULES, SCHEDULES_LONG = 60, 4_000
 """Some 30 sends each: 100,000 in a long run."""
+
+
+SHIPS_UNSYNCED = "ships what is not synced"
+ACKNOWLEDGES_UNSYNCED = "acknowledges what is not synced"
 
 
 class Node:
@@ -69,8 +74,8 @@ class Node:
 class Connection:
     """From a slave to its master; bytes wait on either way until they are moved."""
 
-    def __init__(self, master: Node, slave: Node, mistake: str) -> None:
-        self.master, self.slave, self._mistake = master, slave, mistake
+    def __init__(self, master: Node, slave: Node, *mistakes: str) -> None:
+        self.master, self.slave, self._mistakes = master, slave, mistakes
         segment_bytes = master.config.commit_log_file_bytes
         begin, end = master.store.min_physical_offset, slave.store.log.end_offset
         about = MasterLog(begin, master.store.log.end_offset, segment_bytes)
@@ -94,7 +99,7 @@ class Connection:
     def ship(self, chance: Random) -> None:
         """Let the master hear the slave, and send some of what is durable."""
         end = self.master.durable
-        if self._mistake == "ships what is not synced":
+        if SHIPS_UNSYNCED in self._mistakes:
             end = self.master.store.log.end_offset
         log = LogRange(self.master.store.min_physical_offset, end, 4096)
         self.shipping.receive(self._to_master, log, NOW_MS)
@@ -117,9 +122,31 @@ class Connection:
         self.slave.store.write_pending()
         self._to_slave = self._to_slave[size:]
         durable = self.slave.durable
-        if self._mistake == "acknowledges what is not synced":
+        if ACKNOWLEDGES_UNSYNCED in self._mistakes:
             durable = self.slave.store.log.end_offset
         self._to_master += self.following.next_report(durable, NOW_MS) or b""
+
+
+def send_and_copy(
+    connection: Connection, chance: Random, sent: list[int], steps: str = "psSkrr"
+) -> None:
+    """Send, ship and sync in a seeded order. sent: gets where each message ends."""
+    master, slave = connection.master, connection.slave
+    for step in chance.choices(steps, k=chance.randrange(SENDS_MAX * 4)):
+        match step:
+            case "p":
+                body = chance.randbytes(chance.randrange(600))
+                put = master.store.put_message(draft(body, queue_id=len(sent) % 3), NOW_MS)
+                master.store.write_pending()
+                sent.append(put.physical_offset_end)
+            case "s":
+                master.sync()
+            case "S":
+                slave.sync()
+            case "k":
+                connection.ship(chance)
+            case "r":
+                connection.receive(chance)
 
 
 def run(seed: int, mistake: str = "") -> tuple[int, int]:
@@ -133,21 +160,7 @@ def run(seed: int, mistake: str = "") -> tuple[int, int]:
     acknowledged = 0
     for _ in range(2):  # the second time the slave has a log, and an overlap
         connection = Connection(master, slave, mistake)
-        for step in chance.choices("psSkrr", k=chance.randrange(SENDS_MAX * 4)):
-            match step:
-                case "p":
-                    body = chance.randbytes(chance.randrange(600))
-                    put = master.store.put_message(draft(body, queue_id=len(sent) % 3), NOW_MS)
-                    master.store.write_pending()
-                    sent.append(put.physical_offset_end)
-                case "s":
-                    master.sync()
-                case "S":
-                    slave.sync()
-                case "k":
-                    connection.ship(chance)
-                case "r":
-                    connection.receive(chance)
+        send_and_copy(connection, chance, sent)
         # A blank at the end of a segment may be acknowledged, and is no part of a log's end.
         acknowledged = max([0, *(end for end in sent if end <= connection.acknowledged)])
         expected = master.content(0, acknowledged)
@@ -175,11 +188,69 @@ def test_what_was_acknowledged_is_kept_and_the_slave_is_never_ahead(seeds: range
     assert sum(acknowledged > 4096 for _, acknowledged in done) > len(seeds) // 3
 
 
-@pytest.mark.parametrize("mistake", ["ships what is not synced", "acknowledges what is not synced"])
+@pytest.mark.parametrize("mistake", [SHIPS_UNSYNCED, ACKNOWLEDGES_UNSYNCED])
 def test_what_4_9_3_does_is_noticed(mistake: str) -> None:
     with pytest.raises(AssertionError, match="seed"):
         for seed in range(SCHEDULES):
             run(seed, mistake)
+
+
+def lose_one(seed: int, *, master_loses: bool) -> str:
+    """Acknowledge from the page cache, and let one of both lose power; then send more.
+
+    Returns: why the slave did not follow again, "" if it did.
+    """
+    chance = Random(seed)
+    master, slave = Node(BrokerRole.SYNC_MASTER), Node(BrokerRole.SLAVE)
+    connection = Connection(master, slave, SHIPS_UNSYNCED, ACKNOWLEDGES_UNSYNCED)
+    connection.ship(chance)  # an empty slave asks for the segment that is the last one then
+    sent: list[int] = []
+    send_and_copy(connection, chance, sent, chance.choice(["ppkrrr", "ppppskkrrr"]))
+    acknowledged = max([0, *(end for end in sent if end <= connection.acknowledged)])
+    expected = master.content(0, acknowledged)
+    if master_loses:
+        master = master.lose_power(chance)
+    else:
+        slave = slave.lose_power(chance)
+    left = slave if master_loses else master
+    assert acknowledged <= left.store.log.end_offset, f"seed {seed}"
+    assert left.content(0, acknowledged) == expected, f"seed {seed}"
+    for _ in range(chance.choice([0, 1, 40])):
+        master.store.put_message(draft(chance.randbytes(chance.randrange(600))), NOW_MS)
+    master.store.write_pending()
+    master.sync()
+    own_end, end = slave.store.log.end_offset, master.store.log.end_offset
+    own = slave.content(0, own_end)
+    refusal = ""
+    try:
+        again = Connection(master, slave, SHIPS_UNSYNCED, ACKNOWLEDGES_UNSYNCED)
+        while slave.store.log.end_offset < end:
+            again.ship(chance)
+            again.receive(chance)
+    except FollowingEnded as error:
+        assert error.is_mismatch, f"seed {seed}: {error}"
+        refusal = str(error)
+        assert slave.store.log.end_offset == own_end, f"seed {seed}"
+        assert slave.content(0, own_end) == own, f"seed {seed}"
+    else:
+        assert slave.content(0, end) == master.content(0, end), f"seed {seed}"
+    return refusal
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(SCHEDULES), id="daily"),
+        pytest.param(range(SCHEDULES, SCHEDULES_LONG), id="long", marks=pytest.mark.long),
+    ],
+)
+def test_from_the_page_cache_a_power_loss_of_one_loses_nothing_acknowledged(seeds: range) -> None:
+    """`haAckDurable=false`; a slave that is ahead or differs is refused, and nothing is written."""
+    assert not any(lose_one(seed, master_loses=False) for seed in seeds)
+    refusals = [lose_one(seed, master_loses=True) for seed in seeds]
+    assert any("this store has what the master lost" in one for one in refusals)
+    assert any("it is another log" in one for one in refusals)
+    assert "" in refusals
 
 
 FAILURES = [
@@ -227,14 +298,14 @@ def test_a_slave_whose_disk_fails_acknowledges_nothing_more_and_goes_on_later(
     for seed in seeds:
         chance = Random(seed)
         master, slave = Node(BrokerRole.SYNC_MASTER), Node(BrokerRole.SLAVE)
-        connection = Connection(master, slave, "")
+        connection = Connection(master, slave)
         sent = strike(connection, chance)
         failed_count += slave.store.log.failure is not None
         acknowledged = max(end for end in sent if end <= connection.acknowledged)
         slave = slave.lose_power(chance)
         assert acknowledged <= slave.store.log.end_offset, f"seed {seed}"
         assert slave.content(0, acknowledged) == master.content(0, acknowledged), f"seed {seed}"
-        end, again = master.durable, Connection(master, slave, "")
+        end, again = master.durable, Connection(master, slave)
         while slave.durable < end:
             again.ship(chance)
             again.receive(chance)

@@ -36,7 +36,7 @@ def test_defaults_are_those_of_rocketmq() -> None:
     expected["scrubBytesPerSecond"] = str(1 << 20)
     expected["compat.skip_segment"] = expected["compat.cut_at_damage"] = "false"
     expected["fileReservedBytes"] = "0"
-    expected["minInSyncReplicas"] = "1"
+    expected["minInSyncReplicas"], expected["haAckDurable"] = "1", "true"
     expected["parquetDispatcher"] = expected["replicationEnable"] = "false"
     expected["parquetFileBytes"], expected["parquetFileAgeMs"] = str(64 << 20), "300000"
     expected["messageDelayLevel"] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"

@@ -119,6 +119,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
     # Ours; 4.9.3 ignores keys that it does not know.
     replication_enable: bool = _key("replicationEnable", False)
+    ha_ack_durable: bool = _key("haAckDurable", True)
     min_in_sync_replicas: int = _key("minInSyncReplicas", 1)
     file_reserved_bytes: int = _key("fileReservedBytes", 0)
     scrub_bytes_per_second: int = _key("scrubBytesPerSecond", 1 << 20)
@@ -294,6 +295,7 @@ OWN_KEYS = frozenset(
         "compat.cut_at_damage",
         "compat.skip_segment",
         "fileReservedBytes",
+        "haAckDurable",
         "parquetDispatcher",
         "parquetFileAgeMs",
         "parquetFileBytes",

@@ -46,6 +46,7 @@ class Slave:
         parts: Any = SimpleNamespace(
             store=SimpleNamespace(append_bytes=self.append),
             progress=SimpleNamespace(appended=0, flushed=0),
+            acknowledged=0,
             end_turn=self.end_turn,
         )
         core = Following(

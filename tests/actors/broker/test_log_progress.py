@@ -305,3 +305,15 @@ async def test_what_never_will_be_durable_is_not_waited_for(
     for wait in (waiting, harness.progress.wait_durable()):
         with pytest.raises(NotWriteable, match="EIO"):
             await wait
+
+
+@on_loop
+async def test_what_slaves_may_have_unsynced_is_reported_before_the_responses() -> None:
+    harness = Harness(synchronous_flush=False)
+    harness.progress.on_committed = lambda end: harness.reported.append(("ship", end))
+    harness.append(130, segments_end=120)
+    assert ("ship", 120) in harness.take() and not harness.soon
+    harness.store.max_physical_offset = 130
+    harness.progress.note_committed()
+    reported = harness.take()
+    assert ("ship", 130) in reported and ("sync",) not in reported

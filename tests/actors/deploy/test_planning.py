@@ -315,6 +315,16 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
             "transientStorePoolEnable would acknowledge what no disk has, and replicas have a",
         ),
         (
+            ["haAckDurable=false"],
+            {"replica_count": 3},
+            "haAckDurable=false would acknowledge what no disk has, and replicas have a register",
+        ),
+        (
+            ["wakelog.register=etcd://e:1", "brokerId=1", "haAckDurable=false"],
+            {},
+            "haAckDurable=false would acknowledge what no disk has, and replicas have a register",
+        ),
+        (
             ["wakelog.register=nowhere", "brokerId=1"],
             {},
             "'nowhere' is no address of a register. Give file:///FOLDER",

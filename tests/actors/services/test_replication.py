@@ -223,7 +223,7 @@ async def test_the_client_asks_by_reference_and_counts_none_when_the_service_is_
     events = Events()
     context = broker_context(events)
     client = await attached(ReplicationClient("replication", FakeCalls(exchange=exchange), context))
-    client.note_durable(100)
+    client.note_shippable(100)
     while (100, 1) not in events.replicas:
         await asyncio.sleep(0.001)
     assert asked[-1] == (100, 60, 1, replication.EXCHANGE_SECONDS)

@@ -132,7 +132,8 @@ class Follower:
 
     def start(self) -> None:
         """Begin."""
-        self.progress.sync_every_turn(wanted=True)  # a report is of what is durable
+        if self._member is not None or self.store.config.ha_ack_durable:
+            self.progress.sync_every_turn(wanted=True)  # a report is of what is durable
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._copy_tables())]
         if self._member is None:
@@ -144,6 +145,12 @@ class Follower:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    @property
+    def acknowledged(self) -> int:
+        """How far the log may be reported to a master."""
+        progress = self.progress
+        return progress.flushed if self.store.config.ha_ack_durable else progress.appended
 
     def note_flushed(self) -> None:
         """Report to the master what is durable now."""
@@ -335,10 +342,10 @@ class _MasterConnection(asyncio.Protocol):
         except FollowingEnded as error:
             self.ended.set_exception(error)
             return
-        report = self.core.next_report(progress.flushed, now_ms)
+        report = self.core.next_report(self._follower.acknowledged, now_ms)
         if report is not None:
             self._transport.write(report)
-        is_behind = progress.appended - progress.flushed > UNSYNCED_BYTES_MAX
+        is_behind = progress.appended - self._follower.acknowledged > UNSYNCED_BYTES_MAX
         if is_behind != self._is_paused:
             self._is_paused = is_behind
             if is_behind:

@@ -3,7 +3,7 @@
     appended   what turns have written                       -> Commit, Flush
     committed  what the segments hold; Commit copies there   -> Flush
     flushed    what survives a power cut                     -> responses that wait for the disk
-    replicated what is durable on a slave                    -> responses that wait for one
+    replicated what a slave has acknowledged                 -> responses that wait for one
     confirmed  what is durable on all in-sync replicas       -> the same, in a group with a register
     readable   what consumers may see                        -> Reput
 
@@ -45,6 +45,7 @@ class LogProgress:
     """See the module. One loop's thread.
 
     on_appended: called after the responses of a turn that has written; None for nobody.
+    on_committed: called with what the segments hold, before the responses; None for nobody.
     syncs_every_turn: whether a sync is asked for after every write: responses, consumers or slaves
         wait for it.
     """
@@ -72,6 +73,7 @@ class LogProgress:
             self._confirmed = self.readable = min(self.readable, store.dispatched)
             store.held_end = self._confirmed
         self.on_appended: Callable[[], None] | None = None
+        self.on_committed: Callable[[int], None] | None = None
         self.flushed_grown = asyncio.Event()
         self.replicated = 0
         self.syncs_every_turn = store.config.synchronous_flush
@@ -102,6 +104,8 @@ class LogProgress:
             self._report()
             # Consumers wait for it even if no producer does, for example for a delayed message.
             self._flush.request_sync()
+        elif self.on_committed is not None:
+            self._report()
         elif not self._will_report:
             self._will_report = True
             self._call_soon(self._report)
@@ -116,11 +120,14 @@ class LogProgress:
 
     def note_committed(self) -> None:
         """Report to Flush what the segments hold, and move `readable`."""
+        committed = self._store.max_physical_offset
         self._flush.note_appended(
             appended=self.appended,
-            committed=self._store.max_physical_offset,
+            committed=committed,
             stored_ms=self._store.last_store_timestamp_ms,
         )
+        if self.on_committed is not None:
+            self.on_committed(committed)
         self._update_readable()
 
     def note_flushed(self, physical_offset: int) -> None:

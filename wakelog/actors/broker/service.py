@@ -280,6 +280,8 @@ class BrokerService:
         )
         self._schedule = services.find(ScheduleClient)
         self._replication = services.find(ReplicationClient)
+        if self._replication is not None and not store.config.ha_ack_durable:
+            self._progress.on_committed = self._replication.note_shippable
         services.start()
         self._progress.begin()
         if self._member is not None:
@@ -429,8 +431,8 @@ class BrokerService:
     def flushed(self, physical_offset: int) -> None:
         """Send the responses that waited for the disk, and the log to slaves."""
         self._progress.note_flushed(physical_offset)
-        if self._replication is not None:
-            self._replication.note_durable(physical_offset)
+        if self._replication is not None and self.store.config.ha_ack_durable:
+            self._replication.note_shippable(physical_offset)
         if self._member is not None:
             self._member.note_flushed(physical_offset)
         elif self._follower is not None:
@@ -440,7 +442,7 @@ class BrokerService:
         """Send the responses that waited for a slave; let later ones wait for those that count."""
         self.broker.state.replicas.note(physical_offset, near_count)
         self._progress.note_replicated(physical_offset)
-        self._progress.sync_every_turn(wanted=near_count > 0)
+        self._progress.sync_every_turn(wanted=near_count > 0 and self.store.config.ha_ack_durable)
 
     def flush_failed(self, cause: str) -> None:
         """Fail the responses that wait, and accept no more messages."""

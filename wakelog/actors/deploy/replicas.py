@@ -29,6 +29,7 @@ SET_BY_REPLICAS: Final = (BROKER_ID, "haMasterAddress")
 """Keys that differ between the replicas, so that no one value fits."""
 
 TRANSIENT_POOL: Final = "transientStorePoolEnable"
+ACK_DURABLE: Final = "haAckDurable"
 SET_BY_REGISTER: Final = (ROLE, "haMasterAddress", "replicationEnable", TRANSIENT_POOL)
 """Keys that say what a register decides, or that would acknowledge what no disk has."""
 
@@ -54,11 +55,8 @@ def check_replicas(count: int, given: Mapping[str, str]) -> None:
         raise PlanRefused(f"--replicas {count} is not possible", f"Give 1 to {REPLICAS_MAX}.")
     if given.get(REGISTER):
         _check_register(count, given)
-    elif count > 1 and given.get(TRANSIENT_POOL) and not given.get(ROLE):
-        raise PlanRefused(
-            f"{TRANSIENT_POOL} would acknowledge what no disk has, and replicas have a register",
-            f"Leave it out, or give {ROLE}=SYNC_MASTER for a master and slaves.",
-        )
+    elif count > 1 and not given.get(ROLE):
+        _check_durable(given)
     if count == 1:
         return
     for key in SET_BY_REPLICAS:
@@ -74,6 +72,18 @@ def check_replicas(count: int, given: Mapping[str, str]) -> None:
         )
 
 
+def _check_durable(given: Mapping[str, str]) -> None:
+    """Refuse what would take messages from a group that elects its master. Raises: PlanRefused."""
+    undurable = [key for key in (TRANSIENT_POOL,) if given.get(key)]
+    if given.get(ACK_DURABLE) == "false":
+        undurable.append(f"{ACK_DURABLE}=false")
+    if undurable:
+        raise PlanRefused(
+            f"{undurable[0]} would acknowledge what no disk has, and replicas have a register",
+            f"Leave it out, or give {ROLE}=SYNC_MASTER for a master and slaves.",
+        )
+
+
 def _check_register(count: int, given: Mapping[str, str]) -> None:
     for key in SET_BY_REGISTER:
         if given.get(key):
@@ -81,6 +91,7 @@ def _check_register(count: int, given: Mapping[str, str]) -> None:
                 f"{key} and {REGISTER} cannot both be given: the register decides who is master",
                 "Leave one of them out.",
             )
+    _check_durable(given)
     number = given.get(BROKER_ID) or ""
     if count == 1 and not (number.isdecimal() and 1 <= int(number) <= REPLICAS_MAX):
         raise PlanRefused(

@@ -1,9 +1,9 @@
 """Replication: accepts slaves, and sends them the log as far as it is durable.
 
-It reads the segments itself. With notifications the Broker notifies it when `flushed` has moved
-and slaves count; it stores `replicated` and how many slaves count, and notifies the Broker. By
-reference the Broker calls `exchange`, which waits a little for an acknowledgement. Both happen
-beside its sockets, which are in a loop of their own.
+With `haAckDurable=false` that is as far as it is written. It reads the segments itself. With
+notifications it is notified when there is more and slaves count. It stores `replicated` and how
+many slaves count, and notifies the Broker. By reference the Broker calls `exchange`, which waits a
+little for an acknowledgement. Both happen beside its sockets, which are in a loop of their own.
 
 If it dies, connections end, and slaves count for nothing until they have reported again.
 
@@ -53,7 +53,9 @@ class ReplicationService(Service):
 
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Listen for slaves. Raises: Refused if the port is taken."""
-        self._durable = request.flushed
+        is_durable = self.store.ha_ack_durable
+        self._end = request.flushed if is_durable else request.committed
+        self._shipped = SharedWatermark.FLUSHED if is_durable else SharedWatermark.COMMITTED
         self.settings = ShippingSettings(
             self.store.ha_send_heartbeat_interval_ms,
             self.store.ha_housekeeping_interval_ms,
@@ -81,13 +83,13 @@ class ReplicationService(Service):
         return {}
 
     def exchange(
-        self, durable: int, replicated: int, near_count: int, wait_seconds: float
+        self, end: int, replicated: int, near_count: int, wait_seconds: float
     ) -> tuple[int, int]:
-        """Take the durable end, and return how far slaves have the log and how many count.
+        """Take the end of what may be sent, and return how far slaves are and how many count.
 
         replicated, near_count: what the caller knows; as long as that is so, wait.
         """
-        self._durable = max(self._durable, durable)
+        self._end = max(self._end, end)
         self._loop.call_soon(self._ship)
         with self._changed:
             if wait_seconds and self._progress == (replicated, near_count):
@@ -96,7 +98,7 @@ class ReplicationService(Service):
 
     def counters(self) -> dict[str, Any]:
         """Return how many slaves there are, how far behind they are, and what was sent."""
-        end = self._durable
+        end = self._end
         behind = [end - (one.core.acked or 0) for one in list(self.slaves) if one.core.counts]
         return {
             "slaves_count": len(behind),
@@ -112,10 +114,10 @@ class ReplicationService(Service):
         """Return what may be sent now."""
         shared = self.watermarks
         if shared is not None:
-            self._durable = max(self._durable, shared.get(SharedWatermark.FLUSHED))
-        if self._files.find(max(0, self._durable - 1)) is None:
+            self._end = max(self._end, shared.get(self._shipped))
+        if self._files.find(max(0, self._end - 1)) is None:
             self._files.refresh()
-        return LogRange(self._files.min_offset, self._durable, self._files.file_size_bytes)
+        return LogRange(self._files.min_offset, self._end, self._files.file_size_bytes)
 
     def read(self, offset: int, size_bytes: int) -> bytes:
         """Return bytes of one segment, fewer if it was removed."""
@@ -161,7 +163,7 @@ class ReplicationService(Service):
         """Report to the Broker how far the slaves are, if that has changed."""
         counted = [one.core.acked or 0 for one in self.slaves if one.core.counts]
         replicated = max(self._progress[0], *counted) if counted else self._progress[0]
-        oldest = self._durable - self.store.ha_slave_fallbehind_bytes_max
+        oldest = self._end - self.store.ha_slave_fallbehind_bytes_max
         progress = (replicated, sum(acked > oldest for acked in counted))
         if progress != self._progress:
             with self._changed:
@@ -314,7 +316,7 @@ class _Slave(asyncio.Protocol):
 
 
 class ReplicationClient(ServiceClient):
-    """Tells the service how far the log is durable, and the Broker how far slaves have it."""
+    """Tells the service how far the log may be sent, and the Broker how far slaves have it."""
 
     poll_seconds: ClassVar[float] = 0.2
     """By reference: how often the service is asked for slaves that came or went."""
@@ -323,16 +325,16 @@ class ReplicationClient(ServiceClient):
         """Know of no slave."""
         super().__init__(name, calls, broker)
         self._notifier = broker.notifier_to(name)
-        self._durable = 0
+        self._shippable = 0
         self._progress = (0, 0)
         broker.watermark_readers.append(self._read_watermarks)
 
-    def note_durable(self, physical_offset: int) -> None:
+    def note_shippable(self, physical_offset: int) -> None:
         """Have the log sent up to here, if there is a slave that follows closely.
 
         One that is far behind goes on by itself.
         """
-        self._durable = physical_offset
+        self._shippable = physical_offset
         if self._notifier is None:
             self.worker.request()
         elif self._progress[1]:
@@ -350,14 +352,14 @@ class ReplicationClient(ServiceClient):
     async def work(self) -> bool:
         """By reference: exchange what both know; soon again while a send may wait."""
         replicated, near_count = self._progress
-        waits = near_count and replicated < self._durable
+        waits = near_count and replicated < self._shippable
         try:
-            known = (self._durable, replicated, near_count, EXCHANGE_SECONDS if waits else 0.0)
+            known = (self._shippable, replicated, near_count, EXCHANGE_SECONDS if waits else 0.0)
             answer = await self.call("replication", "exchange", *known)
         except ServiceLost:
             return False
         self._note(*answer)
-        if self._progress[1] and self._progress[0] < self._durable:
+        if self._progress[1] and self._progress[0] < self._shippable:
             return True
         self.timer.restart(self.poll_seconds)
         return False

@@ -13,7 +13,7 @@ work that it reports is done. Readers may read at any time, mostly because a not
     5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
     6     384      dispatched: how far the queues reach     Reput   its files are written
     7     448      stored_ms: store time of the last record Broker  after appended covers it
-    8     512      replicated: what is durable on a slave   Replic. a slave has reported it
+    8     512      replicated: what a slave has, as it says Replic. a slave has reported it
     9     576      slaves: how many count now               Replic. one came, went or fell behind
     10    640      wanted: up to where a sync is waited for Broker  a sync was asked for
 

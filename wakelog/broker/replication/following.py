@@ -4,7 +4,8 @@ The slave reports where it wants the log from, at once after it has connected, a
 from there. That is a little below the end of the own log: what comes of that overlap is compared
 with the own bytes. Then whole records are handed on to be appended, at the master's offsets.
 
-Reports after the first one are what is durable here: after `fdatasync`, not after a write.
+Reports after the first one are what is durable here: after `fdatasync`. With `haAckDurable=false`
+they are what is written.
 
 Invariant: a frame begins where the one before it ended, and ends in the same segment, else
 following ends.
@@ -139,10 +140,10 @@ class Following:
             found += self._records.add(self._checked(frame))
         return found + self._records.take()
 
-    def next_report(self, durable: int, now_ms: int) -> bytes | None:
-        """Return a report if the durable end has moved or the master must hear of this slave."""
+    def next_report(self, acknowledged: int, now_ms: int) -> bytes | None:
+        """Return a report if that end has moved or the master must hear of this slave."""
         # A master refuses more than it has sent, and a lower number than before would mean nothing.
-        offset = max(self._reported, min(durable, self._expected))
+        offset = max(self._reported, min(acknowledged, self._expected))
         is_due = now_ms >= self._sent_ms + self._settings.heartbeat_ms
         if offset <= self._reported and not is_due:
             return None

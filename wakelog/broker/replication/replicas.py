@@ -9,7 +9,7 @@ class Replicas:
     """The slaves that count now, by what was reported last.
 
     near_count: slaves that report soundly and are not too far behind.
-    replicated: how far the log is durable on one slave at least. It never falls.
+    replicated: how far one slave at least has acknowledged the log. It never falls.
     """
 
     def __init__(self, behind_bytes_max: int) -> None:

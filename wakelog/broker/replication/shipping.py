@@ -4,14 +4,15 @@
     ships    from where the slave's log ends; a heartbeat after a time without data
     refused  what the slave reports cannot be true here: nothing more is sent
 
-Only what is durable here is shipped. A slave that had more than its master has after a power cut
-could never be made equal again.
+Only what is durable here is shipped, as the caller's range says. A slave that had more than its
+master has after a power cut could never be made equal again. `haAckDurable=false` ships what is
+written, as 4.9.3 does.
 
 A refused connection stays open for a time. A 4.9.3 slave connects again at once, without a pause,
 if it is closed.
 
 Invariants:
-- acked <= position, and position <= the durable end: a report of more is refused, the first too.
+- acked <= position, and position <= the range's end: a report of more is refused, the first too.
 - no frame crosses the end of a segment or is longer than a 4.9.3 slave takes.
 
 Source: org.apache.rocketmq.store.ha.HAConnection (4.9.3), which believes every report.
@@ -26,7 +27,7 @@ REFUSAL_HELD_MS: Final = 10_000
 
 
 class LogRange(NamedTuple):
-    """The log that may be shipped: from the first segment's begin to the durable end."""
+    """The log that may be shipped: from the first segment's begin to what counts."""
 
     begin: int
     end: int
