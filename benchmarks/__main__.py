@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import results
+from benchmarks.catch_up import measure_catch_up
 from benchmarks.held import add_topics, measure_held
 from benchmarks.idle import measure_idle
 from benchmarks.kept import RESULTS
@@ -53,15 +54,22 @@ class Bench:
         folder = self._folder / name
 
         def make(prepare: Prepare = leave_empty) -> Side:
-            return kind(folder, settings_of(row, folder), prepare)
+            own = row.own_settings if issubclass(kind, Wakelog) else {}
+            return kind(folder, {**settings_of(row, folder), **own}, prepare)
 
         if row.kind is Kind.REBUILD:
             log = self.rebuild_log()
             return measure_rebuild(lambda: make(log.copy_into), log, folder / "store")
         if row.kind is Kind.HELD:
             return self._run_held(row, kind, folder)
-        side = make(write_accounts if row.access_control else leave_empty)
+        if row.kind is Kind.CATCH_UP:
+            prepare: Prepare = self.rebuild_log().copy_into
+        else:
+            prepare = write_accounts if row.access_control else leave_empty
+        side = make(prepare)
         try:
+            if row.kind is Kind.CATCH_UP:
+                return measure_catch_up(side)
             if row.has_slave:
                 side.add_slave()
                 wait_followed(side)

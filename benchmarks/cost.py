@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "WAKELOG_BENCHMARK_SIDE"
+SLAVE_MARK = "WAKELOG_BENCHMARK_SLAVE"
+"""Which the processes of a side's slave have besides."""
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 BLOCK_BYTES = 512
 SHARED_MEMORY = Path("/dev/shm")
@@ -58,9 +61,9 @@ def role_of(command: str) -> str:
     return next((role for part, role in ROLES.items() if part in command), command[:40])
 
 
-def processes_of(mark: str) -> list[Path]:
+def processes_of(mark: str, variable: str = MARK) -> list[Path]:
     """Return the /proc folders of the processes that were started with this mark."""
-    wanted = f"{MARK}={mark}".encode()
+    wanted = f"{variable}={mark}".encode()
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -72,13 +75,13 @@ def processes_of(mark: str) -> list[Path]:
     return found
 
 
-def cost_of(mark: str, *, is_broker: str) -> Cost:
+def cost_of(mark: str, *, is_broker: str, variable: str = MARK) -> Cost:
     """Add up the processes of a side; those whose command line has ``is_broker`` also apart."""
     cpu_by_role: dict[str, float] = {}
     broker_cpu_seconds = 0.0
     pss_bytes = unshared_bytes = 0
     shared_files: dict[tuple[int, int], int] = {}
-    for folder in processes_of(mark):
+    for folder in processes_of(mark, variable):
         try:
             seconds = cpu_seconds_of(folder)
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()

@@ -130,7 +130,7 @@ def settings_of(row: Row, folder: Path) -> Mapping[str, str]:
     }
     if row.kind is Kind.HELD:
         settings |= {"mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES)}
-    if row.has_slave:
+    if row.has_slave or row.kind is Kind.CATCH_UP:
         settings |= {"brokerRole": "SYNC_MASTER"}
     if row.access_control:
         settings |= {"aclEnable": "true", "rocketmqHome": str(folder / HOME)}

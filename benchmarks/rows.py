@@ -5,7 +5,9 @@ figure is the least ratio (wakelog to RocketMQ, the other way round where less i
 project promises; None where it is only reported.
 """
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 BODY_BYTES = 1024
@@ -32,6 +34,7 @@ class Kind(Enum):
     FRAMES = "the light driver"
     REBUILD = "a start over a log without queues and index"
     IDLE = "a start, and then nothing"
+    CATCH_UP = "an empty slave of a broker that has a log of 1 GB"
     HELD = "sends in turn to a broker with held pulls and to an empty one"
 
 
@@ -42,6 +45,7 @@ class Row(NamedTuple):
         in flight on each of ``connections``.
     driver_options: of the real client's JVM.
     has_slave: the broker is a SYNC_MASTER, and a slave of the same side follows it.
+    own_settings: what only wakelog gets, for 4.9.3 does not know it.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Row(NamedTuple):
     access_control: bool = False
     driver_options: tuple[str, ...] = ()
     has_slave: bool = False
+    own_settings: Mapping[str, str] = MappingProxyType({})
 
 
 _RATE = Figure("per_second", "messages/s", less_is_better=False)
@@ -91,6 +96,13 @@ _REBUILD = (
     Figure("cpu_seconds", "all CPU s"),
     *_MEMORY,
 )
+_CATCH_UP = (
+    Figure("mb_per_second", "log and queues, MB/s", less_is_better=False),
+    Figure("log_mb_per_second", "log alone, MB/s", less_is_better=False),
+    Figure("master_cpu_per_gb", "master's CPU s/GB"),
+    Figure("slave_cpu_per_gb", "slave's CPU s/GB"),
+    *_MEMORY,
+)
 _IDLE = (
     Figure("ready_seconds", "ready after, s"),
     Figure("ready_cpu_seconds", "CPU s until ready"),
@@ -114,6 +126,9 @@ FIRST_COMPILER_ONLY = ("-XX:TieredStopAtLevel=1",)
 
 ACCESS_KEY, SECRET_KEY = "benchmark", "a-secret-of-the-benchmark"
 _SIGNED = (f"-DaccessKey={ACCESS_KEY}", f"-DsecretKey={SECRET_KEY}")
+
+FROM_THE_PAGE_CACHE = {"haAckDurable": "false"}
+"""What a slave of 4.9.3 always does."""
 
 # A JVM's compiler settles within some 50,000 messages; what it takes until then is the warm-up's.
 ROWS = (
@@ -165,9 +180,24 @@ ROWS = (
         warmup=30_000,
         synchronous_flush=True,
     ),
-    Row("slave-1", Kind.CLIENT, _REPORTED_SENDS, "sync", 1, 4_000, warmup=2_000, has_slave=True),
-    Row(
-        "slave-64", Kind.CLIENT, _REPORTED_SENDS, "sync", 64, 50_000, warmup=30_000, has_slave=True
+    *(
+        Row(
+            f"slave-{name}",
+            Kind.CLIENT,
+            _REPORTED_SENDS,
+            "sync",
+            workers,
+            messages,
+            warmup=messages // 2,
+            has_slave=True,
+            own_settings=own_settings,
+        )
+        for name, workers, messages, own_settings in (
+            ("1", 1, 4_000, FROM_THE_PAGE_CACHE),
+            ("64", 64, 60_000, FROM_THE_PAGE_CACHE),
+            ("durable-1", 1, 4_000, {}),
+            ("durable-64", 64, 60_000, {}),
+        )
     ),
     Row(
         "consume",
@@ -194,6 +224,7 @@ ROWS = (
     ),
     Row("frames-oneway", Kind.FRAMES, _REPORTED, "oneway", 64, 200_000, warmup=100_000),
     Row("frames-batch", Kind.FRAMES, _REPORTED_SENDS, "batch", 8, 320_000, warmup=160_000),
+    Row("catch-up", Kind.CATCH_UP, _CATCH_UP, "up", messages=REBUILD_MESSAGES),
     Row("rebuild", Kind.REBUILD, _REBUILD, "up", messages=REBUILD_MESSAGES),
     Row("idle", Kind.IDLE, _IDLE, "up"),
     Row("held", Kind.HELD, _HELD, "send", 1, 10_000, warmup=3_000),

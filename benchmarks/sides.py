@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.cost import MARK, Cost, cost_of, processes_of
+from benchmarks.cost import MARK, SLAVE_MARK, Cost, cost_of, processes_of
 from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import java_runtime, rocketmq_classpath
@@ -100,16 +100,18 @@ class Side:
         process = TestProcess(command, env=marked, log_path=log_path, cwd=self.folder)
         self._processes.append(process)
 
-    def add_slave(self) -> None:
-        """Start a slave of the broker, over an empty store beside the other."""
+    def add_slave(self) -> str:
+        """Start a slave of the broker, over an empty store beside the other; return its address."""
         settings = {
             **self._settings,
             "brokerRole": "SLAVE",
             "brokerId": "1",
             "namesrvAddr": self.name_server,
         }
-        self._start_slave(self.folder / "slave-store", free_port(-2, 1), settings)
+        port = free_port(-2, 1)
+        self._start_slave(self.folder / "slave-store", port, settings)
         self.configuration["slave"] = settings
+        return f"127.0.0.1:{port}"
 
     def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
         raise NotImplementedError
@@ -117,6 +119,10 @@ class Side:
     def cost(self) -> Cost:
         """Return what every process used that was started here, Ray's daemons included."""
         return cost_of(self._mark, is_broker=self.broker_word)
+
+    def slave_cost(self) -> Cost:
+        """Return what the processes of the slave used, which ``cost`` counts, too."""
+        return cost_of(self._mark, is_broker=self.broker_word, variable=SLAVE_MARK)
 
     def processes(self) -> list[Path]:
         """Return the /proc folders of every process that was started here."""
@@ -153,7 +159,7 @@ class Wakelog(Side):
         command += ["--metrics-port", "0"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
-        self._spawn(command, os.environ, "slave.out")
+        self._spawn(command, {**os.environ, SLAVE_MARK: self._mark}, "slave.out")
 
 
 class LocalWakelog(Wakelog):
@@ -211,9 +217,11 @@ class RocketMQ(Side):
         options += [f"--add-exports=java.base/{package}=ALL-UNNAMED" for package in _EXPORTED]
         places = [f"-Duser.home={home}", f"-Djava.io.tmpdir={home}"]
         main = [_JAVA_MAINS[program], "-c", str(settings_path)]
+        marks = {SLAVE_MARK: self._mark} if folder == SLAVE_HOME else {}
         heap = HEAP if program == "broker" else ("-Xmx512m",)
         environment = {
             **runtime.env,
+            **marks,
             "ROCKETMQ_HOME": str(home),
             "CLASSPATH": rocketmq_classpath(),
         }

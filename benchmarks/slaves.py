@@ -1,7 +1,8 @@
 """Rows with a slave: sends that wait until it has them.
 
 The slave has a store of its own on the same file system, and finds its master by the name server.
-4.9.3 acknowledges what is in the page cache of its slave; wakelog what is synced there.
+4.9.3 acknowledges what is in the page cache of its slave, and so does wakelog with
+`haAckDurable=false`; by default what is synced on both.
 """
 
 import time
