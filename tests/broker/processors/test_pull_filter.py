@@ -123,7 +123,8 @@ def test_a_long_expression_judges_records_in_a_pool(
     assert (len(text) > LOOP_CHARACTERS_MAX) is is_long
     wanted = SQL | {"subscription": text}
     compile_filter(text)
-    outcome = with_properties.process(RequestCode.PULL_MESSAGE, pull_fields(**wanted))
+    request = with_properties.request(RequestCode.PULL_MESSAGE, pull_fields(**wanted))
+    outcome = with_properties.broker.process(request, with_properties.channel, NOW_MS)
     assert isinstance(outcome, RunInPool) is is_long
     assert pulled(with_properties, **wanted) == [b"2", b"3"]
 
