@@ -41,6 +41,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     """What a follower says first. `end` is behind its last whole record.
 
     promise: the highest epoch that it has accepted. lines: (epoch, start), oldest first.
+    nonce, proof: empty between members without `wakelog.accessKey`.
     """
 
     group: str
@@ -52,6 +53,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     end: int
     lines: tuple[tuple[int, int], ...]
     is_seeding: bool = False
+    nonce: bytes = b""
+    proof: bytes = b""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -60,6 +63,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     refusal: why the follower gets nothing, "" if it does.
     epoch: of the master; in a refusal the highest that it knows.
     common: from here it sends. checksum: CRC-32 of up to 64 KiB of its log before that.
+    nonce, proof: the master wants the same hello with a proof, and gives its own.
     """
 
     refusal: str
@@ -71,6 +75,8 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     checksum: int = 0
     lines: tuple[tuple[int, int], ...] = ()
     must_seed: bool = False
+    nonce: bytes = b""
+    proof: bytes = b""
 
 
 class Ack(NamedTuple):
@@ -126,6 +132,10 @@ class _Reader:
 
     def __init__(self) -> None:
         self._rest = bytearray()
+        self._has_hello = False
+
+    def expect_hello(self) -> None:
+        """Take one more hello, or answer, before anything else."""
         self._has_hello = False
 
     def _feed(self, data: bytes) -> None:

@@ -11,6 +11,7 @@ from msgspec import structs
 from tests.actors.bounded import on_loop
 from tests.actors.client import Client
 from tests.actors.plans import service_plan
+from tests.actors.replicas import ACCOUNTS, guarded
 from tests.compat.processes import free_port
 from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.replica import Replica
@@ -47,6 +48,7 @@ class Group:
         self.folder = folder
         self.register = f"file://{folder}/register"
         self.brokers: dict[int, LocalBroker] = {}
+        self.access_key, self.home = "", folder
         self.ports = {number: free_port(-2, 1) for number in (1, 2)}
 
     async def start(self, number: int, min_in_sync: int = 1) -> Replica:
@@ -58,8 +60,12 @@ class Group:
             brokerRole="SYNC_MASTER",
             listenPort=self.ports[number],
             minInSyncReplicas=min_in_sync,
+            aclEnable=str(bool(self.access_key)).lower(),
+            rocketmqHome=self.home,
         )
-        plan = structs.replace(plan, register=self.register, replica_id=number)
+        plan = structs.replace(
+            plan, register=self.register, replica_id=number, access_key=self.access_key
+        )
         broker = self.brokers[number] = LocalBroker(plan)
         await broker.service.start()
         return self.replica(number)
@@ -268,6 +274,41 @@ async def said_to(group: Group, number: int, data: bytes) -> str:
     answers = MasterReader().read(await reader.read())
     writer.close()
     return "".join(one.refusal for one in answers if isinstance(one, Answer))
+
+
+@on_loop
+async def test_members_with_an_access_key_prove_that_they_know_its_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower with another secret, or none, gets nothing, and both say so."""
+    lines: list[str] = []
+    monkeypatch.setattr(
+        member_server.MemberServer,
+        "_say",
+        lambda _self, _event, **values: lines.append(str(values["cause"])),
+    )
+    guarded(tmp_path)
+    guarded(tmp_path / "other", ACCOUNTS.replace("replica-secret", "stolen-secret"))
+    async with group_of(tmp_path) as group:
+        group.access_key, group.home = "replica-key", tmp_path
+        first = await group.start(1)
+        await group.until_serving(1)
+        group.home = tmp_path / "other"
+        impostor = await group.start(2)
+        await until(lambda: "does not prove" in impostor._follower.cause)
+        await until(lambda: member_server.UNPROVED in lines)
+        assert not first._server.acknowledging and group.state().in_sync == {1}
+        assert impostor.epochs.lines == ()
+        await group.stop(2)
+        group.access_key = ""
+        unkeyed = await group.start(2)
+        await until(lambda: "has no wakelog.accessKey" in unkeyed._follower.cause)
+        assert not first._server.acknowledging and unkeyed.epochs.lines == ()
+        assert any("has no wakelog.accessKey" in line for line in lines)
+        await group.stop(2)
+        group.access_key, group.home = "replica-key", tmp_path
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
 
 
 @on_loop

@@ -13,6 +13,7 @@ from typing import Final, Protocol, cast
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.member_following import MemberFollowing
+from wakelog.broker.replication.member_proof import FollowerProof, MasterProof
 from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.member_frames import (
@@ -92,6 +93,7 @@ class FollowerConnection(_MemberConnection):
     def __init__(self, owner: ShipsLog) -> None:
         self._owner, self._reader = owner, FollowerReader()
         self.core: MemberShipping | None = None
+        self.proof: MasterProof | None = None
         self.accepted_ms = steady_ms()
         self.is_broken = False
 
@@ -127,6 +129,10 @@ class FollowerConnection(_MemberConnection):
             self.is_broken = True
             self._owner.note_broken(self, str(error))
             self.core = None
+
+    def expect_hello(self) -> None:
+        """Take one more hello: the first one was answered with a nonce."""
+        self._reader.expect_hello()
 
     def resume_writing(self) -> None:
         """Go on."""
@@ -168,8 +174,8 @@ class MasterConnection(_MemberConnection):
     ended: has the reason once it is over.
     """
 
-    def __init__(self, owner: FollowsLog, core: MemberFollowing) -> None:
-        self.core = core
+    def __init__(self, owner: FollowsLog, core: MemberFollowing, proof: FollowerProof) -> None:
+        self.core, self.proof = core, proof
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._owner, self._reader = owner, MasterReader()
         self._is_paused = False
@@ -181,7 +187,7 @@ class MasterConnection(_MemberConnection):
         if self.ended.done():
             self.abort()
         else:
-            self._transport.write(encode_hello(self.core.hello()))
+            self._transport.write(encode_hello(self.proof.hello))
 
     def data_received(self, data: bytes) -> None:
         """Hand on what came."""
@@ -194,6 +200,12 @@ class MasterConnection(_MemberConnection):
             self.end(str(error))
         finally:
             self._owner.end_turn()
+
+    def prove(self, hello: Hello) -> None:
+        """Say the hello with its proof, and wait for one more answer."""
+        self._reader.expect_hello()
+        if self._transport is not None:
+            self._transport.write(encode_hello(hello))
 
     def acknowledge(self, durable: int, *, is_behind: bool) -> None:
         """Say what is durable, if that is due. is_behind: read no more until it is not."""

@@ -4,6 +4,7 @@ Source: 5.x's AutoSwitchHAClient (org.apache.rocketmq.store.ha.autoswitch).
 """
 
 import asyncio
+import os
 from typing import Final
 
 from wakelog.actors.broker.member_connections import MasterConnection
@@ -12,6 +13,7 @@ from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import MemberFollowing, OwnLog
+from wakelog.broker.replication.member_proof import NONCE_BYTES, FollowerProof
 from wakelog.broker.replication.whole_records import WholeRecords
 from wakelog.protocol.member_frames import Answer, Data
 from wakelog.storage.errors import StoreError
@@ -109,7 +111,8 @@ class MemberFollower:
         )
         known = self._member.election.reported_confirmed
         core = MemberFollowing(self._member.epochs, log, known, steady_ms())
-        connection = self._connection = MasterConnection(self, core)
+        proof = FollowerProof(run.account, os.urandom(NONCE_BYTES), core.hello())
+        connection = self._connection = MasterConnection(self, core, proof)
         self._records = WholeRecords(end, log.segment_bytes)
         host, _, port = master.ha.rpartition(":")
         try:
@@ -129,6 +132,9 @@ class MemberFollower:
             raise FollowingEnded("this connection is over")
         store = run.open_store
         if isinstance(message, Answer):
+            if (hello := connection.proof.take(message)) is not None:
+                connection.prove(hello)
+                return
             cut = connection.core.take_answer(message, self._member.run.checksum, now_ms)
             if cut.offset != store.log.end_offset or cut.seed_from not in (None, cut.offset):
                 self._member.want_cut(cut)

@@ -6,6 +6,7 @@ Source: 5.x's AutoSwitchHAService (org.apache.rocketmq.store.ha.autoswitch).
 """
 
 import asyncio
+import os
 from functools import partial
 from typing import Final
 
@@ -15,6 +16,7 @@ from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
 from wakelog.broker.replication.group_state import REPLICAS_MAX
+from wakelog.broker.replication.member_proof import NONCE_BYTES, MasterProof
 from wakelog.broker.replication.member_shipping import SILENT_MS_MAX, MasterLogView, MemberShipping
 from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.member_frames import Ack, Answer, Hello
@@ -28,6 +30,9 @@ NO_MEMBER: Final = "only wakelog replicas of this group follow; 4.9.3's slaves c
 
 CONNECTIONS_MAX: Final = 4 * REPLICAS_MAX
 """Of them some are over by now, and some say nothing yet; each of these lasts 5 s at most."""
+
+
+UNPROVED: Final = "the follower went when it was asked for a proof: do both have the same account?"
 
 
 class MemberServer:
@@ -113,6 +118,15 @@ class MemberServer:
         run = self._member.run
         if self._member.election.in_sync is None or not (run.is_master and run.is_open):
             return None
+        if connection.proof is None:
+            connection.proof = MasterProof(run.account, os.urandom(NONCE_BYTES))
+        instead = connection.proof.take(hello)
+        if instead is not None:
+            if instead.refusal:
+                self._say("member refused", member=connection.address, cause=instead.refusal)
+            else:
+                connection.expect_hello()
+            return instead
         core = connection.core = MemberShipping(TRANSFER_BYTES, steady_ms())
         answer = core.take_hello(hello, self.view(), self._member.run.checksum, steady_ms())
         if not answer.refusal and hello.replica == self._member.own_id:
@@ -163,6 +177,8 @@ class MemberServer:
     def forget_follower(self, connection: FollowerConnection) -> None:
         """Note that a connection has ended."""
         self._accepted.discard(connection)
+        if connection.proof is not None and connection.proof.is_waiting:
+            self._say("member refused", member=connection.address, cause=UNPROVED)
         self._end_shipping(connection)
 
     def _end_shipping(self, connection: FollowerConnection) -> None:

@@ -21,6 +21,7 @@ from wakelog.broker.replication.election import Election
 from wakelog.broker.replication.epochs import Epochs
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
+from wakelog.broker.replication.member_proof import ProofAccount
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.message_store import MessageStore
@@ -99,6 +100,16 @@ class Run:
             cause = OSError(errno.EAGAIN, "the store is opened for another role")
             raise StoreFailed(self.plan.store_directory, "use", cause)
         return self.service.store
+
+    @property
+    def account(self) -> ProofAccount | None:
+        """The account whose secret key members prove to know, as its file has it now."""
+        access_key = self.plan.access_key
+        if not access_key:
+            return None
+        access = None if self.broker is None else self.broker.state.access
+        account = None if access is None else access.table.find(access_key)
+        return ProofAccount(access_key, None if account is None else account.secret_key)
 
     def read(self, offset: int, size_bytes: int) -> bytes:
         """Return bytes of one segment, fewer if it was removed."""
