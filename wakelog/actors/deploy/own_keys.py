@@ -51,6 +51,7 @@ OWN_KEYS: Final[dict[str, OwnKey]] = {
     ACCESS_KEY: OwnKey(
         "",
         "the access key of an account",
-        "signs what the broker asks its master and the name servers; needs `aclEnable=true`",
+        "signs what the broker asks its master and the name servers, and proves to other members "
+        "of its group who it is; needs `aclEnable=true`",
     ),
 }
