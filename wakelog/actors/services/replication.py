@@ -332,12 +332,12 @@ class ReplicationClient(ServiceClient):
     def note_shippable(self, physical_offset: int) -> None:
         """Have the log sent up to here, if there is a slave that follows closely.
 
-        One that is far behind goes on by itself.
+        One that is far behind goes on by itself. With notifications Flush reports what is durable.
         """
         self._shippable = physical_offset
         if self._notifier is None:
             self.worker.request()
-        elif self._progress[1]:
+        elif self._progress[1] and not self.broker.plan.settings.store.ha_ack_durable:
             self._notifier.notify()
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
