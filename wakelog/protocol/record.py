@@ -118,6 +118,8 @@ COMMON_HEAD: Final = struct.Struct(">2i20xqi44xi")
 """With two v4 hosts: size, magic, physical offset, sys_flag and body length."""
 PROPERTIES_LENGTH: Final = struct.Struct(">h")
 SIZE_AND_MAGIC: Final = struct.Struct(">2i")
+SIZE_MAGIC_AND_OFFSET: Final = struct.Struct(">2i20xq")
+"""What says that a record of a log begins here."""
 INT: Final = struct.Struct(">i")
 
 
@@ -144,6 +146,11 @@ assert COMMON_HEAD.unpack(_POSITIONS) == (
     _field(PHYSICAL_OFFSET_OFFSET, 8),
     _field(SYS_FLAG_OFFSET, 4),
     _field(BODY_SIZE_OFFSET_V4, 4),
+)
+assert SIZE_MAGIC_AND_OFFSET.unpack(_POSITIONS[: SIZE_MAGIC_AND_OFFSET.size]) == (
+    _field(SIZE_OFFSET, 4),
+    _field(MAGIC_OFFSET, 4),
+    _field(PHYSICAL_OFFSET_OFFSET, 8),
 )
 _FULL: Final = _FULL_HEADS[0].unpack(_POSITIONS)
 assert (_FULL[2], _FULL[4], _FULL[8]) == (

@@ -21,6 +21,7 @@ from wakelog.protocol.record import (
     MESSAGE_MAGIC,
     RECORD_BYTES_MIN,
     SIZE_AND_MAGIC,
+    SIZE_MAGIC_AND_OFFSET,
     SYS_FLAG_OFFSET,
 )
 
@@ -65,24 +66,32 @@ class WholeRecords:
 
     def _take(self, segment_end: int) -> list[Received]:
         available = min(len(self._waiting), segment_end - self.end)
-        position, stored_ms = 0, 0
-        if self.end < self._raw_until:
+        position, last_record = 0, -1
+        waiting, end = self._waiting, self.end
+        if end < self._raw_until:
             position = available
         while position < available:
+            if position + SIZE_MAGIC_AND_OFFSET.size <= available:
+                # Nearly all is whole records of messages, and a log may have millions of them.
+                size, magic, offset = SIZE_MAGIC_AND_OFFSET.unpack_from(waiting, position)
+                is_sound = magic == MESSAGE_MAGIC and offset == end + position
+                if is_sound and RECORD_BYTES_MIN <= size <= available - position:
+                    last_record = position
+                    position += size
+                    continue
             size = self._size_at(position, available, segment_end)
             if size is None:
                 break
             if size < 0:
                 self._raw_until, position = segment_end, available
                 break
-            if size >= RECORD_BYTES_MIN:
-                stored_ms = _stored_ms(self._waiting, position) or stored_ms
             position += size
         if not position:
             return []
-        data = bytes(self._waiting[:position])
-        del self._waiting[:position]
-        received = Received(self.end, data, stored_ms)
+        stored_ms = _stored_ms(waiting, last_record) if last_record >= 0 else 0
+        data = bytes(memoryview(waiting)[:position])
+        del waiting[:position]
+        received = Received(end, data, stored_ms)
         self.end += position
         return [received]
 
@@ -106,9 +115,7 @@ class WholeRecords:
 
 
 def _stored_ms(data: bytearray, position: int) -> int:
-    """Return the store time of a record, 0 for a blank."""
-    if SIZE_AND_MAGIC.unpack_from(data, position)[1] != MESSAGE_MAGIC:
-        return 0
+    """Return the store time of a record."""
     (sys_flag,) = INT.unpack_from(data, position + SYS_FLAG_OFFSET)
     head = CHECKED_HEADS[sys_flag & HOST_FLAGS]
     return int(head.unpack_from(data, position)[6])
