@@ -5,8 +5,8 @@ Broker calls `sync`. With notifications the Broker stores `committed` and notifi
 syncs, stores `flushed` and notifies the Broker. The timed flush of ASYNC_FLUSH needs no
 notification: the core says when the next step is due.
 
-Slaves get what is durable, so Replication is notified here: a hop by the Broker would be one more
-process to wake before a send that waits for a slave can go on.
+Slaves get what is durable, so Replication is notified here, too. A send that waits for a slave
+would else wait until the Broker has woken and passed that on.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, FlushRealTimeService (4.9.3).
 """
