@@ -10,6 +10,7 @@ from wakelog.nameserver.decision import (
     BrokerLeft,
     Cause,
     CloseChannel,
+    ForgetTopics,
     Instruction,
     Persist,
     Refused,
@@ -20,6 +21,7 @@ EXAMPLES = [
     CloseChannel(7),
     BrokerJoined("broker-a", 0, "10.0.0.1:10911", topic_count=3),
     BrokerLeft("broker-a", 0, "10.0.0.1:10911", Cause.EXPIRED),
+    ForgetTopics("broker-a"),
     Refused(103, "10.0.0.9", "no administrator"),
 ]
 

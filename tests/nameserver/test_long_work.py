@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.calls import calls_of_steps
+from tests.calls import calls_of_steps, counted
 from tests.nameserver.harness import NOW_MS, Announced, FakeChannel, Harness, topic
 from wakelog.nameserver import route_table
+from wakelog.nameserver.decision import ForgetTopics
 from wakelog.protocol.bodies import DataVersion, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
@@ -125,6 +126,40 @@ def test_a_registration_waits_for_those_of_its_broker_that_came_before(harness: 
     assert not harness.core._state.routes._registering
 
 
+def forgotten(harness: Harness) -> list[int]:
+    """Do what is left to do of a broker that has left; return the calls of each step."""
+    assert len(harness.instructions(ForgetTopics)) == 1
+    calls = []
+    is_left = True
+    while is_left:
+        count, is_left = counted(harness.core.forget_some)
+        calls.append(count)
+    return calls
+
+
+def test_a_broker_with_many_topics_leaves_the_route_at_once_and_is_forgotten_in_steps(
+    harness: Harness,
+) -> None:
+    other = Announced(name="b", address="10.0.0.9:1", topics=(topic("T1"),), channel=2)
+    for announced in (MANY, other):
+        harness.register(announced)
+    harness.close(MANY.channel)
+    assert harness.topics() != {"T1"}
+    assert harness.route(f"T{TOPICS_COUNT - 1}") is None
+    assert [queue["brokerName"] for queue in harness.route("T1")["queueDatas"]] == ["b"]
+    harness.core.validate()
+    again = begin(harness, SOME.request())
+    next(again)
+    calls = forgotten(harness)
+    assert max(calls) < CALLS_MAX
+    assert len(calls) > 10
+    assert harness.topics() == {"T1"}
+    assert ends(again).code == ResponseCode.SUCCESS
+    assert len(harness.topics()) == len(SOME.topics)
+    harness.core.validate()
+    assert not harness.core._state.routes._leaving
+
+
 def test_a_broker_that_leaves_meanwhile_is_not_registered(harness: Harness) -> None:
     steps = begin(harness, SOME.request())
     while harness.route("T0") is None:
@@ -133,6 +168,7 @@ def test_a_broker_that_leaves_meanwhile_is_not_registered(harness: Harness) -> N
     refused = ends(steps)
     assert refused.code == ResponseCode.SYSTEM_ERROR
     assert refused.remark == "not registered: 10.0.0.1:10911 has left the route meanwhile"
+    forgotten(harness)
     assert harness.topics() == set()
     harness.core.validate()
 

@@ -34,12 +34,12 @@ def test_a_change_goes_to_the_end(queues: TopicQueues, count: int, order: list[s
 
 
 def test_a_broker_that_goes_takes_the_topics_that_only_it_has(queues: TopicQueues) -> None:
-    queues.remove_broker("a")
+    finish(queues.remove_broker("a"))
     assert list(queues) == ["T"]
     assert [queue.broker_name for queue in queues.of("T")] == ["b"]
     assert "only-a" not in queues
     assert queues.of("only-a") == []
-    queues.remove_broker("b")
+    finish(queues.remove_broker("b"))
     assert len(queues) == 0
 
 

@@ -39,7 +39,14 @@ from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
 from wakelog.broker.access.control import AccessControl
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
-from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist, Refused
+from wakelog.nameserver.decision import (
+    BrokerJoined,
+    BrokerLeft,
+    CloseChannel,
+    ForgetTopics,
+    Persist,
+    Refused,
+)
 from wakelog.nameserver.name_server import CheckAdministrator, NameServer
 from wakelog.network.call_channels import CallChannels
 from wakelog.network.connection import Connection
@@ -47,6 +54,7 @@ from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
+from wakelog.network.long_work import STEPS_SECONDS
 from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -79,6 +87,7 @@ class NameServerService:
         self._log = logger(Log.NAME_SERVER)
         self._line_budget = LineBudget()
         self._watching: asyncio.Task[None] | None = None
+        self._is_forgetting = False
         self.port = config.listen_port
 
     async def start(self) -> None:
@@ -181,6 +190,10 @@ class NameServerService:
                 case CloseChannel(channel_id):
                     # Not before the responses of this turn.
                     asyncio.get_running_loop().call_soon(self._server.close_channel, channel_id)
+                case ForgetTopics():
+                    if not self._is_forgetting:
+                        self._is_forgetting = True
+                        asyncio.get_running_loop().call_soon(self._forget_some)
                 case BrokerJoined():
                     self._log.info("broker registered", **msgspec.to_builtins(instruction))
                 case BrokerLeft():
@@ -189,6 +202,15 @@ class NameServerService:
                     if self._line_budget.allows(time.monotonic()):
                         self._log.warning("not allowed", **msgspec.to_builtins(instruction))
         return to_save
+
+    def _forget_some(self) -> None:
+        """Forget topics of brokers that have left, as long as other long work may take."""
+        end_seconds = time.monotonic() + STEPS_SECONDS
+        self._is_forgetting = self.name_server.forget_some()
+        while self._is_forgetting and time.monotonic() < end_seconds:
+            self._is_forgetting = self.name_server.forget_some()
+        if self._is_forgetting:
+            asyncio.get_running_loop().call_soon(self._forget_some)
 
     def _on_deferred(self, outcome: AwaitSave, request: RemotingCommand, reply: Reply) -> None:
         def send_response(error: BaseException | None) -> None:

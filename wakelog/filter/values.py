@@ -124,7 +124,8 @@ def _parse_whole(text: str, minimum: int, maximum: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     # Character.digit takes the decimal digits of every script, as int does; int also takes
     # spaces and underscores.
-    if 0 < len(digits) <= _DIGITS_MAX and all(map(_is_digit, digits)):
+    is_short = 0 < len(digits) <= _DIGITS_MAX
+    if is_short and ((digits.isascii() and digits.isdigit()) or all(map(_is_digit, digits))):
         value = int(text)
         if minimum <= value <= maximum:
             return value

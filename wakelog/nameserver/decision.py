@@ -63,4 +63,10 @@ class Refused(msgspec.Struct, frozen=True):
     cause: str
 
 
-Instruction: TypeAlias = Persist | CloseChannel | BrokerJoined | BrokerLeft | Refused
+class ForgetTopics(msgspec.Struct, frozen=True):
+    """A broker with many topics has left: call ``forget_some`` until nothing is left."""
+
+    broker_name: str
+
+
+Instruction: TypeAlias = Persist | CloseChannel | BrokerJoined | BrokerLeft | ForgetTopics | Refused

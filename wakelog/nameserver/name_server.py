@@ -115,6 +115,10 @@ class NameServer:
         """Remove the brokers of a closed connection from the route."""
         self._state.routes.channel_closed(channel.id)
 
+    def forget_some(self) -> bool:
+        """Forget some topics of brokers that have left; return whether there is more to do."""
+        return self._state.routes.forget_some()
+
     def tick(self, now_ms: int) -> None:
         """Do what is due by time: remove the brokers that stopped registering."""
         # A due time further ahead than one period means that the clock was set back.

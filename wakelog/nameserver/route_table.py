@@ -11,7 +11,7 @@ until a topic changes at the broker.
 
 Invariants:
     - an address belongs to one broker name and id, and is in the route exactly if it is live.
-    - only names with an address have topics.
+    - only names with an address have topics, and for some steps those that have just left.
     - registrations of a broker end in the order in which their steps began.
     - an encoded route equals a fresh encoding of its route.
 
@@ -23,12 +23,19 @@ table. A broker is removed by its own address. A name belongs to the cluster reg
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, Cause, CloseChannel, Instruction
+from wakelog.nameserver.decision import (
+    BrokerJoined,
+    BrokerLeft,
+    Cause,
+    CloseChannel,
+    ForgetTopics,
+    Instruction,
+)
 from wakelog.nameserver.topic_queues import TopicQueues
 from wakelog.protocol.bodies import (
     BrokerData,
@@ -92,6 +99,8 @@ class RouteTable:
         self._encoded_routes: dict[str, bytes] = {}
         self._left_counts: Counter[str] = Counter()
         self._registering: dict[str, deque[object]] = {}
+        self._leaving: Counter[str] = Counter()
+        self._forgetting: deque[Steps[None]] = deque()
         self.topics = TopicQueues()
 
     @contextmanager
@@ -256,8 +265,38 @@ class RouteTable:
         del data.broker_addrs[live.broker_id]
         if not data.broker_addrs:
             del self._brokers[live.broker_name]
-            self.topics.remove_broker(live.broker_name)
+            self._begin_to_forget(live.broker_name)
         self._forget_live(address, cause)
+
+    def _begin_to_forget(self, broker_name: str) -> None:
+        """Forget the topics of a name without an address, the rest of many in steps."""
+        self._forgetting.append(self._forget_topics(broker_name))
+        self._leaving[broker_name] += 1
+        if not self._is_forgotten():
+            self._instructions.append(ForgetTopics(broker_name))
+
+    def _is_forgotten(self) -> bool:
+        """Do a step for the name that waits longest, and return whether it was the last."""
+        steps = self._forgetting.pop()
+        with suppress(StopIteration):
+            next(steps)
+            self._forgetting.appendleft(steps)
+            return False
+        return True
+
+    def forget_some(self) -> bool:
+        """Do a step for a name without an address; return whether there is more to do."""
+        if self._forgetting:
+            self._is_forgotten()
+        return bool(self._forgetting)
+
+    def _forget_topics(self, broker_name: str) -> Steps[None]:
+        """Forget them before the name registers again, and after a registration under way."""
+        with self.registering(broker_name) as is_first:
+            while not is_first():
+                yield
+            yield from self.topics.remove_broker(broker_name)
+        self._leaving -= Counter([broker_name])
 
     def _forget_live(self, address: str, cause: Cause) -> None:
         live = self._live.pop(address)
@@ -283,7 +322,8 @@ class RouteTable:
 
     def route(self, topic: str) -> TopicRouteData | None:
         """Return the brokers and queues of a topic, None if no broker has it; not to be changed."""
-        queues = self.topics.of(topic)
+        # The topics of a name that has just left are there for some steps yet.
+        queues = [q for q in self.topics.of(topic) if q.broker_name in self._brokers]
         if not queues:
             return None
         brokers = [self._brokers[name] for name in hash_map_order(q.broker_name for q in queues)]
@@ -353,7 +393,7 @@ class RouteTable:
         assert len(placed) == sum(len(data.broker_addrs) for data in self._brokers.values())
         assert all(data.broker_addrs for data in self._brokers.values())
         assert self._filter_servers.keys() <= self._live.keys()
-        self.topics.validate(self._brokers.keys())
+        self.topics.validate(self._brokers.keys() | self._leaving.keys())
         for topic, encoded in self._encoded_routes.items():
             route = self.route(topic)
             assert route is not None

@@ -62,14 +62,17 @@ class TopicQueues:
         """Forget a topic at every broker."""
         self._queues.pop(topic, None)
 
-    def remove_broker(self, broker_name: str) -> None:
+    def remove_broker(self, broker_name: str) -> Steps[None]:
         """Forget a broker at every topic, and the topics of no other broker."""
-        for topic in list(self._queues):
-            left = [q for q in self._queues[topic] if q.broker_name != broker_name]
-            if left:
-                self._queues[topic] = left
-            else:
-                del self._queues[topic]
+        for topics in batched(self._queues, TOPICS_PER_STEP):
+            for topic in topics:
+                left = [q for q in self.of(topic) if q.broker_name != broker_name]
+                if left:
+                    self._queues[topic] = left
+                else:
+                    self.remove_topic(topic)
+            if len(topics) == TOPICS_PER_STEP:
+                yield
 
     def change_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
         """Change the permission of every topic of a broker; return their number."""
