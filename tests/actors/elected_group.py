@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.actors.client import Client, records, route_of
+from tests.actors.lines import Line, MemberLine
 from tests.compat.processes import TestProcess, free_port, hold
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
@@ -33,76 +34,8 @@ QUEUES_COUNT = 4
 WAIT_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 STOP_SECONDS_MAX = 40.0
-CARRIED_BYTES = 64 * 1024
 PROGRAM = ("-m", "wakelog")
-
-
-class MemberLine:
-    """What followers of one replica reach it by: a port that can be cut, or be silent."""
-
-    def __init__(self, host: str, port: int) -> None:
-        """Listen at `host:port` once it is opened, and carry to 127.0.0.1 at the same port."""
-        self.host, self.port = host, port
-        self._carries = asyncio.Event()
-        self._carries.set()
-        self._is_cut = False
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def open(self) -> None:
-        """Begin to listen."""
-        self._server = await asyncio.start_server(self._accept, self.host, self.port)
-
-    def cut(self) -> None:
-        """Close every connection, and those that come."""
-        self._is_cut = True
-        for writer in self._writers:
-            writer.transport.abort()
-
-    def freeze(self) -> None:
-        """Carry nothing, and close nothing."""
-        self._carries.clear()
-
-    def mend(self) -> None:
-        """Carry again."""
-        self._is_cut = False
-        self._carries.set()
-
-    async def close(self) -> None:
-        """Close everything."""
-        self._server.close()
-        self.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_cut:
-            writer.transport.abort()
-            return
-        try:
-            there = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            writer.transport.abort()
-            return
-        for source, sink in ((reader, there[1]), (there[0], writer)):
-            self._writers.add(sink)
-            task = asyncio.get_running_loop().create_task(self._carry(source, sink))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(CARRIED_BYTES):
-                await self._carries.wait()
-                sink.write(data)
-                await sink.drain()
-        except OSError:
-            pass
-        finally:
-            self._writers.discard(sink)
-            sink.transport.abort()
+ETCD = "etcd://"
 
 
 class ElectedGroup:
@@ -117,7 +50,9 @@ class ElectedGroup:
         flags: Sequence[str] = ("--local",),
         program: Sequence[str] = PROGRAM,
         register: str = "",
+        name_server: str = "",
     ) -> None:
+        """Start nothing. name_server: one that runs already, in place of an own one."""
         self._program = program
         self.folder = folder
         self.numbers = range(1, count + 1)
@@ -128,28 +63,62 @@ class ElectedGroup:
             **(settings or {}),
         }
         self._flags = flags
-        self._name_server_port = free_port()
+        self._name_server_port = 0 if name_server else free_port()
+        self.name_server = name_server or f"127.0.0.1:{self._name_server_port}"
         self.ports = {number: free_port(-2, 1) for number in self.numbers}
         self.lines = {
             number: MemberLine(f"127.0.1.{number}", port + PORTS_ABOVE)
             for number, port in self.ports.items()
         }
+        self.register_lines: dict[int, list[Line]] = {number: [] for number in self.numbers}
+        if self.register.startswith(ETCD):
+            places = self.register.removeprefix(ETCD).split(",")
+            ports = [int(place.rpartition(":")[2]) for place in places]
+            for number in self.numbers:
+                lines = [Line(f"127.0.2.{number}", port) for port in ports]
+                self.register_lines[number] = lines
         self._processes: dict[int, TestProcess] = {}
         self._name_server: NameServerService | None = None
-
-    @property
-    def name_server(self) -> str:
-        """The address of the name server."""
-        return f"127.0.0.1:{self._name_server_port}"
 
     def address(self, number: int) -> str:
         """Return where a replica answers clients."""
         return f"127.0.0.1:{self.ports[number]}"
 
+    def cut_apart(self, one: int, other: int) -> None:
+        """Let two replicas not reach each other."""
+        self.lines[one].cut(other)
+        self.lines[other].cut(one)
+
+    def cut_register(self, number: int) -> None:
+        """Let a replica not reach the register, which has to be etcd."""
+        assert self.register_lines[number], self.register
+        for line in self.register_lines[number]:
+            line.cut()
+
+    def mend(self) -> None:
+        """Let all reach all."""
+        for line in self._every_line():
+            line.mend()
+
+    def _every_line(self) -> list[Line]:
+        """Return the lines to members, and those to the register."""
+        found: list[Line] = [*self.lines.values()]
+        for lines in self.register_lines.values():
+            found += lines
+        return found
+
+    def _register_of(self, number: int) -> str:
+        """Return where a replica reaches the register."""
+        lines = self.register_lines[number]
+        places = ",".join(f"{line.host}:{line.port}" for line in lines)
+        return ETCD + places if lines else self.register
+
     async def open(self) -> None:
         """Start the name server, and the lines, in this process."""
-        for line in self.lines.values():
+        for line in self._every_line():
             await line.open()
+        if not self._name_server_port:
+            return
         options = UpOptions(
             store=str(self.folder / "names"), name_server_port=self._name_server_port, is_local=True
         )
@@ -163,7 +132,7 @@ class ElectedGroup:
         settings = {
             **self._settings,
             "namesrvAddr": self.name_server,
-            "wakelog.register": self.register,
+            "wakelog.register": self._register_of(number),
             "brokerId": str(number),
             "brokerIP2": self.lines[number].host,
         }
@@ -206,7 +175,7 @@ class ElectedGroup:
             with suppress(ProcessLookupError):
                 os.kill(process.process_id, signal.SIGCONT)
             process.__exit__()
-        for line in self.lines.values():
+        for line in self._every_line():
             await line.close()
         if self._name_server is not None:
             await self._name_server.stop()
@@ -250,10 +219,10 @@ class ElectedGroup:
 
 @asynccontextmanager
 async def elected_group(
-    folder: Path, program: Sequence[str] = PROGRAM, register: str = ""
+    folder: Path, program: Sequence[str] = PROGRAM, register: str = "", name_server: str = ""
 ) -> AsyncIterator[ElectedGroup]:
     """Run a group of three until its replicas are all in sync, and end it."""
-    group = ElectedGroup(folder, program=program, register=register)
+    group = ElectedGroup(folder, program=program, register=register, name_server=name_server)
     async with AsyncExitStack() as undo:
         undo.push_async_callback(group.close)
         await group.open()
@@ -390,3 +359,15 @@ def check_nothing_lost(account: Account, found: dict[tuple[int, int], bytes]) ->
         f"{len(gone)} of {len(account.shown)} were shown and are gone: {sorted(gone)[:3]}"
     )
     assert not account.changed, account.changed[:3]
+
+
+async def check_group(group: ElectedGroup, *accounts: Account) -> None:
+    """Assert that every replica has all that was acknowledged, where it was shown."""
+    await group.until_in_sync(len(group.numbers))
+    master = await group.serving()
+    count = sum(len(account.acknowledged) for account in accounts)
+    found = await read_whole(group.address(master), count)
+    for account in accounts:
+        check_nothing_lost(account, found)
+    for number in group.numbers:
+        assert await read_whole(group.address(number), len(found)) == found, number

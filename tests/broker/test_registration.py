@@ -51,6 +51,13 @@ def test_a_broker_registers_with_its_whole_table(compressed: bool) -> None:
     assert body.filter_server_list == []
 
 
+def test_the_master_of_a_group_says_its_epoch() -> None:
+    harness = Harness()
+    harness.broker.state.election_epoch = 7
+    (request,) = registration.registration(harness.broker.state)()
+    assert request.ext_fields["electionEpoch"] == "7"
+
+
 def test_the_request_shows_the_table_as_it_was_when_it_was_asked_for() -> None:
     harness = Harness()
     encode = registration.registration(harness.broker.state)

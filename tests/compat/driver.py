@@ -48,7 +48,8 @@ class JavaDriver:
 
     A client looks every `rebalance_ms` which queues it should have, besides when the broker says
     so, and whether it got their locks. RocketMQ's own 20 s are long for a test that waits for it.
-    `header_form` is JSON or ROCKETMQ; `properties` are more of the system's.
+    `header_form` is JSON or ROCKETMQ; `properties` are more of the system's, and `driver.routesMs`
+    is how often it asks for routes instead of every 30 s.
     """
 
     def __init__(
@@ -91,6 +92,11 @@ class JavaDriver:
                 if error.code != code or time.monotonic() > end:
                     raise
             time.sleep(POLL_SECONDS)
+
+    @property
+    def process_id(self) -> int:
+        """Give the id of the process, for signals that a test sends."""
+        return self._process.pid
 
     def kill(self) -> None:
         """End the client without a word to anybody."""

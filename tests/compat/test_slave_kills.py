@@ -1,21 +1,40 @@
 """Masters and slaves of both kinds are killed under load, each in turn, and go on.
 
-Checks 1, 3 and 4: what was acknowledged with 0 is on the slave, and both logs are equal.
+Checks 1, 3 and 4: what was acknowledged with 0 is on the slave, and both logs are equal. In the
+environment, SLAVE_KILLS is another number than 300 kills, and MESSAGES another than a million.
 """
 
 import asyncio
+import os
+import random
+import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from tests.actors.load import Load, check_nothing_lost_or_doubled
-from tests.actors.replicas import MASTER, SEGMENT_BYTES, SLAVE, assert_equal, log_end, wait_until
+from benchmarks.slave_kills import PAGE, SlaveKills
+from tests.actors.load import QUEUES_COUNT, Load, check_nothing_lost_or_doubled, pull_all
+from tests.actors.replicas import (
+    MASTER,
+    SEGMENT_BYTES,
+    SLAVE,
+    SMALL,
+    ask,
+    assert_equal,
+    log_end,
+    topics,
+    wait_until,
+)
 from tests.actors.strikes import read_back
 from tests.compat.clusters import Wakelog
+from tests.compat.frames import RawConnection
 from tests.compat.processes import free_port
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
+from tests.compat.test_broker_answers import LETTERS, part
+from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [
     pytest.mark.java,
@@ -29,6 +48,14 @@ SECONDS_BETWEEN = 1.0
 AGAIN_SECONDS_MAX = 90.0
 BODY_BYTES = 2_000
 PHASE_COUNT = 300
+KILLS = int(os.environ.get("SLAVE_KILLS", "300"))
+UP_SECONDS = (1.0, 8.0)
+"""A start takes some 2 s: kills meet it, the attaching, the comparing, the shipping and rolls."""
+
+MESSAGES = int(os.environ.get("MESSAGES", "1000000"))
+BATCH_COUNT = 200
+PADDING = b"." * 40
+LONG_TOPIC = "long"
 
 
 class Node(Protocol):
@@ -55,6 +82,12 @@ class WakelogNode:
         self._temporary.mkdir(parents=True)
 
     def start(self) -> None:
+        self.launch()
+        assert self._running is not None
+        self._running.wait_ready()
+
+    def launch(self) -> None:
+        """Start it; it need not be ready."""
         self._running = Wakelog(
             self._folder,
             store=self.store,
@@ -63,7 +96,6 @@ class WakelogNode:
             ports=self._ports,
             temporary=self._temporary,
         )
-        self._running.wait_ready()
 
     def kill(self) -> None:
         if self._running is not None:
@@ -124,3 +156,134 @@ def test_what_was_acknowledged_outlives_every_kill(
         for address in (master.address, slave.address):
             queues = asyncio.run(read_back(address, "killed", account))
             check_nothing_lost_or_doubled(account, queues)
+
+
+async def kill_at_random(nodes: list[WakelogNode], kills: int, chance: random.Random) -> Load:
+    """Kill each of both so often, at moments of its own; return the load of all that time."""
+    load = Load(nodes[0].address, "killed", body_bytes=BODY_BYTES)
+    load.start()
+
+    async def kill(node: WakelogNode) -> None:
+        for _ in range(kills):
+            await asyncio.sleep(chance.uniform(*UP_SECONDS))
+            await asyncio.to_thread(node.kill)
+            await asyncio.to_thread(node.launch)
+
+    try:
+        await wait_acknowledged(load)
+        await asyncio.gather(*map(kill, nodes))
+        await wait_acknowledged(load)
+    finally:
+        await load.stop()
+    return load
+
+
+@pytest.mark.timeout(300 + 12 * KILLS)
+def test_300_kills_at_any_moment_lose_nothing(tmp_path: Path) -> None:
+    """Check 4, of both brokers; `test_kills` has its actors, one by one."""
+    began = time.monotonic()
+    with ExitStack() as stack:
+        name_server = RealNameServer()
+        stack.callback(name_server.kill)
+        settings = {"namesrvAddr": name_server.address}
+        master, slave = nodes = [
+            WakelogNode(tmp_path / name, {**role, **settings})
+            for name, role in (("master", MASTER), ("slave", SLAVE))
+        ]
+        for node in nodes:
+            node.start()
+            stack.callback(node.kill)
+        account = asyncio.run(kill_at_random(nodes, KILLS // 2, random.Random(4))).account
+        end = log_end(master.address)
+        wait_until(partial(is_level, master, slave), "level")
+        assert_equal(master.store, slave.store, end)
+        for address in (master.address, slave.address):
+            queues = asyncio.run(read_back(address, "killed", account))
+            check_nothing_lost_or_doubled(account, queues)
+    PAGE.note(
+        SlaveKills(
+            name="both wakelog, killed at any moment",
+            kills=KILLS // 2 * 2,
+            messages=len(account.acknowledged),
+            rolls=end // SEGMENT_BYTES,
+            lost=0,  # else an assertion has failed
+            seconds=round(time.monotonic() - began),
+        )
+    )
+
+
+def queued(address: str) -> int:
+    """Return how many entries the queues of the long log have."""
+    of_queue = [{"topic": LONG_TOPIC, "queueId": str(number)} for number in range(QUEUES_COUNT)]
+    answers = [ask(address, RequestCode.GET_MAX_OFFSET, fields) for fields in of_queue]
+    return sum(int(answer.fields["offset"]) for answer in answers)
+
+
+def is_level(master: Node, slave: Node) -> bool:
+    """Tell whether the logs of both end at the same offset."""
+    return 0 < log_end(master.address) == log_end(slave.address)
+
+
+def send_batches(address: str, begin: int, end: int) -> None:
+    """Send numbered messages, in turn to each queue, as batches that wait for nobody."""
+    fields = {**LETTERS, "b": LONG_TOPIC, "i": "WAIT\x01false\x02", "m": "true"}
+    with RawConnection(address) as connection:
+        for number in range(begin, end, BATCH_COUNT):
+            numbers = range(number, min(number + BATCH_COUNT, end))
+            fields["e"] = number // BATCH_COUNT % QUEUES_COUNT
+            body = b"".join(part(b"%d" % one + PADDING) for one in numbers)
+            answer = connection.ask(RequestCode.SEND_BATCH_MESSAGE, fields, body)
+            assert answer.code == ResponseCode.SUCCESS, answer.header
+
+
+@pytest.mark.timeout(300 + MESSAGES // 500)
+@pytest.mark.parametrize(
+    ("kind", "slave_kind"), [("wakelog", "real"), ("real", "wakelog"), ("wakelog", "wakelog")]
+)
+def test_a_slave_has_and_serves_a_million_messages(
+    tmp_path: Path, kind: str, slave_kind: str
+) -> None:
+    """Checks 1 and 3: it begins empty, and is killed in the middle of what comes."""
+    began = time.monotonic()
+    with ExitStack() as stack:
+        name_server = RealNameServer()
+        stack.callback(name_server.kill)
+        ships = {"replicationEnable": "true"} if kind == "wakelog" else {}
+        settings = {**SMALL, "brokerRole": "ASYNC_MASTER", **ships}
+        master = make_node(kind, tmp_path / "master", name_server.address, settings)
+        slave = make_node(slave_kind, tmp_path / "slave", name_server.address, SLAVE)
+        for node in (master, slave):
+            stack.callback(node.kill)
+        master.start()
+        if slave_kind == "real":  # one that begins later gets the last segment alone
+            slave.start()
+        send_batches(master.address, 0, BATCH_COUNT)
+        if slave_kind == "real":
+            wait_until(partial(is_level, master, slave), "level at first")
+        begin, step = BATCH_COUNT, MESSAGES // 8
+        for part_end in range(step, MESSAGES + 1, step):
+            if part_end // step in (3, 6):
+                slave.kill()
+            send_batches(master.address, begin, part_end)
+            if part_end // step in (3, 6) or (part_end == step and slave_kind != "real"):
+                slave.start()
+            begin = part_end
+        end = log_end(master.address)
+        wait_until(partial(is_level, master, slave), "level")
+        assert end > 5 * SEGMENT_BYTES
+        assert_equal(master.store, slave.store, end)
+        wait_until(lambda: LONG_TOPIC in topics(slave.address), "topics copied")
+        wait_until(lambda: queued(slave.address) == MESSAGES, "queues made")
+        queues = asyncio.run(pull_all(slave.address, LONG_TOPIC))
+    numbers = [int(body.removesuffix(PADDING)) for bodies in queues.values() for body in bodies]
+    assert len(numbers) == MESSAGES and sorted(numbers) == list(range(MESSAGES))
+    PAGE.note(
+        SlaveKills(
+            name=f"{slave_kind} slave of a {kind} master, a long log",
+            kills=2,
+            messages=MESSAGES,
+            rolls=end // SEGMENT_BYTES,
+            lost=0,
+            seconds=round(time.monotonic() - began),
+        )
+    )

@@ -47,6 +47,7 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[TopicConfig, ...] = ()
     version: DataVersion = VERSION
     filter_servers: tuple[str, ...] = ()
+    epoch: int | None = None
     channel: int = 1
 
     def identity(self) -> dict[str, str]:
@@ -72,6 +73,8 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
             "compressed": str(compressed).lower(),
             "bodyCrc32": str(body_checksum(body)),
         }
+        if self.epoch is not None:
+            fields["electionEpoch"] = str(self.epoch)
         return make_request(RequestCode.REGISTER_BROKER, fields, body, opaque=0)
 
 

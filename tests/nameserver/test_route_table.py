@@ -245,6 +245,32 @@ def test_a_table_has_room_for_so_much(
     harness.register(MASTER)
 
 
+def test_of_two_masters_of_a_name_the_one_of_the_higher_epoch_stays(harness: Harness) -> None:
+    """Check 21: the older one is refused, whichever comes last, until the name has left."""
+    older, newer = changed(MASTER, epoch=7), changed(NOBODYS, epoch=8, channel=9)
+    harness.register(older)
+    harness.register(newer)
+    assert harness.brokers() == {"broker-a": {0: newer.address}}
+    response = harness.answered(older.request(), older.channel)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert "epoch 7 of broker-a is over, 8 has begun" in (response.remark or "")
+    assert harness.brokers() == {"broker-a": {0: newer.address}}
+    harness.register(changed(OTHER, epoch=1))  # of another name
+    harness.register(changed(older, broker_id=1))  # it follows now
+    assert harness.brokers()["broker-a"] == {0: newer.address, 1: older.address}
+    harness.register(newer)
+    harness.unregister(changed(older, broker_id=1))
+    harness.unregister(newer)
+    harness.register(older)  # a new group, or the same one that has begun again
+    assert harness.brokers()["broker-a"] == {0: older.address}
+
+
+def test_a_master_without_an_epoch_takes_a_name_over_as_ever(harness: Harness) -> None:
+    harness.register(changed(MASTER, epoch=7))
+    harness.register(NOBODYS)
+    assert harness.brokers() == {"broker-a": {0: NOBODYS.address}}
+
+
 def test_comings_and_leavings_are_announced_and_counted(harness: Harness) -> None:
     harness.register(MASTER)
     harness.register(MASTER)

@@ -13,6 +13,9 @@ broker first asks whether the version is known.
 A broker that may not be read or written (brokerPermission) registers every topic with that
 permission. Clients then turn to other brokers, and no topic is changed.
 
+The master of a group with a register says its epoch. Of two masters of a name, a name server of
+wakelog keeps the one of the higher epoch; one of 4.9.3 does not read it.
+
 Source: org.apache.rocketmq.broker.BrokerController.registerBrokerAll,
 org.apache.rocketmq.broker.out.BrokerOuterAPI (4.9.3).
 """
@@ -129,6 +132,7 @@ def _request(state: BrokerState, content: RegisterBrokerBody) -> RemotingCommand
         broker_id=config.broker_id,
         compressed=compressed,
         body_crc32=body_checksum(body),
+        election_epoch=state.election_epoch,
     )
     return make_request(RequestCode.REGISTER_BROKER, to_ext_fields(header), body, opaque=0)
 

@@ -90,6 +90,7 @@ class BrokerState:
         self.transactions = TransactionCounts()
         self.open_check = OpenCheck()
         self.master: MasterAddress | None = None
+        self.election_epoch: int | None = None
         self.slave_commits: dict[tuple[str, str, int], int] = {}
         self.replicas = Replicas(self.store_config.ha_slave_fallbehind_bytes_max)
         self.config_version = DataVersion(now_ms, 0)

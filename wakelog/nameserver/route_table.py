@@ -9,6 +9,9 @@ The topics of a broker come from its master (broker id 0) only. They are updated
 DataVersion is another or the address is new. So a write permission that was wiped here stays wiped
 until a topic changes at the broker.
 
+A master of a group with a register says its epoch. One that comes with a lower epoch than the
+highest of its name is refused, as long as the name has an address: another one leads.
+
 Invariants:
     - an address belongs to one broker name and id, and is in the route exactly if it is live.
     - only names with an address have topics, and for some steps those that have just left.
@@ -97,6 +100,7 @@ class RouteTable:
         self._live: dict[str, LiveBroker] = {}
         self._filter_servers: dict[str, list[str]] = {}
         self._encoded_routes: dict[str, bytes] = {}
+        self._epochs: dict[str, int] = {}
         self._left_counts: Counter[str] = Counter()
         self._registering: dict[str, deque[object]] = {}
         self._leaving: Counter[str] = Counter()
@@ -135,10 +139,11 @@ class RouteTable:
 
         filter_servers: None if the broker is too old to have any; the known ones stay.
 
-        Raises: RemoteProtocolError if a table is full, and then nothing has changed; or if the
-            address has left the route meanwhile.
+        Raises: RemoteProtocolError if a table is full or the epoch is over, and then nothing has
+            changed; or if the address has left the route meanwhile.
         """
         yield from self._check_room(header, wrapper)
+        self._note_epoch(header)
         known = self._live.get(header.broker_addr)
         if known is not None and known.broker_name != header.broker_name:
             self._remove(header.broker_addr, Cause.RENAMED)
@@ -197,6 +202,16 @@ class RouteTable:
                 yield
         if grown > TOPICS_MAX:
             raise _refusal(f"there would be {grown} topics, at most {TOPICS_MAX}")
+
+    def _note_epoch(self, header: RegisterBrokerRequestHeader) -> None:
+        """Note the epoch of a master. Raises: RemoteProtocolError if a higher one is known."""
+        name, epoch = header.broker_name, header.election_epoch
+        if header.broker_id != MASTER_ID or epoch is None:
+            return
+        known = self._epochs.get(name, epoch) if name in self._brokers else epoch
+        if epoch < known:
+            raise _refusal(f"epoch {epoch} of {name} is over, {known} has begun")
+        self._epochs[name] = epoch
 
     def _place(self, header: RegisterBrokerRequestHeader, known: LiveBroker | None) -> bool:
         """Give the address its only place; return whether its name and id had no address."""
@@ -265,6 +280,7 @@ class RouteTable:
         del data.broker_addrs[live.broker_id]
         if not data.broker_addrs:
             del self._brokers[live.broker_name]
+            self._epochs.pop(live.broker_name, None)
             self._begin_to_forget(live.broker_name)
         self._forget_live(address, cause)
 

@@ -192,7 +192,11 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
             assert (await waiting).code == ResponseCode.SERVICE_NOT_AVAILABLE
         await group.until_serving(2)
         assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
+        leading = group.replica(2).run.broker
+        assert leading is not None and leading.state.election_epoch == group.state().epoch
         await until(lambda: group.state().in_sync == {1, 2})
+        following = group.replica(1).run.broker
+        assert following is not None and following.state.election_epoch is None
         aside = list((tmp_path / "1" / "store" / "wakelog.quarantine").iterdir())
         assert [b"only here" in path.read_bytes() for path in aside] == [True]
         await until(lambda: first.service.store.dispatched == first.end)

@@ -50,6 +50,7 @@ final class Consuming {
         Gatherer gatherer = new Gatherer(consumer, in.getIntValue("failures"));
         consumer.setNamesrvAddr(Driver.nameServer);
         consumer.setInstanceName(in.getString("name"));
+        consumer.setPollNameServerInterval(Driver.routesMs(consumer));
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(
                 in.containsKey("from") ? in.getString("from") : "CONSUME_FROM_FIRST_OFFSET"));
         if (in.containsKey("timestamp")) {

@@ -11,6 +11,7 @@ import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
@@ -80,6 +81,11 @@ public final class Driver {
             JSONObject properties = said.getJSONObject("properties");
             properties.forEach((key, value) -> System.setProperty(key, value.toString()));
         }
+    }
+
+    /** How often a client asks for routes: as "driver.routesMs" says, or what it does by itself. */
+    static int routesMs(ClientConfig client) {
+        return Integer.getInteger("driver.routesMs", client.getPollNameServerInterval());
     }
 
     private static Map<String, Object> answer(Map<String, Command> commands, JSONObject arguments) {

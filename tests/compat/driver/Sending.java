@@ -130,6 +130,7 @@ final class Sending {
             producer = new DefaultMQProducer(namespace, group, null, isTraced, null);
             producer.setNamesrvAddr(Driver.nameServer);
             producer.setInstanceName(group);
+            producer.setPollNameServerInterval(Driver.routesMs(producer));
             producer.setSendMsgTimeout(10_000);
             producer.setRetryTimesWhenSendFailed(0); // a failure is the answer that a test asks for
             producer.setRetryTimesWhenSendAsyncFailed(0);

@@ -11,6 +11,7 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
         "GetKVListByNamespaceRequestHeader": "namespace!",
         "RegisterBrokerRequestHeader": (
             "brokerName! brokerAddr! clusterName! haServerAddr! brokerId! compressed bodyCrc32"
+            " electionEpoch"
         ),
         "RegisterBrokerResponseHeader": "haServerAddr masterAddr",
         "BrokerIdentityRequestHeader": "brokerName! brokerAddr! clusterName! brokerId!",

@@ -476,6 +476,7 @@ class Replica:
         if in_sync is None:
             return
         in_sync.note_own(run.progress.flushed)
+        run.broker.state.election_epoch = self.election.epoch
         run.broker.state.replicas.note(in_sync.confirmed, 1)
         run.progress.note_confirmed(in_sync.confirmed)
         run.confirmed_grown.set()

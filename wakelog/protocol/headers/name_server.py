@@ -25,7 +25,10 @@ class GetKVListByNamespaceRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class RegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
-    """103: a broker registers its address and its topics."""
+    """103: a broker registers its address and its topics.
+
+    election_epoch: in which it is master of a group with a register; 4.9.3 has and reads none.
+    """
 
     broker_name: str
     broker_addr: str
@@ -34,6 +37,7 @@ class RegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
     broker_id: Int64
     compressed: bool = False
     body_crc32: Int32 = 0
+    election_epoch: Int64 | None = None
 
 
 class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True):
