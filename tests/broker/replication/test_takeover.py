@@ -1,6 +1,7 @@
 """What an operator may write, and what stays as it was."""
 
 import pytest
+from msgspec.structs import replace
 
 from wakelog.broker.replication.group_state import (
     GroupState,
@@ -11,6 +12,7 @@ from wakelog.broker.replication.group_state import (
 from wakelog.broker.replication.takeover import (
     TakeoverRefused,
     accept_loss,
+    best_heir,
     hand_over,
     has_taken_over,
 )
@@ -50,6 +52,17 @@ def test_a_takeover_that_would_lose_something_is_refused(to: int, said: str) -> 
     with pytest.raises(TakeoverRefused, match=said) as error:
         hand_over(STATE, to)
     assert error.value.remedy
+
+
+def test_the_best_heir_is_the_member_that_answers_and_has_most() -> None:
+    state = replace(STATE, in_sync=frozenset({1, 2, 3}))
+    assert best_heir(state, {1: 90, 2: 70, 3: 80}) == 3
+    assert best_heir(state, {1: 90, 2: 80, 3: 80}) == 2
+    assert best_heir(state, {2: 70}) == 2
+    assert best_heir(STATE, {2: 70, 3: 80}) == 2  # 3 may lack messages
+    for ends in ({1: 90}, {1: 90, 3: 80}):
+        with pytest.raises(TakeoverRefused, match="no replica of the in-sync set answers"):
+            best_heir(STATE, ends)
 
 
 def test_a_group_without_an_epoch_has_nothing_to_hand_over() -> None:

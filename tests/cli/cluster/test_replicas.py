@@ -152,6 +152,22 @@ def test_a_failover_is_shown_first(cli: CommandLine, register: str, group: Group
     assert group.read() == before
 
 
+def test_without_a_name_the_best_follower_is_shown(
+    cli: CommandLine, register: str, group: GroupRegister
+) -> None:
+    before = group.read()
+    words = "cluster", "failover", "broker-t", "--register", register
+    assert cli(*words)[0] == "replica 2 has every acknowledged message"
+    assert cli.json(*words)[0] == {"to": 2, "lossBytes": 0, "silent": [1]}
+    cli(*words, "--accept-loss", code=2)
+    assert "Name the replica with --to" in cli.err
+    state, version = before
+    assert state is not None
+    group.replace(replace(state, in_sync=frozenset({1, 3})), version)
+    cli(*words, "--yes", code=2)
+    assert "no replica of the in-sync set answers but the master" in cli.err
+
+
 def take_over(register: str, key: str) -> None:
     """Do what the replica does that reads that it is master: get an epoch of its own."""
     group = GroupRegister(open_register(register), key)

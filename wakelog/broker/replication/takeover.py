@@ -12,6 +12,8 @@ Rules:
 - Without accepted loss the in-sync set stays: every acknowledged byte is on each of its members.
 """
 
+from collections.abc import Mapping
+
 from wakelog.broker.replication.group_state import GroupState
 
 
@@ -21,6 +23,22 @@ class TakeoverRefused(ValueError):
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(cause)
         self.cause, self.remedy = cause, remedy
+
+
+def best_heir(state: GroupState, ends: Mapping[int, int]) -> int:
+    """Return the member whose log reaches furthest, the lowest id of several.
+
+    ends: where the logs of the replicas end that answer.
+
+    Raises: TakeoverRefused.
+    """
+    heirs = sorted((state.in_sync & ends.keys()) - {state.master})
+    if not heirs:
+        raise TakeoverRefused(
+            "no replica of the in-sync set answers but the master",
+            "Wait until one follows, or name one with --to.",
+        )
+    return max(heirs, key=lambda one: ends[one])  # the first of several
 
 
 def hand_over(state: GroupState, to: int) -> GroupState:

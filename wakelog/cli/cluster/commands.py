@@ -149,7 +149,9 @@ NeededRegister = Annotated[
     str, option("URL", "Where the group decides who is master.", "--register")
 ]
 BrokerName = Annotated[str, typer.Argument(metavar="BROKER")]
-ToReplica = Annotated[int, option("ID", "Of the replica that is to be master.", "--to", min=1)]
+ToReplica = Annotated[
+    int | None, option("ID", "Of the next master; else the best follower.", "--to", min=1)
+]
 AcceptsLoss = Annotated[
     bool, typer.Option("--accept-loss", help="Lose what that replica lacks; any may be named.")
 ]
@@ -425,16 +427,18 @@ def cluster_status(
 def cluster_failover(
     wire: Wire,
     broker: BrokerName,
-    to: ToReplica,
     register: NeededRegister,
+    to: ToReplica = None,
     accepts_loss: AcceptsLoss = False,
     yes: Yes = False,
 ) -> None:
     """Give a broker's replicas another master, and wait until that one serves.
 
     Without --accept-loss it has to be in the in-sync set, and no acknowledged message is lost.
+    Without --to it is the member that answers and whose log reaches furthest.
 
     \b
+    wakelog cluster failover broker-a --register etcd://a:2379,b:2379 --yes
     wakelog cluster failover broker-a --to 2 --register etcd://a:2379,b:2379 --yes
     wakelog cluster failover broker-a --to 3 --register file:///srv/register --accept-loss
     """

@@ -32,7 +32,13 @@ from wakelog.actors.registers.register import (
 )
 from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.group_state import GroupState
-from wakelog.broker.replication.takeover import accept_loss, hand_over, has_taken_over
+from wakelog.broker.replication.takeover import (
+    TakeoverRefused,
+    accept_loss,
+    best_heir,
+    hand_over,
+    has_taken_over,
+)
 from wakelog.cli.admin.brokers import every_broker
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
@@ -170,11 +176,11 @@ def compare(
 
 
 async def failover(
-    admin: Admin, address: str, name: str, to: int, *, accepts_loss: bool, changes: bool
+    admin: Admin, address: str, name: str, to: int | None, *, accepts_loss: bool, changes: bool
 ) -> AsyncIterator[Output]:
     """Yield what another master means, and with `changes` what became of it.
 
-    name: of the broker; to: the replica that is to be its master.
+    name: of the broker; to: the replica that is to be its master, None for the best follower.
 
     Raises: DeploymentFailed, TakeoverRefused, ClientError, RegisterError.
     """
@@ -186,9 +192,12 @@ async def failover(
         state, version = await asyncio.to_thread(group.read)
         if state is None:
             raise _unknown_group(address, group)
+        ends = _ends(state, {one[3]: one[4].get("commitLogMaxOffset") for one in members})
+        if to is None and accepts_loss:
+            raise TakeoverRefused("--accept-loss names nobody", "Name the replica with --to.")
+        to = best_heir(state, ends) if to is None else to
         change = accept_loss if accepts_loss else hand_over
         wanted = change(state, to)
-        ends = {one[3]: one[4].get("commitLogMaxOffset") for one in members}
         yield _loss(state, ends, to, accepts_loss=accepts_loss)
         if not changes:
             value = {"broker": name, "changed": False}
@@ -247,15 +256,17 @@ def _wait_taken_over(group: GroupRegister, wanted: GroupState, is_written: bool)
     )
 
 
-def _loss(
-    state: GroupState, ends: Mapping[str, str | None], to: int, *, accepts_loss: bool
-) -> Output:
-    """Return what of the log the new master lacks, as far as the replicas that answer know."""
-    known = {
+def _ends(state: GroupState, by_address: Mapping[str, str | None]) -> dict[int, int]:
+    """Return where the logs of the replicas end that answer."""
+    return {
         number: int(end)
         for number, place in state.replicas.items()
-        if (end := ends.get(place.address)) is not None
+        if (end := by_address.get(place.address)) is not None
     }
+
+
+def _loss(state: GroupState, known: Mapping[int, int], to: int, *, accepts_loss: bool) -> Output:
+    """Return what of the log the new master lacks, as far as the replicas that answer know."""
     silent = sorted(state.in_sync - known.keys() - {to})
     value = {"to": to, "lossBytes": 0, "silent": silent}
     if not accepts_loss:
