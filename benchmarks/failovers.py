@@ -63,12 +63,13 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """One run.
+    """One run, from a clean state. number: another one has other faults.
 
     shown: messages that consumers got. gone: those that were not there at the end, or changed.
     epochs: how often a master was elected. led_twice: epochs in which two replicas led.
     """
 
+    number: int
     backs: tuple[Back, ...]
     acknowledged: int
     java_acknowledged: int
@@ -82,9 +83,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     load_average: float
 
     @property
-    def key(self) -> tuple[str]:
+    def key(self) -> tuple[int]:
         """A run takes the place of the one before."""
-        return ("run",)
+        return (self.number,)
 
     def back_ms(self, percent: float, *, java: bool) -> float:
         """Return the time within which sends were back after so many per cent of what ended a
@@ -95,30 +96,32 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
 
 def table(runs: Sequence[Faults]) -> str:
     """Return the page."""
-    lines = ["# Failovers under load", "", TEXT]
-    for run in runs:
-        lines += ["", *_run_lines(run)]
-    return "\n".join(lines) + "\n"
-
-
-def _run_lines(run: Faults) -> list[str]:
+    backs = [back for run in runs for back in run.backs]
     lines = [
+        "# Failovers under load",
+        "",
+        TEXT,
+        "",
         f"| {' | '.join(_COLUMNS)} |",
         "| --- |" + " ---: |" * (len(_COLUMNS) - 1),
     ]
     for name, fault in FAULTS.items():
-        lines += _rows(fault.text, [one for one in run.backs if one.fault == name])
-    enders = [one for one in run.backs if FAULTS[one.fault].ends_master]
+        lines += _rows(fault.text, [one for one in backs if one.fault == name])
+    enders = [one for one in backs if FAULTS[one.fault].ends_master]
     lines += _rows("**all that end a master**", enders)
-    lines += _rows("**all**", run.backs)
-    lines += [
-        "",
-        f"Acknowledged: {run.acknowledged:,} to Python, {run.java_acknowledged:,} to Java, of which"
+    lines += _rows("**all**", backs)
+    for run in runs:
+        lines += ["", _sums(run)]
+    return "\n".join(lines) + "\n"
+
+
+def _sums(run: Faults) -> str:
+    return (
+        f"Run {run.number}: {len(run.backs)} faults. Acknowledged: {run.acknowledged:,} to Python, {run.java_acknowledged:,} to Java, of which"
         f" {run.lost} were lost. Shown: {run.shown:,} and {run.java_shown:,}, of which {run.gone}"
         f" were gone. Epochs: {run.epochs}, of which {run.led_twice} had two masters."
-        f" {run.seconds:,} s, load average {run.load_average}.",
-    ]
-    return lines
+        f" {run.seconds:,} s, load average {run.load_average}."
+    )
 
 
 def _rows(name: str, backs: Sequence[Back]) -> list[str]:

@@ -1,6 +1,7 @@
 """A group with a register under load of Java and Python clients, with one fault after the other.
 
-FAILOVERS in the environment is how many faults instead of 200.
+In the environment FAILOVERS is how many faults instead of 200, and FAILOVERS_RUN gives the result a
+number, and other faults.
 """
 
 import asyncio
@@ -39,6 +40,7 @@ from wakelog.protocol.codes import ResponseCode
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 FAILOVERS: Final = int(os.environ.get("FAILOVERS", "200"))
+RUN: Final = int(os.environ.get("FAILOVERS_RUN", "1"))
 GAP_SECONDS_MAX: Final = 45.0
 """A producer asks for the route each 30 s, and a master is replaced in some 10 s."""
 
@@ -224,7 +226,7 @@ class UnderLoad:
             try:
                 await self._python.start()
                 await asyncio.to_thread(self._java.start)
-                for fault, pair, lasts in islice(faults(random.Random(20)), count):
+                for fault, pair, lasts in islice(faults(random.Random(19 + RUN)), count):
                     await self._have(fault, pair, lasts)
                 await self._both_sent()
             finally:
@@ -266,6 +268,7 @@ class UnderLoad:
     ) -> Faults:
         python, java = accounts
         return Faults(
+            number=RUN,
             backs=tuple(self._backs),
             acknowledged=len(python.acknowledged),
             java_acknowledged=len(java.acknowledged),
