@@ -117,10 +117,10 @@ def table(runs: Sequence[Faults]) -> str:
 
 def _sums(run: Faults) -> str:
     return (
-        f"Run {run.number}: {len(run.backs)} faults. Acknowledged: {run.acknowledged:,} to Python, {run.java_acknowledged:,} to Java, of which"
-        f" {run.lost} were lost. Shown: {run.shown:,} and {run.java_shown:,}, of which {run.gone}"
-        f" were gone. Epochs: {run.epochs}, of which {run.led_twice} had two masters."
-        f" {run.seconds:,} s, load average {run.load_average}."
+        f"Run {run.number}: {len(run.backs)} faults. Acknowledged: {run.acknowledged:,} to Python,"
+        f" {run.java_acknowledged:,} to Java, of which {run.lost} were lost. Shown: {run.shown:,}"
+        f" and {run.java_shown:,}, of which {run.gone} were gone. Epochs: {run.epochs}, of which"
+        f" {run.led_twice} had two masters. {run.seconds:,} s, load average {run.load_average}."
     )
 
 
