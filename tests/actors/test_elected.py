@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.actors.elected_group import (
-    PROGRAM,
     TOPIC,
     Clients,
     ElectedGroup,
@@ -80,18 +79,14 @@ async def lose_the_register(tmp_path: Path, etcd: EtcdMembers) -> None:
         await check_group(group, await clients.stop())
 
 
-@pytest.mark.parametrize(
-    ("program", "count"), [(QUICK, 50), pytest.param(PROGRAM, 1_000, marks=pytest.mark.long)]
-)
-def test_an_old_master_comes_back_with_messages_that_no_other_has(
-    tmp_path: Path, program: Sequence[str], count: int
-) -> None:
+@pytest.mark.long
+def test_an_old_master_comes_back_with_1000_messages_that_no_other_has(tmp_path: Path) -> None:
     """Check 16: they are cut, and kept aside; the logs are equal, and it is in sync again."""
-    asyncio.run(bring_back(tmp_path, program, count))
+    asyncio.run(bring_back(tmp_path, 1_000))
 
 
-async def bring_back(folder: Path, program: Sequence[str], count: int) -> None:
-    async with elected_group(folder, program) as group:
+async def bring_back(folder: Path, count: int) -> None:
+    async with elected_group(folder) as group:
         clients = Clients(group)
         await clients.start()
         await clients.until_sent(SENDS)
