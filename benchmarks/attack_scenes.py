@@ -40,6 +40,14 @@ CONNECTIONS_COUNT = 5_000
 CONNECTIONS_SECONDS = 10.0
 DRIP_SECONDS = 1.0
 TOPIC = "attacked"
+WOKEN_TOPIC = "woken"
+WOKEN_SECONDS = 1.0
+WAITING_COUNT = 100
+WAITING_EACH = 200
+JUDGED_TOPIC = "judged"
+JUDGED_MESSAGES = 1_000
+JUDGING_COUNT = 10
+JUDGING_EACH = 4
 FILLED_MESSAGES = 64
 FILLED_BYTES = 200_000
 
@@ -187,6 +195,47 @@ def ask_and_read_nothing(target: Target) -> None:
         connection.close()
 
 
+def wake_at_once(target: Target) -> None:
+    """Hold many pulls of one queue, and send a message to it."""
+    message = frame(Code.SEND_MESSAGE_V2, send_fields(WOKEN_TOPIC), b"b")
+    send_all(target.broker, [message])
+    time.sleep(WOKEN_SECONDS)  # else the pulls find it
+    pull = frame(Code.PULL_MESSAGE, pull_fields(topic=WOKEN_TOPIC, queueOffset=1, sysFlag=6))
+    waiting = [connect(target.broker) for _ in range(WAITING_COUNT)]
+    for connection in waiting:
+        connection.sendall(pull * WAITING_EACH)
+    time.sleep(WOKEN_SECONDS)
+    send_all(target.broker, [message])
+    _read_each(waiting, WAITING_EACH)
+
+
+def judge_by_long_expressions() -> Callable[[Target], None]:
+    """Return an attack by pulls whose expression judges many messages and lets none pass."""
+    names = [f"p{number}" for number in range(20)]
+    properties = "\x02".join(f"{name}\x01{'x' * 20}" for name in names)
+    message = frame(Code.SEND_MESSAGE_V2, send_fields(JUDGED_TOPIC, i=properties), b"b")
+    text = " OR ".join(f"{names[number % 20]} = 'y{number}'" for number in range(900))
+    wanted = {"subscription": text, "expressionType": "SQL92", "suspendTimeoutMillis": 0}
+    pull = frame(Code.PULL_MESSAGE, pull_fields(topic=JUDGED_TOPIC, **wanted))
+
+    def play(target: Target) -> None:
+        send_all(target.broker, [message] * JUDGED_MESSAGES)
+        pulling = [connect(target.broker) for _ in range(JUDGING_COUNT)]
+        for connection in pulling:
+            connection.sendall(pull * JUDGING_EACH)
+        _read_each(pulling, JUDGING_EACH)
+
+    return play
+
+
+def _read_each(connections: Sequence[socket.socket], count: int) -> None:
+    """Read so many answers of each, and close it."""
+    for connection in connections:
+        for _ in range(count):
+            read_answer(connection)
+        connection.close()
+
+
 def _large_message() -> bytes:
     return frame(Code.SEND_MESSAGE_V2, send_fields(TOPIC), bytes(FILLED_BYTES))
 
@@ -256,6 +305,8 @@ def known() -> Iterator[Scene]:
     )
     yield Scene("5,000 members join one group", lambda: members_join)
     yield Scene("60 clients ask and do not read", lambda: ask_and_read_nothing)
+    yield Scene("20,000 pulls that one message wakes", lambda: wake_at_once)
+    yield Scene("40 pulls by 1,000 conditions", judge_by_long_expressions)
 
 
 def at_name_servers() -> Iterator[Scene]:

@@ -74,7 +74,7 @@ METRICS_CONNECTIONS = 16
 METRICS_SECONDS_MAX = 2.0
 KIB = 1 << 10
 SIDES: dict[str, type[Side]] = {side.name: side for side in (Wakelog, LocalWakelog, RocketMQ)}
-SETTINGS = {"mappedFileSizeCommitLog": str(256 << 20)}
+SETTINGS = {"mappedFileSizeCommitLog": str(256 << 20), "enablePropertyFilter": "true"}
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
