@@ -14,7 +14,7 @@ from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli import app
-from wakelog.cli.stop_signals import StopSignals
+from wakelog.cli.stop_signals import StopAsked, StopSignals
 
 ENTRY = [str(Path(__file__).with_name("entry.py"))]
 READY = "ready after"
@@ -191,6 +191,28 @@ def test_a_signal_interrupts_a_command_without_a_loop(
         for each, handler in before.items():
             signal.signal(each, handler)
     assert capsys.readouterr().err == "wakelog: interrupted. Run the same command to start again.\n"
+
+
+@pytest.mark.parametrize(
+    ("errors", "code", "words"),
+    [
+        ([ValueError("late"), StopAsked(signal.SIGINT)], 130, "wakelog: interrupted. "),
+        ([ValueError("odd")], 1, "wakelog: an error of wakelog's own, ValueError: odd"),
+    ],
+)
+def test_a_signal_that_stops_one_task_of_several_is_reported_alike(
+    errors: list[BaseException],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def greet(*asked: object) -> None:
+        raise BaseExceptionGroup("tasks", errors)
+
+    monkeypatch.setattr("wakelog.cli.hello.greet", greet)
+    assert run("hello") == code
+    assert capsys.readouterr().err.startswith(words)
 
 
 def test_sparks_own_interrupt_is_reported_alike(

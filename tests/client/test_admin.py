@@ -6,10 +6,17 @@ from collections.abc import Mapping
 import pytest
 
 from tests.fakes.records import record
-from wakelog.client.admin import Admin, addresses_by_broker, cluster_members, records
-from wakelog.client.errors import ClientError
+from wakelog.client.admin import (
+    Admin,
+    addresses_by_broker,
+    cluster_members,
+    open_admin,
+    records,
+)
+from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.options import ClientOptions
 from wakelog.network.errors import ConnectFailed
+from wakelog.network.tls import Tls
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -144,3 +151,12 @@ def test_a_topic_may_have_more_queues_than_a_peer_may_send() -> None:
     table = encode_body(TopicStatsTable(offset_table=queues))
     asking, _ = admin({Code.GET_TOPIC_STATS_INFO: (0, table)})
     assert asyncio.run(asking.topic_stats("T")).offset_table == queues
+
+
+def test_certificates_that_cannot_be_used_are_an_error_of_the_client() -> None:
+    async def main() -> None:
+        async with open_admin(ClientOptions(("n:9876",), tls=Tls("/nowhere.pem"))):
+            pass
+
+    with pytest.raises(InvalidArgument, match=r"tls cannot be used: /nowhere\.pem"):
+        asyncio.run(main())

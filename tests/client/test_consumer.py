@@ -11,6 +11,7 @@ import pytest
 from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import RETRY, GroupCluster, two_queues
 from tests.fakes.records import STORE_MS, record
+from wakelog.client.arrow import to_table
 from wakelog.client.consumer import Consumer, Sql
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument
@@ -221,7 +222,7 @@ def test_a_queue_that_another_client_has_locked_is_left_to_it() -> None:
 
 def test_a_broadcast_keeps_its_offsets_in_a_file(tmp_path: Path) -> None:
     cluster = two_queues(2)
-    settings = {"broadcast": True, "offset_folder": tmp_path}
+    settings: dict[str, Any] = {"broadcast": True, "offset_folder": tmp_path}
 
     async def first(consumer: Consumer) -> None:
         for message in await get(consumer, 4):
@@ -237,6 +238,7 @@ def test_a_broadcast_keeps_its_offsets_in_a_file(tmp_path: Path) -> None:
         assert consumer.position(Q1) == 2  # dropped: there is no retry topic
 
     run(cluster, first, **settings)
+    settings["offset_folder"] = str(tmp_path)
     run(cluster, second, max_retries=1, **settings)
     assert cluster.committed == {}
     assert [path.name for path in tmp_path.rglob("*.json")] == ["offsets.json"]
@@ -469,10 +471,26 @@ def test_a_consumer_that_was_closed_says_so_whatever_it_is_asked_for() -> None:
         async with consumer_of(two_queues()) as consumer:
             with pytest.raises(ClientError, match=r"open already\. Start it once"):
                 await consumer.start()
-            assert len(await get(consumer, 8)) == 8  # and goes on
-        for ask in (consumer.fetch, consumer.fetch_arrow, consumer.commit):
+            [message, *rest] = await get(consumer, 8)  # and goes on
+            assert len(rest) == 7
+        asks: list[Callable[[], Awaitable[object]]] = [
+            consumer.fetch,
+            consumer.fetch_arrow,
+            consumer.commit,
+            consumer.lag,
+            message.ack,
+            message.nack,
+            lambda: consumer.ack_arrow(to_table([])),
+            lambda: consumer.queues("T"),
+            lambda: consumer.assign([Q0]),
+            lambda: consumer.seek(Q0, 0),
+        ]
+        for ask in asks:
             with pytest.raises(ClientError, match="this consumer is not open"):
                 await ask()
+        for call in (consumer.pause, consumer.resume, lambda: consumer.position(Q0)):
+            with pytest.raises(ClientError, match="this consumer is not open"):
+                call()
         with pytest.raises(ClientError, match=r"was closed\. Make a new one"):
             await consumer.start()
 
@@ -488,6 +506,9 @@ def test_a_consumer_that_was_closed_says_so_whatever_it_is_asked_for() -> None:
         ({"topics": ""}, r"topics is \[''\], .*Give the name of a topic"),
         ({"topics": None}, "topics is None, "),
         ({"topics": {"T": None}}, "topics is .*Give the name of a topic"),
+        ({"ordered": "no"}, "ordered is 'no', .*Give True or False"),
+        ({"broadcast": 1}, "broadcast is 1, .*Give True or False"),
+        ({"trace": "yes"}, "trace is 'yes', .*Give True or False"),
         ({"ordered": True, "broadcast": True}, "ordered and broadcast are both given"),
         ({"tls": Tls("/nowhere.pem")}, r"tls cannot be used: /nowhere\.pem .*Name readable PEM"),
     ],
@@ -503,7 +524,17 @@ def test_numbers_of_messages_and_offsets_are_checked() -> None:
         for wrong in (-1, 0, "5"):
             with pytest.raises(InvalidArgument, match=f"max is {wrong!r}, "):
                 await consumer.fetch(wrong)
+        wrong = "T"
+        with pytest.raises(InvalidArgument, match=r"a queue is 'T', .*consumer\.queues"):
+            await consumer.assign(wrong)
+        for settle in (consumer.ack, consumer.nack):
+            with pytest.raises(InvalidArgument, match="a message is 'T', "):
+                await settle(wrong)
         await consumer.assign(await consumer.queues("T"))
+        for wrong in ("1", None, True, float("nan")):
+            for fetch in (consumer.fetch, consumer.fetch_arrow):
+                with pytest.raises(InvalidArgument, match=f"wait is {wrong!r}, "):
+                    await fetch(1, wrong)
         for wrong in (-5, 1.5):
             with pytest.raises(InvalidArgument, match=f"place is {wrong!r}, "):
                 await consumer.seek(Q0, wrong)

@@ -1,10 +1,18 @@
 """The text and the remedy of the client's errors."""
 
+import pickle
 import ssl
 
 import pytest
 
-from wakelog.client.errors import ClientError, NotAcknowledged, reason_of, remedy_of
+from wakelog.client.errors import (
+    ClientError,
+    InvalidArgument,
+    NoReply,
+    NotAcknowledged,
+    reason_of,
+    remedy_of,
+)
 from wakelog.network.errors import CallTimeout, ConnectFailed, RemotingError, SendFailed, TlsFailed
 
 
@@ -13,6 +21,14 @@ def test_the_text_is_cause_and_remedy() -> None:
     assert isinstance(error, ClientError)
     assert str(error) == "a is busy. Wait"
     assert (error.broker, error.code, error.remark) == ("a", 2, "busy")
+
+
+@pytest.mark.parametrize("kind", [ClientError, InvalidArgument, NotAcknowledged, NoReply])
+def test_an_error_comes_whole_from_another_process(kind: type[ClientError]) -> None:
+    error = kind("a is busy", "Wait", broker="a", code=2, remark="busy")
+    found = pickle.loads(pickle.dumps(error))
+    assert type(found) is kind
+    assert (str(found), vars(found)) == (str(error), vars(error))
 
 
 @pytest.mark.parametrize(

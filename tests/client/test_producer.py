@@ -183,6 +183,25 @@ def test_a_message_that_no_broker_stores_is_refused_here(message: Message, words
     assert cluster.stored == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"batching": "no"}, "batching is 'no', .*Give True or False"),
+        ({"trace": 1}, "trace is 1, .*Give True or False"),
+        ({"check": 5}, "check is 5, .*Give a function"),
+    ],
+)
+def test_an_option_of_another_type_is_named(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        Producer("n:9876", **settings)
+
+
+def test_one_message_without_an_answer_is_checked_too() -> None:
+    text: Any = "text"
+    with pytest.raises(InvalidArgument, match="a message is of type str"):
+        run_producer(one_topic(), lambda producer: producer.send_oneway(text))
+
+
 untyped: Any = Message
 """As a program without a type checker makes them."""
 
@@ -193,6 +212,9 @@ untyped: Any = Message
         (untyped(None, b"x"), "topic is of type NoneType"),
         (untyped(["T"], b"x"), "topic is of type list"),
         (untyped("T", b"x", tags=["a"]), "tags is of type list"),
+        (untyped("T", b"x", tags=5), "tags is of type int"),
+        (untyped("T", b"x", tags=5, keys="k"), "tags is of type int"),
+        (untyped("T", b"x", properties={"a": 1}), "property 'a' has a part of type int"),
         (untyped("T", b"x", keys=4711), "keys is of type int"),
         (untyped("T", b"x", keys=[4711]), "a key is of type int"),
         (untyped("T", b"x", properties=[("a", "b")]), "properties is of type list"),

@@ -197,9 +197,8 @@ def run(
         if outcome == INTERRUPTED:  # what typer makes of Spark's own KeyboardInterrupt
             raise StopAsked(signal.SIGINT)
         return outcome if isinstance(outcome, int) else 0
-    except StopAsked as stop:
-        print("wakelog: interrupted. Run the same command to start again.", file=sys.stderr)
-        return stop.exit_code
+    except (StopAsked, BaseExceptionGroup) as error:
+        return _interrupted(error)
     except SystemExit as end:
         if not end.code:  # a shell has got its completions
             return 0
@@ -214,7 +213,19 @@ def run(
         return _fail(error)
 
 
-def _fail(error: Exception) -> int:
+def _interrupted(error: BaseException) -> int:
+    """Say that a signal came; the task that it stopped may be one of a group."""
+    if isinstance(error, BaseExceptionGroup):
+        error = error.split(StopAsked)[0] or error
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if not isinstance(error, StopAsked):
+        return _fail(error)
+    print("wakelog: interrupted. Run the same command to start again.", file=sys.stderr)
+    return error.exit_code
+
+
+def _fail(error: BaseException) -> int:
     from wakelog.cli.failures import explain
 
     failure = explain(error)

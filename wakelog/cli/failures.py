@@ -16,7 +16,7 @@ from wakelog.audit.operator import AuditRefused
 from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.cli.program import FAILED, MISUSED
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import IllegalConfiguration, StoreLocked
@@ -48,7 +48,8 @@ def explain(error: BaseException) -> Failure:
         case AuditRefused() | RegisterRefused() | TakeoverRefused():
             return Failure(error.cause, sentence(error.remedy), MISUSED)
         case ClientError() | RegisterError():
-            return Failure(error.cause, sentence(error.remedy))
+            exit_code = MISUSED if isinstance(error, InvalidArgument) else FAILED
+            return Failure(error.cause, sentence(error.remedy), exit_code)
         case IllegalConfiguration():
             cause = f"{error.key}={error.value} is not accepted"
             return Failure(cause, f"Give {error.accepted}.", MISUSED)

@@ -26,12 +26,13 @@ from wakelog.client.errors import (
     reason_of,
     refused,
     remedy_of,
+    tls_refused,
 )
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import MASTER_ID, Connections, QueueAt
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
-from wakelog.network.errors import RemotingError
+from wakelog.network.errors import RemotingError, TlsRefused
 from wakelog.protocol.bodies import (
     BrokerStatsData,
     ClusterInfo,
@@ -75,8 +76,14 @@ _REMEDIES: Final = {
 
 @asynccontextmanager
 async def open_admin(options: ClientOptions) -> "AsyncIterator[Admin]":
-    """Yield an Admin, whose connections are closed at the end of the block."""
-    connections = make_client(options.credentials, options.tls, dial=options.dial)
+    """Yield an Admin, whose connections are closed at the end of the block.
+
+    Raises: InvalidArgument for certificates that cannot be used.
+    """
+    try:
+        connections = make_client(options.credentials, options.tls, dial=options.dial)
+    except TlsRefused as error:
+        raise tls_refused(error) from error
     try:
         yield Admin(connections, options)
     finally:

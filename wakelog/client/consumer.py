@@ -40,6 +40,7 @@ from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffset
 from wakelog.client.options import (
     Settings,
     Target,
+    check_flags,
     make_options,
     milliseconds,
     not_accepted,
@@ -112,15 +113,21 @@ def _strategy(given: str | Strategy) -> Strategy:
     return strategy
 
 
-def _check_choices(start: str | datetime, max_retries: int | None, *, is_both: bool) -> None:
-    """Check options of a consumer; is_both: ordered and broadcast. Raises: InvalidArgument."""
-    if is_both:
+def _check_choices(start: str | datetime, max_retries: int | None, **flags: bool) -> None:
+    """Check options of a consumer. Raises: InvalidArgument."""
+    check_flags(**flags)
+    if flags["ordered"] and flags["broadcast"]:
         cause = "ordered and broadcast are both given"
         raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
     if not isinstance(start, datetime) and start not in _PLACES:
         raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
     if max_retries is not None:
         whole_number("max_retries", max_retries, 0)
+
+
+def _check_message(given: object) -> None:
+    if not isinstance(given, ConsumerMessage):
+        raise not_accepted("a message", given, "what `fetch` or the iteration returned")
 
 
 class Consumer(Opened):
@@ -142,7 +149,7 @@ class Consumer(Opened):
         allocation: str | Strategy = "AVG",
         max_retries: int | None = None,
         consume_timeout: timedelta = CONSUME_TIMEOUT,
-        offset_folder: Path = LOCAL_FOLDER,
+        offset_folder: Path | str = LOCAL_FOLDER,
         instance_name: str = "DEFAULT",
         trace: bool = False,
         connect: Callable[..., ClientInstance] = ClientInstance,
@@ -168,7 +175,7 @@ class Consumer(Opened):
         self._is_ordered = ordered
         self._is_broadcast = broadcast
         self._start = start
-        _check_choices(start, max_retries, is_both=ordered and broadcast)
+        _check_choices(start, max_retries, ordered=ordered, broadcast=broadcast, trace=trace)
         self._retries_max = max_retries
         self._consume_timeout_ms = positive_milliseconds("consume_timeout", consume_timeout)
         self._now_ms = now_ms
@@ -188,7 +195,7 @@ class Consumer(Opened):
         self._member = GroupMember(
             self._instance,
             self._calls,
-            FileOffsets(offset_folder, client, self._options.group)
+            FileOffsets(Path(offset_folder), client, self._options.group)
             if broadcast
             else BrokerOffsets(self._calls),
             self._inbox,
@@ -310,7 +317,7 @@ class Consumer(Opened):
         """
         max = whole_number("max", max, 1)
         self._check_reading()
-        deadline = asyncio.get_running_loop().time() + seconds(wait)
+        deadline = asyncio.get_running_loop().time() + seconds("wait", wait)
         while self.is_open:
             if messages := self._inbox.take(self._now_ms(), max):
                 if self._tracer is not None:
@@ -345,7 +352,10 @@ class Consumer(Opened):
                 yield message
 
     async def ack(self, *messages: ConsumerMessage) -> None:
-        """Consider messages consumed."""
+        """Consider messages consumed. Raises: ClientError if the consumer is not open."""
+        self._check_open()
+        for message in messages:
+            _check_message(message)
         self._settle_all(message for message in messages if message.settler is self)
         for message in messages:
             if message.settler is not self:
@@ -390,7 +400,7 @@ class Consumer(Opened):
         max = whole_number("max", max, 1)
         self._check_reading()
         messages: list[ConsumerMessage] = []
-        deadline = asyncio.get_running_loop().time() + seconds(wait)
+        deadline = asyncio.get_running_loop().time() + seconds("wait", wait)
         while len(messages) < max and self.is_open:
             left = deadline - asyncio.get_running_loop().time()
             if messages and self._inbox.is_full:
@@ -402,13 +412,16 @@ class Consumer(Opened):
         return to_table(messages)
 
     async def ack_arrow(self, table: "pyarrow.Table") -> None:
-        """Consider the messages of a table consumed."""
+        """Consider the messages of a table consumed. Raises: ClientError if it is not open."""
+        self._check_open()
         ids = set(table["offsetMsgId"].to_pylist())
         in_hand = chain.from_iterable(queue.in_hand() for queue in self._inbox.queues.values())
         self._settle_all([message for message in in_hand if message.offset_message_id in ids])
 
     async def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
         """Have a message consumed again: see `ConsumerMessage.nack`."""
+        self._check_open()
+        _check_message(message)
         queue = self._inbox.holder(message)
         if queue is None:
             return
@@ -483,6 +496,7 @@ class Consumer(Opened):
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic. Raises: ClientError, also for an unknown topic."""
+        self._check_open()
         found = await self._calls.queues(with_namespace(self.namespace, topic))
         if found is None:
             raise ClientError(f"no name server knows topic {topic}", "Check its name")
@@ -490,10 +504,14 @@ class Consumer(Opened):
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Read these queues and no others. Raises: ClientError; InvalidArgument in a group."""
+        self._check_open()
         if self._subscriptions:
             cause = "the group shares out the queues of a consumer that has topics"
             raise InvalidArgument(cause, "Make one without topics= to assign queues")
         wanted = set(queues)
+        for queue in wanted:
+            if not isinstance(queue, MessageQueue):
+                raise not_accepted("a queue", queue, "some of `await consumer.queues(topic)`")
         self._has_queues = bool(wanted)
         held = set(self._inbox.queues)
         await self._member.release(held - wanted)
@@ -527,6 +545,7 @@ class Consumer(Opened):
             self._member.check_room(queue)
 
     def _check_assigned(self, queues: Iterable[MessageQueue]) -> None:
+        self._check_open()
         for queue in queues:
             if queue not in self._inbox.queues:
                 raise InvalidArgument(f"{queue} is not read here", "See `assignment`")
@@ -538,6 +557,7 @@ class Consumer(Opened):
 
     async def lag(self) -> dict[MessageQueue, int]:
         """Return how many messages of each queue are not acknowledged. Raises: ClientError."""
+        self._check_open()
         queues = self.assignment
         ends = await asyncio.gather(
             *(self._calls.offsets.max_offset(self._calls.at(queue)) for queue in queues)

@@ -81,6 +81,7 @@ class ConsumerMessage(ReceivedMessage):
         """Consider it consumed. The group's offset follows within five seconds, and at the end.
 
         It does nothing for a message whose queue went to another member in the meantime.
+        Raises: ClientError if the consumer is not open.
         """
         await self.settler.ack(self)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFailed
+from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFailed, TlsRefused
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
@@ -38,13 +38,17 @@ class ClientError(Exception):
         code: int | None = None,
         remark: str = "",
     ) -> None:
-        """Keep the parts, and join cause and remedy into the text."""
+        """Keep the parts."""
         self.cause = cause
         self.remedy = remedy
         self.broker = broker
         self.code = code
         self.remark = remark
-        super().__init__(f"{cause}. {remedy}")
+        super().__init__(cause, remedy)  # what a copy in another process is made from
+
+    def __str__(self) -> str:
+        """Return cause and remedy, as two sentences."""
+        return f"{self.cause}. {self.remedy}"
 
 
 class NotAcknowledged(ClientError):
@@ -78,6 +82,12 @@ def refused(
         code=response.code,
         remark=response.remark or "",
     )
+
+
+def tls_refused(error: TlsRefused) -> InvalidArgument:
+    """Return the error for settings of TLS that cannot be used."""
+    remedy = "Name readable PEM files in tls=Tls(...)"
+    return InvalidArgument(f"tls cannot be used: {error}", remedy)
 
 
 def is_account_refused(response: RemotingCommand) -> bool:

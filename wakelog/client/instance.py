@@ -22,10 +22,10 @@ from typing import Final, Self, TypeAlias
 
 from wakelog.client.errors import (
     ClientError,
-    InvalidArgument,
     describe,
     is_account_refused,
     refused,
+    tls_refused,
 )
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import MASTER_ID, Connections, Routes
@@ -228,8 +228,7 @@ def _connect(instance: ClientInstance) -> RemotingClient:
             options.credentials, options.tls, instance.answer, instance.reopened, options.dial
         )
     except TlsRefused as error:
-        remedy = "Name readable PEM files in tls=Tls(...)"
-        raise InvalidArgument(f"tls cannot be used: {error}", remedy) from error
+        raise tls_refused(error) from error
 
 
 def _request(

@@ -281,7 +281,7 @@ def _properties_text(
     """Return the encoded properties of a message. Raises: InvalidArgument."""
     properties = {WAIT: "true", UNIQ_KEY: unique_key}
     if message.tags:
-        properties[TAGS] = message.tags
+        properties[TAGS] = _text_of_tags(message.tags)
     if keys := message.keys if isinstance(message.keys, str) else KEY_SEPARATOR.join(message.keys):
         properties[names.KEYS] = keys
     if message.sharding_key:
@@ -295,6 +295,13 @@ def _properties_text(
     text = encode_properties(properties)
     _check_text(text, len(properties))
     return text
+
+
+def _text_of_tags(given: object) -> str:
+    """Return the tags of a message, which a format would take of any type."""
+    if not isinstance(given, str):
+        raise InvalidArgument(f"tags is of type {type(given).__name__}", "Give a text")
+    return given
 
 
 def refusal_reason(topic: str, body: bytes | None) -> str:
@@ -313,7 +320,7 @@ def _around_key(tags: str) -> tuple[str, str]:
     """Return the properties before and after the unique key of a message with tags alone."""
     properties = {WAIT: "true", UNIQ_KEY: _KEY}
     if tags:
-        properties[TAGS] = tags
+        properties[TAGS] = _text_of_tags(tags)
     text = encode_properties(properties)
     _check_text(text, len(properties))
     before, name, after = text.partition(f"{UNIQ_KEY}{NAME_VALUE_SEPARATOR}{_KEY}")
@@ -334,6 +341,10 @@ def _topic_rules(topic: str) -> tuple[str, bool]:
 
 def _check_properties(given: Mapping[str, str]) -> None:
     for name, text in given.items():
+        for each in (name, text):
+            if not isinstance(each, str):
+                cause = f"property {name!r} has a part of type {type(each).__name__}"
+                raise InvalidArgument(cause, "Give texts")
         if not name:
             raise InvalidArgument("a property has no name", "Give it one")
         if not text:

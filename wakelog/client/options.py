@@ -84,9 +84,20 @@ def milliseconds(name: str, given: timedelta) -> int:
     return -(-given // MILLISECOND)
 
 
-def seconds(given: float | timedelta) -> float:
-    """Return the seconds of a time that may be given in either form."""
-    return given.total_seconds() if isinstance(given, timedelta) else given
+def seconds(name: str, given: float | timedelta) -> float:
+    """Return the seconds of a time that may be given in either form. Raises: InvalidArgument."""
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
+        raise not_accepted(name, given, "seconds, or a timedelta")
+    return given
+
+
+def check_flags(**given: object) -> None:
+    """Check options that are True or False: "no" would count as True. Raises: InvalidArgument."""
+    for name, flag in given.items():
+        if not isinstance(flag, bool):
+            raise not_accepted(name, flag, "True or False")
 
 
 class ClientOptions(NamedTuple):

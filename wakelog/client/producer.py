@@ -33,8 +33,10 @@ from wakelog.client.messages import (
 from wakelog.client.options import (
     Settings,
     Target,
+    check_flags,
     make_options,
     milliseconds,
+    not_accepted,
     whole_number,
     with_namespace,
 )
@@ -90,6 +92,9 @@ class Producer(Opened):
         self._options = options = make_options(
             name_servers, group, settings, retries_max=RETRIES_MAX
         )
+        check_flags(batching=batching, trace=trace)
+        if check is not None and not callable(check):
+            raise not_accepted("check", check, "a function of the message")
         self._instance = connect(options)
         self._instance.producer_group = options.group
         connections, routes = self._instance.connections, self._instance.routes
@@ -295,8 +300,8 @@ class Producer(Opened):
         """Return the message with its id and its level of delay. Raises: ClientError."""
         if not self._is_open:
             raise ClientError("this producer is not open", "Use it inside of `async with`")
-        level = message.delay_level
         try:
+            level = message.delay_level
             if message.delay is not None:
                 level = await self._delay_level(message)
             topic = self._topics.get(message.topic)

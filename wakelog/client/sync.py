@@ -242,7 +242,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         allocation: str | Strategy = "AVG",
         max_retries: int | None = None,
         consume_timeout: timedelta = aio_consumer.CONSUME_TIMEOUT,
-        offset_folder: Path = LOCAL_FOLDER,
+        offset_folder: Path | str = LOCAL_FOLDER,
         instance_name: str = "DEFAULT",
         trace: bool = False,
         **settings: Unpack[Settings],
@@ -284,7 +284,8 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
     def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed."""
-        LOOP.run(self.twin.ack(*(each.twin for each in messages)))
+        given: list[Any] = [getattr(each, "twin", each) for each in messages]  # any for its error
+        LOOP.run(self.twin.ack(*given))
 
     def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
         """Have a message consumed again: see `wakelog.client.ConsumerMessage.nack`."""

@@ -21,7 +21,7 @@ def test_a_dead_letter_is_shown_and_consumed_again(cli: CommandLine) -> None:
 
     cli("dlq", "resend", "couriers", code=2)
     assert "Give --id ID, or --all" in cli.err
-    cli("dlq", "resend", "couriers", "--id", "absent", code=2)
+    cli("dlq", "resend", "couriers", "--id", "absent", code=1)
     assert "has no such dead letters" in cli.err
     [sent, count] = cli.json("dlq", "resend", "couriers", "--id", letter["messageId"])
     assert (sent["topic"], count["sent"]) == ("parcels", 1)
@@ -42,5 +42,5 @@ def test_a_group_without_dead_letters_has_none_and_an_unknown_one_is_refused(
     cli.consume("careful", "spotless", 1)
     assert cli("dlq", "show", "careful") == ["group careful has no dead letters"]
     assert cli("dlq", "export", "careful") == []
-    cli("dlq", "resend", "careful", "--all", code=2)
+    cli("dlq", "resend", "careful", "--all", code=1)
     assert "has no such dead letters" in cli.err

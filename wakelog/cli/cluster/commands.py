@@ -69,9 +69,13 @@ class Wire(NamedTuple):
     ) -> None:
         """Ask the cluster, and put out what comes. Raises: PlanRefused, ClientError."""
         import asyncio
+        import logging
 
         from wakelog.cli.admin.command import show
         from wakelog.client.admin import open_admin
+
+        # Without a handler Python writes warnings beside the one line that an error has.
+        logging.getLogger("wakelog.client").addHandler(logging.NullHandler())
 
         def say(text: str) -> None:
             print(text, flush=flushes)

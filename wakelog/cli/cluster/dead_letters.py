@@ -16,6 +16,7 @@ from wakelog.cli.cluster.groups import refuse_unknown
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.cluster.tail import Shown, Wanted, tail
 from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol import properties as names
@@ -80,7 +81,7 @@ async def resend(
             rows.append((message.message_id, origin, stored.message_id))
     if not rows:
         remedy = f"See wakelog dlq show {group}."
-        raise PlanRefused(f"group {group} has no such dead letters", remedy)
+        raise ClientError(f"group {group} has no such dead letters", remedy)
     yield Columns(("message id", "topic", "sent as"), rows)
     value = {"group": group, "sent": len(rows)}
     yield Text(f"\nsent {len(rows):,} to group {group} again", value)
