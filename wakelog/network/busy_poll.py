@@ -22,6 +22,8 @@ Invariants:
 """
 
 import os
+import resource
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,8 +33,16 @@ POLL_SECONDS: Final = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
 None on a single processor: the other end needs it.
 """
 
+PREEMPTED_SECONDS: Final = 0.1
+"""How long a client does not poll after it has lost its processor to another thread."""
+
 NEAR_FACTOR = 3
 """A measured gap is longer than a poll would need: it includes the wake-up. Gaps also vary."""
+
+
+def count_preempted() -> int:
+    """Return how often this thread has lost its processor while it had work; 0 without Linux."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw if sys.platform == "linux" else 0
 
 
 class BusyPoll:

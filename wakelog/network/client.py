@@ -22,7 +22,12 @@ from typing import TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.activity import CloseReason
-from wakelog.network.busy_poll import POLL_SECONDS, BusyPoll
+from wakelog.network.busy_poll import (
+    POLL_SECONDS,
+    PREEMPTED_SECONDS,
+    BusyPoll,
+    count_preempted,
+)
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
@@ -114,7 +119,8 @@ class RemotingClient:
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
         self._busy_poll: BusyPoll | None = None
-        self._answered_seconds = 0.0
+        self._answered_seconds = self._polls_from_seconds = 0.0
+        self._preempted_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
@@ -158,7 +164,13 @@ class RemotingClient:
         waiter: asyncio.Future[RemotingCommand],
     ) -> RemotingCommand:
         """Send the only request under way; the loop stays awake if the last response came soon."""
-        busy_poll.turn_ended(self._answered_seconds, loop.time(), answered=True)
+        now_seconds = loop.time()
+        if (preempted_count := count_preempted()) != self._preempted_count:
+            # Others need the processor: the time of polls would be taken from the broker's.
+            self._preempted_count = preempted_count
+            self._polls_from_seconds = now_seconds + PREEMPTED_SECONDS
+        may_poll = now_seconds >= self._polls_from_seconds
+        busy_poll.turn_ended(self._answered_seconds, now_seconds, answered=may_poll)
         try:
             return await connection.request(command, waiter)
         finally:
