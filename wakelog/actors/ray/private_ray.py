@@ -55,7 +55,7 @@ BROKER_ENVIRONMENT = {
     # Its metrics go to an agent that does not run; the Supervisor serves those of wakelog.
     "RAY_enable_metrics_collection": "0",
     # Ray has its workers yield to every other process (15). 4.9.3's broker does not: beside two
-    # busy programs on two cores it would take in a fifth to a third fewer messages.
+    # busy programs on two cores it would take in 22 to 38 % fewer messages.
     "RAY_worker_niceness": "0",
 }
 """For the processes of every Ray that wakelog starts."""
