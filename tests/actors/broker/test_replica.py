@@ -20,9 +20,10 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import GroupRegister, open_register
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.lock_table import LockTable
+from wakelog.broker.replication import in_sync
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
-from wakelog.broker.replication.takeover import hand_over
+from wakelog.broker.replication.takeover import accept_loss, hand_over
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -215,6 +216,38 @@ async def table_code(group: Group, number: int) -> int:
 
 
 @on_loop
+async def test_replicas_follow_a_master_whose_loss_an_operator_has_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_sync, "ABSENT_MS_MAX", 500)
+    async with group_of(tmp_path) as group:
+        first = await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
+        await group.stop(2)
+        await until(lambda: group.state().in_sync == {1})
+        assert (await send(group, 1, b"lost")).code == ResponseCode.SUCCESS
+        await asyncio.to_thread(_name_master, group, 2, accept_loss)
+        await group.start(2)
+        await group.until_serving(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: first.service.store.dispatched == group.replica(2).end)
+        assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
+
+
+@on_loop
+async def test_a_start_says_that_the_register_does_not_answer(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group:
+        group.register = f"etcd://127.0.0.1:{free_port()}"
+        (notice,) = (await group.start(1)).notices
+        assert "no message is taken before the register answers" in notice
+        assert "Look whether a majority" in notice
+
+
+@on_loop
 async def test_a_new_master_gives_its_tables_without_a_new_message(tmp_path: Path) -> None:
     async with group_of(tmp_path) as group:
         await group.start(1)
@@ -344,8 +377,10 @@ async def test_a_master_whose_disk_fails_opens_its_store_again(
         assert await bodies(group, 1) == [b"kept", b"later"]
 
 
-def _name_master(group: Group, number: int) -> None:
+def _name_master(
+    group: Group, number: int, choose: Callable[[GroupState, int], GroupState] = hand_over
+) -> None:
     register = group.group_register()
     state, version = register.read()
     assert state is not None
-    register.replace(hand_over(state, number), version)
+    register.replace(choose(state, number), version)

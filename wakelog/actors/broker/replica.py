@@ -47,7 +47,7 @@ from wakelog.broker.replication.election import (
     StepDown,
     TakeRole,
 )
-from wakelog.broker.replication.epochs import SLOTS, Epochs
+from wakelog.broker.replication.epochs import NO_LOG_ID, SLOTS, Epochs
 from wakelog.broker.replication.group_state import REPLICAS_MAX, ReplicaAddress
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
@@ -122,6 +122,7 @@ class Replica:
         self._ticked_ms = self._took_ms = self._registered_ms = self._opened_ms = steady_ms()
         self._refusal: str | None = OPENING
         self._changes_count = self._cuts_count = 0
+        self._register_notices: list[str] = []
         self._log = logger(Log.BROKER)
 
     # What stands for the broker.
@@ -134,7 +135,7 @@ class Replica:
     @property
     def notices(self) -> list[str]:
         """What the user who started the broker must know of its store."""
-        return self.service.notices
+        return [*self.service.notices, *self._register_notices]
 
     @property
     def store_id(self) -> str:
@@ -245,7 +246,9 @@ class Replica:
         own = self._plan.settings.broker.broker_addr
         try:
             state = (await asyncio.to_thread(register.read)).state
-        except RegisterError:
+        except RegisterError as error:
+            line = f"no message is taken before the register answers: {error.cause}. {error.remedy}"
+            self._register_notices = [line]
             return
         place = None if state is None else state.replicas.get(self.own_id)
         if place is None or place.address == own:
@@ -426,7 +429,8 @@ class Replica:
         if not self._has_begun:
             return None
         state, leader = self.election.state, self.election.leader
-        if state is None or leader not in state.replicas:
+        is_alone = self.epochs.log_id == NO_LOG_ID  # it does not belong to the group yet
+        if state is None or leader not in state.replicas or is_alone:
             return None
         place = state.replicas[leader]
         return MasterAddress(place.ha_address, place.address)

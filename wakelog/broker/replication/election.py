@@ -255,6 +255,7 @@ class Election:
 
     def _learn(self, found: VersionedState, now_ms: int) -> None:
         """Take over what the register has."""
+        is_loss = self._is_loss_accepted(found.state)
         if self._known is None or found.version != self._known.version:
             self._moved_ms = now_ms
         if self._undecided is not None and found.version != self._undecided[1]:
@@ -263,12 +264,17 @@ class Election:
         state = found.state
         if state is None:
             return
+        self._take_over(state, found.version, now_ms)
+        if is_loss and not self.in_sync:
+            self.reported_confirmed = 0
+
+    def _take_over(self, state: GroupState, version: str, now_ms: int) -> None:
         is_mine = state.master == self.own_id
         if self.role is Role.MASTER:
             assert self.in_sync is not None
             if is_mine and state.epoch == self.epoch:
                 self._renewed_ms = self._asked_ms
-                self.in_sync.note_register(state.in_sync, found.version)
+                self.in_sync.note_register(state.in_sync, version)
                 return
             if not (is_mine and state.epoch == self._epochs.promise):
                 self.step_down(f"epoch {state.epoch} has master {state.master}", now_ms)
@@ -280,6 +286,20 @@ class Election:
             else:
                 self.role = Role.FOLLOWER
                 self._frame_ms = now_ms
+
+    def _is_loss_accepted(self, state: GroupState | None) -> bool:
+        """Tell whether an operator has let a replica lead that was not in the in-sync set.
+
+        What was confirmed before is no longer so, and may be cut.
+        """
+        before = self.state
+        return (
+            before is not None
+            and state is not None
+            and before.epoch > 0
+            and state.master not in before.in_sync
+            and state.in_sync == {state.master}
+        )
 
     def _take_role(self, state: GroupState, now_ms: int) -> None:
         was_master = self.role is Role.MASTER

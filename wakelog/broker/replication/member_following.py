@@ -114,7 +114,8 @@ class MemberFollowing:
             if answer.common < min(self._known_confirmed, log.end):
                 raise FollowingEnded(
                     f"the master's log fits up to {answer.common} only, and "
-                    f"{self._known_confirmed} was confirmed",
+                    f"{self._known_confirmed} was confirmed: start this replica again if that "
+                    "loss is accepted; what it has more is kept in wakelog.quarantine",
                     is_mismatch=True,
                 )
         epochs.make_promise(answer.epoch)
