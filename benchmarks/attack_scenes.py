@@ -38,7 +38,7 @@ ATTACKERS_COUNT = 50
 STORM_SECONDS = 8.0
 CONNECTIONS_COUNT = 5_000
 CONNECTIONS_SECONDS = 10.0
-DRIP_SECONDS = 1.0
+DRIPS_A_SECOND = 100
 TOPIC = "attacked"
 WOKEN_TOPIC = "woken"
 WOKEN_SECONDS = 1.0
@@ -375,23 +375,42 @@ def fifty_attackers() -> Scene:
     return Scene("50 attackers at once", prepare)
 
 
-def many_connections() -> Scene:
+def beside_connections() -> Scene:
     """Return connections that are idle, that stop in the middle of a frame, and that drip."""
-    begun = frame(Code.HEART_BEAT, {}, bytes(1_000))
+    return many_connections()[1]
 
-    def play(target: Target) -> None:
-        held = [connect(target.broker) for _ in range(CONNECTIONS_COUNT)]
+
+def many_connections() -> tuple[Scene, ...]:
+    """Return three scenes: many connections are opened, are held, and are closed.
+
+    Those that drip send a byte a second, each at a moment of its own.
+    """
+    begun = frame(Code.HEART_BEAT, {}, bytes(1_000))
+    held: list[socket.socket] = []
+
+    def open_all(target: Target) -> None:
+        held.extend(connect(target.broker) for _ in range(CONNECTIONS_COUNT))
         for connection in held[1::3]:
             connection.sendall(begun[:20])
+
+    def drip(_: Target) -> None:
+        dripping = held[2::3]
         end = time.monotonic() + CONNECTIONS_SECONDS
         position = 0
         while time.monotonic() < end:
-            for connection in held[2::3]:
-                with suppress(OSError):
-                    connection.sendall(begun[position : position + 1])
+            for first in range(DRIPS_A_SECOND):
+                for connection in dripping[first::DRIPS_A_SECOND]:
+                    with suppress(OSError):
+                        connection.sendall(begun[position : position + 1])
+                time.sleep(1 / DRIPS_A_SECOND)
             position += 1
-            time.sleep(DRIP_SECONDS)
-        for connection in held:
-            connection.close()
 
-    return Scene("5,000 connections, idle, half-open and dripping", lambda: play)
+    def close_all(_: Target) -> None:
+        while held:
+            held.pop().close()
+
+    plays = {"opened": open_all, "idle, half-open and dripping": drip, "closed": close_all}
+    return tuple(
+        Scene(f"{CONNECTIONS_COUNT:,} connections, {name}", lambda play=play: play)  # type: ignore[misc]
+        for name, play in plays.items()
+    )

@@ -31,6 +31,7 @@ from benchmarks.attack_scenes import (
     Scene,
     Target,
     at_name_servers,
+    beside_connections,
     connect,
     fifty_attackers,
     known,
@@ -131,7 +132,7 @@ class Attacked(msgspec.Struct, frozen=True, kw_only=True):
 
 def scenes_of(side: str, part: str) -> list[Scene]:
     """Return what a side is put through; RocketMQ what it is compared in."""
-    compared = [fifty_attackers(), many_connections()]
+    compared = [fifty_attackers(), *many_connections()]
     if part == "codes":
         return [] if side == RocketMQ.name else [*of_every_code()]
     return compared if side == RocketMQ.name else [*known(), *at_name_servers(), *compared]
@@ -304,7 +305,7 @@ def over_limit(run: Attacked) -> list[Watched]:
     """Return the scenes in which a client waited longer than it may."""
     sends, routes = run.watched[:2]
     p99_ms = max(sends.p99_ms, routes.p99_ms) + P99_MORE_MS_MAX
-    most_ms = {many_connections().name: min(p99_ms, sends.p99_ms * CONNECTIONS_FACTOR_MAX)}
+    most_ms = {beside_connections().name: min(p99_ms, sends.p99_ms * CONNECTIONS_FACTOR_MAX)}
     return [
         one
         for one in run.watched[2:]

@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.attack_scenes import (
     at_name_servers,
+    beside_connections,
     fifty_attackers,
     frame,
     known,
-    many_connections,
     of_every_code,
     registration,
     send_all,
@@ -75,7 +75,7 @@ def test_a_scene_is_over_by_its_p99_or_its_greatest(
 def test_beside_many_connections_p99_may_be_half_as_much_again(
     p99_ms: float, is_over: bool
 ) -> None:
-    name = many_connections().name
+    name = beside_connections().name
     assert bool(over_limit(attacked(watched(2, name, p99_ms, 50)))) == is_over
 
 
