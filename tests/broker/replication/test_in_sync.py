@@ -2,7 +2,12 @@
 
 import pytest
 
-from wakelog.broker.replication.in_sync import ABSENT_MS_MAX, BEHIND_MS_MAX, InSync
+from wakelog.broker.replication.in_sync import (
+    ABSENT_MS_MAX,
+    BEHIND_MS_MAX,
+    LOST_MS_MAX,
+    InSync,
+)
 
 
 def make(members: set[int], *, start: int = 10, replicas_min: int = 1) -> InSync:
@@ -88,11 +93,34 @@ def test_one_that_falls_behind_leaves() -> None:
 def test_one_that_is_gone_or_seeded_leaves_sooner() -> None:
     in_sync = make({1, 2})
     ack(in_sync, 2, 10, 0)
-    in_sync.note_lost(2)
     assert in_sync.wanted(ABSENT_MS_MAX) == {1, 2}
+    in_sync.note_lost(2)
     assert in_sync.wanted(ABSENT_MS_MAX + 1) == {1}
     in_sync.note_ack(2, 10, ABSENT_MS_MAX + 1, is_seeding=True)
     assert in_sync.wanted(ABSENT_MS_MAX + 1) == {1}
+
+
+def test_one_whose_connection_has_ended_leaves_at_once_if_enough_are_left() -> None:
+    in_sync = make({1, 2, 3}, replicas_min=2)
+    for replica in (2, 3):
+        ack(in_sync, replica, 10, 0)
+    in_sync.note_lost(2)
+    assert in_sync.wanted(100) == {1, 2, 3}
+    assert in_sync.wanted(100 + LOST_MS_MAX) == {1, 2, 3}
+    assert in_sync.wanted(101 + LOST_MS_MAX) == {1, 3}
+    ack(in_sync, 2, 10, 2_000)  # it is back before the register was asked
+    assert in_sync.wanted(2_000) == in_sync.wanted(2_001 + LOST_MS_MAX) == {1, 2, 3}
+    for replica in (2, 3):
+        in_sync.note_lost(replica)
+    in_sync.wanted(3_100)
+    assert in_sync.wanted(3_101 + LOST_MS_MAX) == {1, 2, 3}, "sends would be refused"
+    assert in_sync.wanted(2_001 + ABSENT_MS_MAX) == {1}
+
+
+def test_one_that_has_not_connected_in_this_epoch_has_its_time() -> None:
+    in_sync = make({1, 2})
+    in_sync.note_lost(2)
+    assert in_sync.wanted(0) == in_sync.wanted(LOST_MS_MAX + 1) == {1, 2}
 
 
 def test_what_a_lost_connection_acknowledged_counts_no_more() -> None:

@@ -8,6 +8,7 @@ Rules:
 - Acknowledgements begin at nothing in each epoch, and end with the connection that brought them.
 - A proposed set counts until the register's version has moved past the one it was compared with.
   A read that does not show it proves nothing: the request may still be on its way.
+- A replica whose connection ends leaves by compare-and-set like any other, so that it may be soon.
 - A replica joins when it has what is confirmed, and everything from before the epoch.
 - With fewer than `replicas_min` members nothing is stored: code 14.
 
@@ -23,6 +24,10 @@ BEHIND_MS_MAX: Final = 15_000
 ABSENT_MS_MAX: Final = 5_000
 """A replica without a connection leaves sooner, so that sends go on."""
 
+LOST_MS_MAX: Final = 1_000
+"""One whose connection has ended leaves before a send gives up (`slaveTimeout`), if enough others
+are in the set. One that opens its store again is back by then."""
+
 NOTHING: Final = -1
 
 
@@ -31,15 +36,31 @@ class _Peer:
 
     durable: what it acknowledged on its connection; NOTHING without one.
     goal: a log end and when it was so: a follower that has it had caught up then.
+    is_lost: whether its connection has ended; lost_ms: when that was seen.
     """
 
-    __slots__ = ("acked_ms", "caught_up_ms", "durable", "goal_end", "goal_ms", "is_seeding")
+    __slots__ = (
+        *("acked_ms", "caught_up_ms", "durable", "goal_end", "goal_ms"),
+        *("is_lost", "is_seeding", "lost_ms"),
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.durable = NOTHING
         self.acked_ms = self.caught_up_ms = self.goal_ms = now_ms
         self.goal_end = 0
-        self.is_seeding = False
+        self.is_seeding = self.is_lost = False
+        self.lost_ms: int | None = None
+
+    def note_ack(self, durable: int, now_ms: int, *, is_seeding: bool) -> None:
+        """Note what it has on a connection that works."""
+        self.durable, self.acked_ms, self.is_seeding = durable, now_ms, is_seeding
+        self.is_lost, self.lost_ms = False, None
+
+    def is_lost_since(self, now_ms: int) -> bool:
+        """Tell whether its connection has ended long enough ago."""
+        if self.is_lost and self.lost_ms is None:
+            self.lost_ms = now_ms
+        return self.lost_ms is not None and now_ms - self.lost_ms > LOST_MS_MAX
 
 
 class Proposal(NamedTuple):
@@ -96,7 +117,7 @@ class InSync:
         peer = self._peers.get(replica)
         if peer is None:
             peer = self._peers[replica] = _Peer(now_ms)
-        peer.durable, peer.acked_ms, peer.is_seeding = durable, now_ms, is_seeding
+        peer.note_ack(durable, now_ms, is_seeding=is_seeding)
         if durable >= peer.goal_end:
             peer.caught_up_ms = peer.goal_ms
             peer.goal_end, peer.goal_ms = self._own_durable, now_ms
@@ -106,6 +127,7 @@ class InSync:
         """Note that a follower's connection has ended."""
         peer = self._peers.get(replica)
         if peer is not None:
+            peer.is_lost = peer.is_lost or peer.durable != NOTHING
             peer.durable = NOTHING
 
     def acked_by_all_ms(self, now_ms: int) -> int:
@@ -135,6 +157,10 @@ class InSync:
                 is_kept = is_near and is_heard and not peer.is_seeding
             if is_kept:
                 found.add(replica)
+        lost = {one for one in found & self.members if one != self._own_id}
+        lost = {one for one in lost if self._peers[one].is_lost_since(now_ms)}
+        if len(found - lost) >= self._replicas_min:
+            found -= lost
         return frozenset(found)
 
     def propose(self, members: frozenset[int], version: str) -> None:
