@@ -79,6 +79,20 @@ def test_a_signal_after_the_loop_has_ended_is_harmless() -> None:
     assert signals.count == 1
 
 
+def test_a_signal_in_a_callback_of_a_loop_ends_the_loop() -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+        await asyncio.sleep(10)
+
+    with pytest.raises(StopAsked) as stop:
+        asyncio.run(main())
+    assert stop.value.exit_code == 143
+
+
 @pytest.mark.parametrize("comes_before", [True, False])
 def test_a_command_without_a_loop_is_interrupted(comes_before: bool) -> None:
     signals = StopSignals()

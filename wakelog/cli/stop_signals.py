@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 from wakelog.cli.program import SIGNALLED
 
 
-class StopAsked(BaseException):
-    """A signal has asked a command without a loop to stop; nothing but `run` catches it."""
+class StopAsked(SystemExit):
+    """A signal has asked a command to stop; nothing but `run` catches it.
+
+    A SystemExit, because asyncio logs any other BaseException of a callback, and goes on.
+    """
 
     def __init__(self, number: int) -> None:
         """Keep what the process is to end with."""
-        super().__init__(number)
         self.exit_code = SIGNALLED + number
+        super().__init__(self.exit_code)
 
 
 class StopSignals:

@@ -51,8 +51,13 @@ class Wire(NamedTuple):
 
     def options(self) -> "ClientOptions":
         """Return them for a client. Raises: PlanRefused."""
+        import logging
+
         from wakelog.cli.admin.command import Flags
         from wakelog.cli.admin.table import client_options
+
+        # Without a handler Python writes warnings beside the one line that an error has.
+        logging.getLogger("wakelog.client").addHandler(logging.NullHandler())
 
         flags = Flags(
             n=self.name_server or os.environ.get(ENVIRONMENT_NAME) or NAME_SERVER_DEFAULT,
@@ -69,13 +74,9 @@ class Wire(NamedTuple):
     ) -> None:
         """Ask the cluster, and put out what comes. Raises: PlanRefused, ClientError."""
         import asyncio
-        import logging
 
         from wakelog.cli.admin.command import show
         from wakelog.client.admin import open_admin
-
-        # Without a handler Python writes warnings beside the one line that an error has.
-        logging.getLogger("wakelog.client").addHandler(logging.NullHandler())
 
         def say(text: str) -> None:
             print(text, flush=flushes)
