@@ -28,23 +28,28 @@ messages = st.builds(BatchedMessage, int32, st.binary(max_size=30), st.binary(ma
 
 def test_a_batch_is_written_and_read() -> None:
     assert encode_batch_body(map(fields, MESSAGES)) == BATCH
-    assert decode_batch_body(BATCH) == MESSAGES
+    assert decode_batch_body(BATCH, 2) == MESSAGES
 
 
 @given(st.lists(messages, max_size=5))
 def test_a_batch_comes_back(batch: list[BatchedMessage]) -> None:
-    assert decode_batch_body(encode_batch_body(map(fields, batch))) == batch
+    assert decode_batch_body(encode_batch_body(map(fields, batch)), 5) == batch
+
+
+def test_of_too_many_messages_one_more_than_may_be_is_read() -> None:
+    assert decode_batch_body(BATCH + b"garbage", 1) == MESSAGES
+    assert decode_batch_body(BATCH, 0) == MESSAGES[:1]
 
 
 def test_sizes_magic_and_crc_are_not_believed() -> None:
     lied = b"\xff" * 12 + BATCH[12:]
-    assert decode_batch_body(lied) == MESSAGES
+    assert decode_batch_body(lied, 2) == MESSAGES
 
 
 @pytest.mark.parametrize("cut", [cut for cut in range(1, len(BATCH)) if cut != 27])
 def test_a_batch_cut_short_is_the_peers_fault(cut: int) -> None:
     with pytest.raises(RemoteProtocolError):
-        decode_batch_body(BATCH[:cut])
+        decode_batch_body(BATCH[:cut], 2)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +60,14 @@ def test_a_length_that_lies_is_the_peers_fault(position: int, width: int, value:
     batch = bytearray(BATCH)
     batch[position : position + width] = value.to_bytes(width, "big", signed=True)
     with pytest.raises(RemoteProtocolError) as refused:
-        decode_batch_body(bytes(batch))
+        decode_batch_body(bytes(batch), 2)
     assert refused.value.code == 1
 
 
 @given(st.binary(max_size=100))
 def test_garbage_is_split_or_refused(data: bytes) -> None:
     try:
-        split = decode_batch_body(data)
+        split = decode_batch_body(data, 100)
     except RemoteProtocolError:
         return
     assert sum(22 + len(m.body) + len(m.properties) for m in split) == len(data)

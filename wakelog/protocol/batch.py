@@ -13,7 +13,8 @@ For each message, big endian:
 4.9.3 writes the first three fields and does not read them. Neither does this module. The request's
 properties apply to every message, and are appended to each block.
 
-Invariants: decode_batch_body returns exactly the bytes of its argument, split into messages.
+Invariants: decode_batch_body returns exactly the bytes of its argument, split into messages, unless
+there are too many.
 
 Source: org.apache.rocketmq.common.message.MessageDecoder.encodeMessage,
 org.apache.rocketmq.store.CommitLog.MessageExtBatchEncoder (4.9.3)
@@ -61,15 +62,15 @@ class BatchedMessage(msgspec.Struct, frozen=True, gc=False):
     properties: bytes
 
 
-def decode_batch_body(body: bytes) -> list[BatchedMessage]:
-    """Split a batch.
+def decode_batch_body(body: bytes, messages_max: int) -> list[BatchedMessage]:
+    """Split a batch; of one with more messages than may be, return one more and look no further.
 
     Raises:
         RemoteProtocolError: SYSTEM_ERROR, if a length is wrong or bytes are left over.
     """
     messages: list[BatchedMessage] = []
     position, end = 0, len(body)
-    while position < end:
+    while position < end and len(messages) <= messages_max:
         if end - position < MESSAGE_BYTES_MIN:
             raise _malformed(f"{end - position} bytes are no message")
         _, _, _, flag, body_bytes = _HEAD.unpack_from(body, position)

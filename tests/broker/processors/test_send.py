@@ -379,6 +379,19 @@ def test_a_batch_whose_records_are_too_long_is_a_system_error(harness: Harness) 
     assert response.code == ResponseCode.SYSTEM_ERROR
 
 
+@pytest.mark.parametrize(("count", "stored_count"), [(45, 45), (46, 0)])
+def test_a_batch_whose_records_would_be_too_long_is_not_encoded(
+    make_harness: MakeHarness, count: int, stored_count: int
+) -> None:
+    """The store's double takes batches of any length. An empty message takes 91 bytes of 4,096."""
+    harness = make_harness(maxMessageSize="4096")
+    body = batch(*[(b"", "")] * count)
+    response = harness.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body)
+    assert (response.code == ResponseCode.SUCCESS) == (stored_count > 0)
+    assert stored_count or response.code == ResponseCode.SYSTEM_ERROR
+    assert len(harness.store.messages("T")) == stored_count
+
+
 def test_a_batch_waits_for_the_disk(make_harness: MakeHarness) -> None:
     harness = make_harness(flushDiskType="SYNC_FLUSH")
     outcome = harness.process(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), BATCH)

@@ -45,6 +45,7 @@ from wakelog.protocol.properties import (
     encode_properties,
     read_send_properties,
 )
+from wakelog.protocol.record import RECORD_BYTES_MIN
 from wakelog.protocol.sys_flag import (
     CONSUMED_TYPES,
     MESSAGE_BORN_HOST_V6,
@@ -174,10 +175,14 @@ def _send_batch(
         queue_id = choose_queue(state, topic_config)
     properties = decode_properties(header.properties)
     sys_flag = _sys_flag(header, topic_config)
-    parts = decode_batch_body(command.body)
-    too_long = len(command.body) > state.store_config.message_bytes_max
+    message_bytes_max = state.store_config.message_bytes_max
+    parts = decode_batch_body(command.body, message_bytes_max // RECORD_BYTES_MIN)
+    too_long = len(command.body) > message_bytes_max
     if not parts or too_long or sys_flag & TRANSACTION_MASK or delay_level(properties) > 0:
         return _put_refusal(state, command, PutStatus.MESSAGE_ILLEGAL)
+    if len(parts) * RECORD_BYTES_MIN > message_bytes_max:
+        # Their records would be longer than a batch may be. So the store says, once it has them.
+        return _put_refusal(state, command, PutStatus.UNKNOWN_ERROR)
     if state.store_config.enable_multi_dispatch:
         for part in parts:
             check_dispatch(state, part.properties.decode("utf-8", "replace"))
