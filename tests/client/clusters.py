@@ -171,7 +171,11 @@ class FakeCluster:
 
     def _store(self, broker: str, code: RequestCode, command: RemotingCommand) -> RemotingCommand:
         is_batch = code == RequestCode.SEND_BATCH_MESSAGE
-        bodies = [x.body for x in decode_batch_body(command.body)] if is_batch else [command.body]
+        bodies = (
+            [x.body for x in decode_batch_body(command.body, 10_000)]
+            if is_batch
+            else [command.body]
+        )
         queue_id = int(command.ext_fields["e"])
         self.stored += [(broker, queue_id, body) for body in bodies]
         self.sent.append(command)

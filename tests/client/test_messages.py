@@ -11,7 +11,7 @@ from wakelog.protocol.properties import WAIT, decode_properties, encode_properti
 
 def test_each_message_of_a_batch_keeps_flag_and_properties() -> None:
     both = SendRequest((message(b"1", flag=3), message(b"2")))
-    found = decode_batch_body(both.body)
+    found = decode_batch_body(both.body, 2)
     assert [(x.body, x.flag, x.properties) for x in found] == [
         (b"1", 3, b"UNIQ_KEY\x01K"),
         (b"2", 0, b"UNIQ_KEY\x01K"),

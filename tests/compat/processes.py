@@ -17,6 +17,8 @@ HOLD_SECONDS_MAX = 10.0
 # Below the range from which the kernel takes ports for connections, so that one free now stays so.
 FIRST_PORT = 20_001
 LAST_PORT = 32_001
+PART_PORTS = 500
+"""So many at once belong to one process: two at a time found the same port free."""
 
 
 class ProcessFailed(Exception):
@@ -129,28 +131,41 @@ def states_of(process_id: int) -> set[str]:
 def free_port(*distances: int) -> int:
     """Return an odd port that is free on the loopback, as are those at these distances from it.
 
-    None of them is given away again: whoever asked first may not have bound it yet.
+    None of them is given away again, by this process or another: whoever asked first may not have
+    bound it yet.
     """
-    candidates = list(range(FIRST_PORT, LAST_PORT, 2))
-    random.shuffle(candidates)  # sessions side by side do not try the same ones
-    for port in candidates:
-        wanted = {port + distance for distance in (0, *distances)}
-        if all(map(_is_free, wanted)) and _gives_away(wanted):
-            return port
-    raise ProcessFailed("no free port on the loopback")
+    with _giving:
+        while True:
+            candidates = [port for part in _own_parts for port in part if port % 2]
+            random.shuffle(candidates)
+            own = {port for part in _own_parts for port in part}
+            for port in candidates:
+                wanted = {port + distance for distance in (0, *distances)}
+                if wanted <= own - _given_away and all(map(_is_free, wanted)):
+                    _given_away.update(wanted)
+                    return port
+            _own_parts.append(_claim_part())
 
 
 _given_away: set[int] = set()
+_own_parts: list[range] = []
+_claims: list[socket.socket] = []
 _giving = threading.Lock()
 
 
-def _gives_away(ports: set[int]) -> bool:
-    """Tell whether ports were still to be had; they are not any more."""
-    with _giving:
-        is_new = ports.isdisjoint(_given_away)
-        if is_new:
-            _given_away.update(ports)
-        return is_new
+def _claim_part() -> range:
+    """Return a part of the ports that no process of a test has, to keep until this one ends."""
+    for first in range(FIRST_PORT, LAST_PORT, PART_PORTS):
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            # A name without a file: the kernel gives it to one socket, and forgets it with that.
+            claim.bind(f"\0wakelog-test-ports-{first}")
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return range(first, min(first + PART_PORTS, LAST_PORT))
+    raise ProcessFailed("no free port on the loopback")
 
 
 def _is_free(port: int) -> bool:

@@ -114,10 +114,10 @@ class SubscriptionGroupWrapper(msgspec.Struct, rename="camel"):
 class HeldLock(msgspec.Struct, rename="camel", frozen=True):
     """A queue that a client consumes in order, and how long ago it renewed the lock."""
 
-    group: str
-    client_id: str
-    queue: MessageQueue
-    age_ms: int
+    group: str = ""
+    client_id: str = ""
+    queue: MessageQueue = MessageQueue()
+    age_ms: Int64 = 0
 
 
 class HeldLocks(msgspec.Struct, rename="camel"):

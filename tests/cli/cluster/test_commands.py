@@ -18,7 +18,7 @@ from tests.cli.cluster.conftest import CommandLine
         (("tail", "absent", "--filter", "||"), 2, "has no tag"),
         (("tail", "absent", "--since", "noon"), 2, "'noon' is no time"),
         (("send", "t", "b", "--delay", "soon"), 2, "'soon' is no length of time"),
-        (("send", "t", ""), 1, "its body is null or empty"),
+        (("send", "t", ""), 2, "its body is null or empty"),
         (("topics", "--output", "xml"), 2, "'xml' is not one of"),
         (("topics", "-n", "here"), 2, "here is no HOST:PORT"),
         (("topics", "-n", "127.0.0.1:1"), 1, "Connection refused"),
