@@ -20,6 +20,8 @@ from wakelog.actors.registers.register import (
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
 from wakelog.cli.cluster import replicas
 from wakelog.cli.cluster.replicas import Registered, Replica, compare
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 
 WATCH_SECONDS = 30.0
 
@@ -74,7 +76,10 @@ def register(tmp_path: Path) -> str:
     return f"file://{tmp_path}/register"
 
 
-def test_a_group_with_a_register(cli: CommandLine, register: str) -> None:
+def test_a_group_with_a_register(
+    cli: CommandLine, register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "REOPENED_SECONDS", 0.0)
     group = GroupRegister(open_register(register), group_key("DefaultCluster", "broker-t"))
     version = group.replace(state({1: cli.broker.address}, in_sync={1}), NO_VERSION)
     [row] = cli.json("cluster", "status", "--register", register)
@@ -88,6 +93,23 @@ def test_a_group_with_a_register(cli: CommandLine, register: str) -> None:
         "no answer",
     ]
     assert "127.0.0.1:1: no answer" in cli.err
+
+
+def test_a_replica_that_reopens_is_asked_once_more(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asked = Admin.runtime_info, []
+
+    async def silent_once(admin: Admin, address: str) -> dict[str, str]:
+        asked.append(address)
+        if len(asked) == 1:
+            raise ClientError("it reopens", "Wait")
+        return await ask(admin, address)
+
+    monkeypatch.setattr(replicas, "REOPENED_SECONDS", 0.0)
+    monkeypatch.setattr(Admin, "runtime_info", silent_once)
+    [row] = cli.json("cluster", "status")
+    assert (row["role"], row["note"], len(asked)) == ("master", "", 2)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,11 @@ import pytest
 from tests.cli.cluster.conftest import CommandLine
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.status import CLEAR, top
-from wakelog.client.admin import open_admin
+from wakelog.client.admin import Admin, open_admin
+from wakelog.client.errors import describe, refused
 from wakelog.client.options import ClientOptions
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
 
 
 def test_brokers_are_listed(cli: CommandLine) -> None:
@@ -23,6 +26,23 @@ def test_brokers_are_listed(cli: CommandLine) -> None:
     assert row["address"] == cli.broker.address
     assert 0 < row["diskPercent"] <= 100
     assert cli("status")[0].split()[:3] == ["CLUSTER", "BROKER", "ID"]
+
+
+def test_a_broker_that_refuses_the_account_is_an_error(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: Admin, address: str) -> dict[str, str]:
+        response = answer(
+            RemotingCommand(code=RequestCode.GET_BROKER_RUNTIME_INFO),
+            ResponseCode.SYSTEM_ERROR,
+            "AclException: No acl config",
+        )
+        raise refused(address, f"{address} refuses: {describe(response)}", response, {})
+
+    monkeypatch.setattr(Admin, "runtime_info", refuse)
+    [row] = cli.json("status", code=1)
+    assert (row["address"], row["version"]) == (cli.broker.address, "refused")
+    assert "1 (SYSTEM_ERROR): AclException: No acl config. Check the access key" in cli.err
 
 
 def test_the_screen_is_drawn_again_and_again(cli: CommandLine) -> None:

@@ -37,16 +37,23 @@ async def cluster_list(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         await asyncio.sleep(flags.number("i"))
 
 
-async def every_broker(admin: Admin) -> list[tuple[str, str, int, str, dict[str, str]]]:
-    """Return cluster, name, id, address and runtime values; these are empty without an answer."""
+async def every_broker(
+    admin: Admin, refusals: dict[str, ClientError] | None = None
+) -> list[tuple[str, str, int, str, dict[str, str]]]:
+    """Return cluster, name, id, address and runtime values; these are empty without an answer.
+
+    refusals: gets, by address, the error of each broker that answers and refuses.
+    """
     info = await admin.cluster()
     found = []
     for cluster in sorted(info.cluster_addr_table):
         for name, broker_id, address in cluster_members(info, cluster):
             try:
                 values = await admin.runtime_info(address)
-            except ClientError:
+            except ClientError as error:
                 values = {}
+                if refusals is not None and error.code is not None:
+                    refusals[address] = error
             found.append((cluster, name, broker_id, address, values))
     return found
 

@@ -52,6 +52,9 @@ HEADS: Final = (
 TAKEOVER_SECONDS_MAX: Final = 30.0
 """A replica reads the register each second, and makes its log durable before it serves."""
 
+REOPENED_SECONDS: Final = 1.0
+"""The pause before a silent replica is asked once more: after a change of master it reopens."""
+
 ASK_AGAIN_SECONDS: Final = 0.5
 """The pause after a register was unreachable."""
 
@@ -96,6 +99,15 @@ class Reading(NamedTuple):
     error: RegisterError | DeploymentFailed | None = None
 
 
+class Group(NamedTuple):
+    """One broker group as the register and its replicas say it is."""
+
+    cluster: str
+    name: str
+    reading: Reading
+    replicas: list[Replica]
+
+
 async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIterator[Output]:
     """Yield a row for each replica.
 
@@ -106,20 +118,15 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
 
     Raises: DeploymentFailed if something is wrong; ClientError; RegisterRefused for an address.
     """
-    groups: dict[tuple[str, str], list[Registered]] = {}
-    for cluster, name, broker_id, broker, values in await every_broker(admin):
-        end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
-        groups.setdefault((cluster, name), []).append(Registered(broker_id, broker, end))
-    ordered = sorted(groups.items())
-    readings = await asyncio.gather(
-        *(asyncio.to_thread(_read_state, address, *group) for group, _ in ordered)
-    )
+    groups = await _read_groups(admin, address)
+    if any(one.note == NO_ANSWER for group in groups for one in group.replicas):
+        await asyncio.sleep(REOPENED_SECONDS)
+        groups = await _read_groups(admin, address)
     rows, problems, remedies = [], [], []
-    for ((cluster, name), registered), reading in zip(ordered, readings, strict=True):
+    for cluster, name, reading, replicas in groups:
         if reading.error is not None:
             problems.append(reading.error.cause)
             remedies.append(reading.error.remedy)
-        replicas = list(compare(registered, reading.state, reading.note))
         if all(one.role != "master" or one.log_end is None for one in replicas):
             problems.append(f"{name} has no master that answers")
         master_end = max((one.log_end or 0 for one in replicas if one.role == "master"), default=0)
@@ -137,6 +144,22 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
         yield Text("", {"problems": problems})
         remedies = remedies or ["Look at the logs of what is named."]
         raise DeploymentFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
+
+
+async def _read_groups(admin: Admin, address: str) -> list[Group]:
+    """Ask every broker and the register. Raises: ClientError; RegisterRefused for an address."""
+    groups: dict[tuple[str, str], list[Registered]] = {}
+    for cluster, name, broker_id, broker, values in await every_broker(admin):
+        end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
+        groups.setdefault((cluster, name), []).append(Registered(broker_id, broker, end))
+    ordered = sorted(groups.items())
+    readings = await asyncio.gather(
+        *(asyncio.to_thread(_read_state, address, *group) for group, _ in ordered)
+    )
+    return [
+        Group(*names, reading, list(compare(registered, reading.state, reading.note)))
+        for (names, registered), reading in zip(ordered, readings, strict=True)
+    ]
 
 
 def compare(

@@ -10,6 +10,7 @@ from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.cluster.groups import groups
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 """Lets a terminal begin at the top of an empty screen."""
@@ -21,12 +22,17 @@ HEADS: Final = (
 
 
 async def status(admin: Admin) -> AsyncIterator[Output]:
-    """Yield one row for each broker; one without an answer has no values. Raises: ClientError."""
+    """Yield one row for each broker; one without an answer has no values.
+
+    Raises: ClientError, also if a broker refuses, such as an account.
+    """
     rows: list[tuple[object, ...]] = []
-    for cluster, name, broker_id, address, values in await every_broker(admin):
+    refusals: dict[str, ClientError] = {}
+    for cluster, name, broker_id, address, values in await every_broker(admin, refusals):
         place = cluster, name, broker_id, address
         if not values:
-            rows.append((*place, "no answer", None, None, None, None, Moment(0)))
+            note = "refused" if address in refusals else "no answer"
+            rows.append((*place, note, None, None, None, None, Moment(0)))
             continue
         rates = [first_rate(values, key) for key in ("putTps", "getTransferedTps")]
         disk_percent = float(values.get("commitLogDiskRatio") or 0) * 100
@@ -35,6 +41,8 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
         version = values.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
         rows.append((*place, version, *rates, disk_percent, behind_bytes, up_since))
     yield Columns(HEADS, rows, "no broker has registered")
+    for error in refusals.values():
+        raise error
 
 
 async def top(admin: Admin, interval_seconds: float, *, clears: bool) -> AsyncIterator[Output]:
