@@ -318,6 +318,19 @@ def test_lag_is_what_was_not_acknowledged() -> None:
     run(cluster, body)
 
 
+def test_a_queue_that_is_not_there_cannot_be_assigned() -> None:
+    async def body(consumer: Consumer) -> None:
+        await consumer.assign([Q1])
+        with pytest.raises(InvalidArgument, match="topic T has no queue 7 at broker a that can"):
+            await consumer.assign([Q0, MessageQueue("T", Q0.broker_name, 7)])
+        with pytest.raises(ClientError, match="no name server knows topic X"):
+            await consumer.assign([MessageQueue("X", Q0.broker_name, 0)])
+        assert consumer.assignment == [Q1]
+        assert {each.queue for each in await get(consumer, 4)} == {Q1}
+
+    run(two_queues(), body, topics=())
+
+
 def test_queues_can_be_assigned_without_a_group() -> None:
     cluster = two_queues()
 

@@ -29,6 +29,12 @@ def test_a_delay_has_the_shortest_level_that_is_long_enough(seconds: float, expe
     assert level(FakeCluster(), timedelta(seconds=seconds)) == expected
 
 
+@pytest.mark.parametrize("delay", [timedelta(microseconds=-1), timedelta(seconds=-5)])
+def test_a_delay_below_0_is_refused(delay: timedelta) -> None:
+    with pytest.raises(InvalidArgument, match=r"delay is .*Give a time of 0 or more"):
+        level(FakeCluster(), delay)
+
+
 def test_a_delay_over_every_level_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="over 0:00:10, the longest of a:10911"):
         level(FakeCluster(), timedelta(seconds=11))

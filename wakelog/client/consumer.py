@@ -41,8 +41,8 @@ from wakelog.client.options import (
     Settings,
     Target,
     check_flags,
+    delay_milliseconds,
     make_options,
-    milliseconds,
     not_accepted,
     positive_milliseconds,
     seconds,
@@ -123,6 +123,10 @@ def _check_choices(start: str | datetime, max_retries: int | None, **flags: bool
         raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
     if max_retries is not None:
         whole_number("max_retries", max_retries, 0)
+
+
+def _unknown_topic(topic: str) -> ClientError:
+    return ClientError(f"no name server knows topic {topic}", "Check its name")
 
 
 def _check_message(given: object) -> None:
@@ -461,9 +465,10 @@ class Consumer(Opened):
                 self._settle(queue, message, outcome)
 
     def _put_back(self, queue: Queue, message: ConsumerMessage, delay: timedelta) -> None:
+        delay_ms = delay_milliseconds(delay)
         self._trace_end(message, Outcome.FAILED)
         message.local_returns_count += 1
-        queue.put_back(message, self._now_ms() + milliseconds("delay", delay))
+        queue.put_back(message, self._now_ms() + delay_ms)
         self._member.check_room(queue.queue)
         loop = asyncio.get_running_loop()
         loop.call_later(delay.total_seconds() + 0.001, self._inbox.wake, queue.queue)
@@ -499,11 +504,14 @@ class Consumer(Opened):
         self._check_open()
         found = await self._calls.queues(with_namespace(self.namespace, topic))
         if found is None:
-            raise ClientError(f"no name server knows topic {topic}", "Check its name")
+            raise _unknown_topic(topic)
         return found
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Read these queues and no others. Raises: ClientError; InvalidArgument in a group."""
+        """Read these queues and no others.
+
+        Raises: ClientError; InvalidArgument in a group, or for a queue that is not there.
+        """
         self._check_open()
         if self._subscriptions:
             cause = "the group shares out the queues of a consumer that has topics"
@@ -512,8 +520,17 @@ class Consumer(Opened):
         for queue in wanted:
             if not isinstance(queue, MessageQueue):
                 raise not_accepted("a queue", queue, "some of `await consumer.queues(topic)`")
-        self._has_queues = bool(wanted)
         held = set(self._inbox.queues)
+        for topic in {queue.topic for queue in wanted - held}:
+            there = await self._calls.queues(topic)
+            if there is None:
+                raise _unknown_topic(topic)
+            for queue in sorted(wanted - held - set(there)):
+                if queue.topic == topic:
+                    cause = f"topic {topic} has no queue {queue.queue_id} at broker "
+                    cause += f"{queue.broker_name} that can be read"
+                    raise InvalidArgument(cause, "Assign some of `await consumer.queues(topic)`")
+        self._has_queues = bool(wanted)
         await self._member.release(held - wanted)
         if not await self._member.add(sorted(wanted - held)):
             raise ClientError("another client has locked some of the queues", "Assign them later")

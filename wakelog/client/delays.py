@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError, InvalidArgument
-from wakelog.client.options import milliseconds
+from wakelog.client.options import delay_milliseconds
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, level_of, read_delay_levels
 
 
@@ -24,10 +24,10 @@ class Delays:
     async def level(self, delay: timedelta, address: str) -> int:
         """Return the level of a delay at the broker with this address, 0 for none.
 
-        Raises: InvalidArgument for one that is over every level; ClientError without an answer.
+        Raises: InvalidArgument for one below 0 or over every level; ClientError without an answer.
         """
-        delay_ms = milliseconds("delay", delay)
-        if delay_ms <= 0:
+        delay_ms = delay_milliseconds(delay)
+        if delay_ms == 0:
             return 0
         if address not in self._delays_ms:
             self._delays_ms[address] = await self._read(address)

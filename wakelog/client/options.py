@@ -73,6 +73,14 @@ def positive_milliseconds(name: str, given: timedelta) -> int:
     return found
 
 
+def delay_milliseconds(given: timedelta) -> int:
+    """Return the milliseconds of a delay. Raises: InvalidArgument, also for one below 0."""
+    found = milliseconds("delay", given)
+    if given < timedelta():
+        raise not_accepted("delay", given, "a time of 0 or more")
+    return found
+
+
 def milliseconds(name: str, given: timedelta) -> int:
     """Return the milliseconds of a time, up to the next whole one.
 
