@@ -9,7 +9,8 @@ from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachab
 from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.failures import explain
 from wakelog.cli.program import FAILED, MISUSED
-from wakelog.network.errors import PortUnavailable
+from wakelog.client.errors import ClientError, remedy_of, tls_refused
+from wakelog.network.errors import PortUnavailable, SendFailed, TlsFailed, TlsRefused
 from wakelog.spark.errors import JobFailed, StoreUnreadable
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (
@@ -81,6 +82,17 @@ ERRORS = [
         PermissionError(13, "Permission denied", "/s/wakelog.logs"),
         FAILED,
         "/s/wakelog.logs: Permission denied. Look at what it names",
+    ),
+    (tls_refused(TlsRefused("/x")), MISUSED, "/x. Name a readable PEM file with --tls-trust"),
+    (
+        ClientError("no", remedy_of(TlsFailed("a:1", "no TLS"))),
+        FAILED,
+        "serves TLS, and give its signer by --tls-trust (hello: --tls-config).",
+    ),
+    (
+        ClientError("no", remedy_of(SendFailed("a:1", "lost"))),
+        FAILED,
+        "if it requires TLS, give --tls.",
     ),
     (JobFailed("no 'x', is it 'y'?", "look"), FAILED, "no 'x', is it 'y'? Look."),
 ]

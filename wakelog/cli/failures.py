@@ -6,6 +6,7 @@ not name is a mistake in wakelog: its line says where it was raised, and the tra
 
 import errno
 import traceback
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,15 @@ from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import IllegalConfiguration, StoreLocked
+
+_OPTIONS: Final = {
+    "Name readable PEM files in tls=Tls(...)": "Name a readable PEM file with --tls-trust",
+    "tls=Tls(trust_path=...) (Spark: tls.client.trustCertPath, checkHost)": (
+        "--tls-trust (hello: --tls-config)"
+    ),
+    "give tls=True (Spark: tls.enable)": "give --tls",
+}
+"""By what a remedy of the client says, what it says on a command line."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -49,7 +59,7 @@ def explain(error: BaseException) -> Failure:
             return Failure(error.cause, sentence(error.remedy), MISUSED)
         case ClientError() | RegisterError():
             exit_code = MISUSED if isinstance(error, InvalidArgument) else FAILED
-            return Failure(error.cause, sentence(error.remedy), exit_code)
+            return Failure(error.cause, sentence(with_options(error.remedy)), exit_code)
         case IllegalConfiguration():
             cause = f"{error.key}={error.value} is not accepted"
             return Failure(cause, f"Give {error.accepted}.", MISUSED)
@@ -74,6 +84,13 @@ def explain(error: BaseException) -> Failure:
         "Please report it with the logs.",
         is_ours=True,
     )
+
+
+def with_options(remedy: str) -> str:
+    """Name the options of a command in place of the arguments of the Python client and of Spark."""
+    for argument, words in _OPTIONS.items():
+        remedy = remedy.replace(argument, words)
+    return remedy
 
 
 def _operating_system(error: OSError) -> Failure:

@@ -13,7 +13,7 @@ looked at gives a finding. Looking goes on after a problem, as far as the answer
 import ipaddress
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import DeploymentFailed
@@ -21,10 +21,16 @@ from wakelog.cli.admin.clients import complaints_of
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.groups import clients_of, masters, progress
 from wakelog.cli.cluster.output import Moment
+from wakelog.cli.failures import with_options
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
-from wakelog.protocol.bodies import ClusterInfo, ConsumerRunningInfo, TopicRouteData
+from wakelog.protocol.bodies import (
+    ClusterInfo,
+    ConsumerRunningInfo,
+    SubscriptionGroupConfig,
+    TopicRouteData,
+)
 from wakelog.protocol.body_codec import MessageQueue, decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
@@ -43,6 +49,7 @@ BEHIND_BYTES_MAX: Final = 64 << 20
 """What is stored and not yet in the queues, so that no consumer sees it."""
 OLD_MS_MIN: Final = 600_000
 """How long ago the last consumed message was stored, with others waiting."""
+CHECK_GROUP: Final = "Check its name (wakelog groups), or create it (wakelog admin updateSubGroup)"
 
 
 class Finding(NamedTuple):
@@ -69,7 +76,7 @@ async def doctor(admin: Admin, topic: str | None, group: str | None) -> AsyncIte
     verdicts: Counter[str] = Counter()
     async for finding in _findings(admin, topic, group):
         verdicts[finding.verdict] += 1
-        yield finding
+        yield finding._replace(remedy=with_options(finding.remedy))
     if verdicts[PROBLEM]:
         noun = "problem" if verdicts[PROBLEM] == 1 else "problems"
         raise DeploymentFailed(f"{verdicts[PROBLEM]} {noun} found", "See what stands with each.")
@@ -254,9 +261,14 @@ def route_findings(about: str, route: TopicRouteData) -> Iterator[Finding]:
 async def _group(admin: Admin, group: str, topic: str | None) -> AsyncIterator[Finding]:
     about = f"group {group}"
     try:
-        async for each in _settings(admin, about, group):
-            yield each
         clients = (await clients_of(admin, group)).connection_set
+        configs = await _configs(admin, group)
+        if not (configs or clients or (await progress(admin, group)).offset_table):
+            found = "is not there: no broker knows it, and it has no client and no offset"
+            yield Finding(PROBLEM, about, found, CHECK_GROUP)
+            return
+        for each in setting_findings(about, configs):
+            yield each
         if not clients:
             remedy = "Start a consumer; if one runs, check its group's name and its name servers"
             yield Finding(PROBLEM, about, "no client is online", remedy)
@@ -276,12 +288,15 @@ async def _group(admin: Admin, group: str, topic: str | None) -> AsyncIterator[F
         yield _failed(about, error)
 
 
-async def _settings(admin: Admin, about: str, group: str) -> AsyncIterator[Finding]:
+async def _configs(admin: Admin, group: str) -> list[SubscriptionGroupConfig]:
     tables = [await admin.groups(address) for address in await masters(admin)]
-    configs = [table[group] for table in tables if group in table]
+    return [table[group] for table in tables if group in table]
+
+
+def setting_findings(about: str, configs: Sequence[SubscriptionGroupConfig]) -> Iterator[Finding]:
+    """Yield what the settings of a group forbid. configs: of the brokers that know it."""
     if not configs:
-        remedy = "Check its name (wakelog groups), or create it (wakelog admin updateSubGroup)"
-        yield Finding(WARNING, about, "no broker knows it", remedy)
+        yield Finding(WARNING, about, "no broker knows it", CHECK_GROUP)
     if any(not each.consume_enable for each in configs):
         remedy = "Allow it: wakelog admin updateSubGroup -s true"
         yield Finding(PROBLEM, about, "may not consume (consumeEnable=false)", remedy)
