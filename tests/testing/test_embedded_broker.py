@@ -28,6 +28,13 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 def send(broker: EmbeddedBroker, topic: str, *bodies: bytes, properties: str = "") -> int:
     """Send messages and return the code of the last one."""
+    return respond(broker, topic, *bodies, properties=properties).code
+
+
+def respond(
+    broker: EmbeddedBroker, topic: str, *bodies: bytes, properties: str = ""
+) -> RemotingCommand:
+    """Send messages and return the response to the last one."""
 
     async def send_all() -> RemotingCommand:
         client = Client(broker.address)
@@ -38,7 +45,7 @@ def send(broker: EmbeddedBroker, topic: str, *bodies: bytes, properties: str = "
         finally:
             await client.close()
 
-    return asyncio.run(send_all()).code
+    return asyncio.run(send_all())
 
 
 # First: a broker that other tests use may start threads at any time.
@@ -112,7 +119,9 @@ def test_a_full_disk_refuses_sends_until_the_block_ends(broker: EmbeddedBroker) 
 
 def test_sends_are_refused_until_the_block_ends(broker: EmbeddedBroker) -> None:
     with broker.refused_sends():
-        assert send(broker, "refused", b"no") == ResponseCode.SYSTEM_ERROR
+        refusal = respond(broker, "refused", b"no")
+        assert refusal.code == ResponseCode.SYSTEM_ERROR
+        assert "until 9999-12-3" in (refusal.remark or "")
     assert send(broker, "refused", b"yes") == ResponseCode.SUCCESS
     assert [message.body for message in broker.wait_for_messages("refused")] == [b"yes"]
 

@@ -1,15 +1,16 @@
-"""Java's string hash, map order and number texts, as they are on the wire and on disk.
+"""Java's string hash, map order, and texts of numbers and times, as on the wire and on disk.
 
 Tags codes and index keys are String.hashCode. The properties of a stored message have the order of
 a java.util.HashMap. Both have to be the same here.
 
-Invariants: the results depend on the arguments alone; the memory of caches is bounded.
+Invariants: the results depend on the arguments alone (times: on the zone); caches are bounded.
 
 Source: java.lang.String.hashCode, java.util.HashMap (OpenJDK 8 to 17)
 """
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from struct import iter_unpack
@@ -22,6 +23,10 @@ LONG_MAX: Final = (1 << 63) - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INTEGER_DIGITS_MAX = 40  # a long has 19; leading zeros are legal, endless ones are an attack
+
+# What a datetime can be in every zone.
+_SECONDS_MIN = -62_135_510_400
+_SECONDS_MAX = 253_402_214_400
 
 _TABLE_CAPACITY_MIN = 16  # HashMap.DEFAULT_INITIAL_CAPACITY
 _TREEIFY_THRESHOLD = 8
@@ -54,6 +59,16 @@ def parse_integer(text: str, *, minimum: int = INT_MIN, maximum: int = INT_MAX) 
         if minimum <= value <= maximum:
             return value
     raise ValueError(f'For input string: "{text[:_INTEGER_DIGITS_MAX]}"')
+
+
+def exact_time(timestamp_ms: int) -> str:
+    """Return a local time with milliseconds, as UtilAll.timeMillisToHumanString2 does.
+
+    Times before the year 1 and after 9999 are those of its first and last day.
+    """
+    seconds, ms = divmod(timestamp_ms, 1000)
+    moment = datetime.fromtimestamp(min(max(seconds, _SECONDS_MIN), _SECONDS_MAX))
+    return f"{moment.isoformat(' ', 'seconds')},{ms:03d}"
 
 
 def parse_boolean(text: str | None) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from tests.broker.harness import NOW_MS, Harness, send_fields
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.java import exact_time
 
 MakeHarness = Callable[..., Harness]
 TRACE = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -23,7 +24,7 @@ REFUSALS = [
         "before the start time",
         {"startAcceptSendRequestTimeStamp": str(NOW_MS + 1)},
         ("T", {}),
-        (ResponseCode.SYSTEM_ERROR, "broker unable to service, until"),
+        (ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {exact_time(NOW_MS + 1)}"),
     ),
     (
         "a name that is no topic",

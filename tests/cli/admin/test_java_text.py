@@ -6,7 +6,6 @@ from tests.fakes.records import record
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.java_text import (
     bean_text,
-    exact_time,
     map_text,
     message_text,
     permission_text,
@@ -14,6 +13,7 @@ from wakelog.cli.admin.java_text import (
     read_time,
     version_name,
 )
+from wakelog.protocol.java import exact_time
 from wakelog.protocol.record import decode_record
 
 

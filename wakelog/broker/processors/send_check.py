@@ -20,7 +20,7 @@ from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader, SendHeader
-from wakelog.protocol.java import boolean_text
+from wakelog.protocol.java import boolean_text, exact_time
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.properties import (
     INNER_MULTI_DISPATCH,
@@ -45,7 +45,8 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
     """
     header, config = request.header, state.config
     if request.now_ms < config.start_accept_send_request_time_stamp:
-        remark = f"broker unable to service, until {config.start_accept_send_request_time_stamp} ms"
+        until = exact_time(config.start_accept_send_request_time_stamp)
+        remark = f"broker unable to service, until {until}"
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
     topic_config = state.topics.get(header.topic)
     if topic_config is None:

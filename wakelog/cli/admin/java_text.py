@@ -29,12 +29,6 @@ _ALPHA_AND_BETA: Final = 16
 """How many versions were named before V3_0_1."""
 
 
-def exact_time(timestamp_ms: int) -> str:
-    """Return a local time with milliseconds."""
-    seconds, ms = divmod(timestamp_ms, 1000)
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))},{ms:03d}"
-
-
 def plain_time(timestamp_ms: int) -> str:
     """Return a local time to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms / 1000))

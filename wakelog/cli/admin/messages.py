@@ -12,7 +12,6 @@ from wakelog.cli.admin.java_text import (
     bean_text,
     bean_values,
     body_of,
-    exact_time,
     has_key,
     host_port,
     map_text,
@@ -33,6 +32,7 @@ from wakelog.protocol.bodies import CONSUME_ACTIVELY, QueryConsumeQueueResponseB
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.java import exact_time
 from wakelog.protocol.properties import (
     KEYS,
     TAGS,

@@ -16,7 +16,7 @@ from wakelog.cli.admin.command import (
     need,
     switch,
 )
-from wakelog.cli.admin.java_text import exact_time, map_text, topic_text
+from wakelog.cli.admin.java_text import map_text, topic_text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID, readable_queues
@@ -25,6 +25,7 @@ from wakelog.protocol.bodies import ClusterInfo, TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.java import exact_time
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from wakelog.cli.admin.command import named_values
-from wakelog.cli.admin.java_text import exact_time
+from wakelog.protocol.java import exact_time
 
 
 class Moment(int):
