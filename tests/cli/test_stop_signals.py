@@ -1,12 +1,13 @@
 """Signals before, during and after the loop."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import Iterator
 
 import pytest
 
-from wakelog.cli.stop_signals import StopAsked, StopSignals, unbroken
+from wakelog.cli.stop_signals import StopAsked, StopSignals, run_interruptibly, unbroken
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -91,6 +92,28 @@ def test_a_signal_in_a_callback_of_a_loop_ends_the_loop() -> None:
     with pytest.raises(StopAsked) as stop:
         asyncio.run(main())
     assert stop.value.exit_code == 143
+
+
+def test_a_signal_in_a_task_that_nothing_waits_for_leaves_no_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+    tasks = set()
+
+    async def stop() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        tasks.add(asyncio.create_task(stop()))
+        await asyncio.sleep(10)
+
+    with pytest.raises(StopAsked):
+        run_interruptibly(main())
+    tasks.clear()
+    gc.collect()
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("comes_before", [True, False])

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
 
 from wakelog.cli.program import SIGNALLED
+
+Result = TypeVar("Result")
 
 
 class StopAsked(SystemExit):
@@ -93,6 +95,22 @@ class StopSignals:
             self._event.set()
         else:
             self._on_repeat()
+
+
+def run_interruptibly(main: Coroutine[Any, Any, Result]) -> Result:
+    """Return what a coroutine returns, in a loop of its own. Raises: what it raises, StopAsked.
+
+    A signal ends any task of the loop, also one that nothing waits for. Python would report it.
+    """
+    import asyncio
+
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(main)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                runner.get_loop().set_exception_handler(lambda *_: None)
+            raise
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.cluster.output import Columns
+from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.consumer import Consumer
 from wakelog.client.errors import ClientError
 from wakelog.client.messages import BODY_BYTES_MAX, Message
@@ -316,7 +317,7 @@ def run_bench(options: ClientOptions, load: Load, mode: Mode) -> Columns:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     try:
-        return asyncio.run(watched(bench.run(mode), lines, show))
+        return run_interruptibly(watched(bench.run(mode), lines, show))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:

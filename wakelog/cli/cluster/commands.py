@@ -11,6 +11,7 @@ import typer
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.options import Number, Pair, Text, help_without_command, option, pairs
+from wakelog.cli.stop_signals import run_interruptibly
 
 if TYPE_CHECKING:
     from wakelog.cli.admin.command import Output
@@ -73,8 +74,6 @@ class Wire(NamedTuple):
         self, ask: "Callable[[Admin], AsyncIterator[Output]]", *, flushes: bool = False
     ) -> None:
         """Ask the cluster, and put out what comes. Raises: PlanRefused, ClientError."""
-        import asyncio
-
         from wakelog.cli.admin.command import show
         from wakelog.client.admin import open_admin
 
@@ -86,7 +85,7 @@ class Wire(NamedTuple):
                 async for output in ask(admin):
                     show(output, say, as_json=self.as_json)
 
-        asyncio.run(main())
+        run_interruptibly(main())
 
 
 def _over_wire(function: Callable[..., Any]) -> Callable[..., Any]:
