@@ -111,12 +111,10 @@ class RunInPool(msgspec.Struct, frozen=True):
     ``work()`` only reads the store and touches no table of the core, so any thread may run it.
     ``finish(result, now_ms)`` runs on the Broker's thread and returns what ``process`` would have.
     If ``work`` raises, the shell responds with ``error_response(request, error)``.
-    ``computes``: it needs the processor rather than the disk, so one such work runs at a time.
     """
 
     work: Callable[[], Any]
     finish: Callable[[Any, int], "Outcome"]
-    computes: bool = False
 
 
 class AskClient(msgspec.Struct, frozen=True):

@@ -142,31 +142,3 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
         assert ran == []
 
     run_with_pool(body)
-
-
-def test_work_that_computes_runs_one_at_a_time_and_holds_up_no_other() -> None:
-    async def body(pool: WorkPool) -> None:
-        gate = threading.Event()
-        begun: list[int] = []
-
-        def compute(number: int) -> None:
-            begun.append(number)
-            assert gate.wait(5.0)
-
-        def ends(_result: None, _now_ms: int) -> Outcome:
-            return None
-
-        computing = [
-            asyncio.ensure_future(
-                outcome_of(pool, RunInPool(partial(compute, number), ends, computes=True))
-            )
-            for number in range(3)
-        ]
-        for _ in range(2 * work_pool.THREADS_COUNT):
-            await outcome_of(pool, RunInPool(lambda: None, ends))
-        assert begun == [0]
-        gate.set()
-        await asyncio.gather(*computing)
-        assert begun == [0, 1, 2]
-
-    run_with_pool(body)

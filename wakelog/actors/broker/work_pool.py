@@ -1,10 +1,9 @@
 """WorkPool: the threads for requests whose work may wait for the disk (`RunInPool`).
 
-There are few threads, because more would only queue in the disk. Work that computes has one thread
-of its own: the loop waits for the interpreter each time as long as there are threads that want it.
-A bounded number of requests waits for a thread; above it, a request is refused, as 4.9.3 does when
-a queue is full. Results are finished a few at a time. So new requests do not wait longer for a
-consumer that reads from the disk than for one that reads from memory.
+There are few threads, because more would only queue in the disk. A bounded number of requests waits
+for a thread; above it, a request is refused, as 4.9.3 does when a queue is full. Results are
+finished a few at a time. So new requests do not wait longer for a consumer that reads from the disk
+than for one that reads from memory.
 
 Source: org.apache.rocketmq.broker.BrokerController.queryMessageExecutor and the pull executor's
 cold reads (4.9.3).
@@ -38,7 +37,6 @@ class WorkPool:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
-        self._computing = ThreadPoolExecutor(1, thread_name_prefix="broker-computing")
         self._results: deque[Callable[[], None]] = deque()
         self._is_finishing = False
         self.waiting_count = 0
@@ -72,9 +70,7 @@ class WorkPool:
                 self._is_finishing = True
                 asyncio.get_running_loop().call_soon(self._finish_results)
 
-        threads = self._computing if deferred.computes else self._threads
-        loop = asyncio.get_running_loop()
-        loop.run_in_executor(threads, deferred.work).add_done_callback(keep)
+        self.submit(deferred.work).add_done_callback(keep)
 
     def _finish_results(self) -> None:
         """Finish results until the pulls' share of a turn is over."""
@@ -109,4 +105,3 @@ class WorkPool:
     def close(self) -> None:
         """End the threads once their work is done."""
         self._threads.shutdown()
-        self._computing.shutdown()

@@ -94,10 +94,9 @@ def pull_message(
         match_unit=pull.wanted.match_unit,
         by_bytes=header.sys_flag & PULL_BY_BYTES != 0,
     )
-    is_long = pull.wanted.is_long
-    result = None if is_long else read(blocking=False)
+    result = None if pull.wanted.is_long else read(blocking=False)
     if result is None:
-        return RunInPool(partial(read, blocking=True), partial(_finish, state, pull), is_long)
+        return RunInPool(partial(read, blocking=True), partial(_finish, state, pull))
     return _finish(state, pull, result, request.now_ms)
 
 
