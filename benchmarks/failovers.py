@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from benchmarks.kept import KeptPage
+from benchmarks.kept import KeptPage, page_head
 from benchmarks.kills import percentile
 
 
@@ -97,14 +97,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
 def table(runs: Sequence[Faults]) -> str:
     """Return the page."""
     backs = [back for run in runs for back in run.backs]
-    lines = [
-        "# Failovers under load",
-        "",
-        TEXT,
-        "",
-        f"| {' | '.join(_COLUMNS)} |",
-        "| --- |" + " ---: |" * (len(_COLUMNS) - 1),
-    ]
+    lines = page_head("Failovers under load", TEXT, _COLUMNS)
     for name, fault in FAULTS.items():
         lines += _rows(fault.text, [one for one in backs if one.fault == name])
     enders = [one for one in backs if FAULTS[one.fault].ends_master]

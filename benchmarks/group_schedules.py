@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.kept import KeptPage
+from benchmarks.kept import KeptPage, page_head
 
 TEXT = (
     "Two or three replicas, network, disks, clocks and register under one seed and a virtual clock."
@@ -39,9 +39,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 def table(cases: Sequence[Case]) -> str:
     """Return the page."""
-    lines = ["# Simulated groups of replicas", "", TEXT, ""]
-    lines.append(f"| {' | '.join(_COLUMNS)} |")
-    lines.append("| --- |" + " ---: |" * (len(_COLUMNS) - 1))
+    lines = page_head("Simulated groups of replicas", TEXT, _COLUMNS)
     for one in cases:
         counts = one.schedules, one.answers, one.epochs, one.violations, one.cpu_seconds
         lines.append(f"| {one.case} | {' | '.join(f'{count:,}' for count in counts)} |")

@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.kept import KeptPage
+from benchmarks.kept import KeptPage, page_head
 
 TEXT: Final = (
     "Brokers of one process (`up --local`) with empty stores and without a client. CPU is what the"
     " kernel says that its threads ran, in per cent of a core. Alone are as many brokers of names"
-    " of their own. A slave asks for tables every 10 s, a replica of a group every 2 s; replicas of"
-    " a group ask the register as well. Lines are those that were logged in that time. Made by"
+    " of their own. A slave asks for tables every 10 s. A replica of a group does so more often,"
+    " and asks the register as well. Lines are those that were logged in that time. Made by"
     " `./dev long`."
 )
 _COLUMNS: Final = ("brokers", "alone, %", "together, %", "more, %", "lines", "seconds")
@@ -43,8 +43,7 @@ class IdleReplicas(msgspec.Struct, frozen=True, kw_only=True):
 
 def table(measured: Sequence[IdleReplicas]) -> str:
     """Return the page."""
-    lines = ["# Idle replicas", "", TEXT, "", f"| {' | '.join(_COLUMNS)} |"]
-    lines.append("| --- |" + " ---: |" * (len(_COLUMNS) - 1))
+    lines = page_head("Idle replicas", TEXT, _COLUMNS)
     for one in measured:
         percents = one.alone_percent, one.together_percent, one.more_percent
         cells = [one.name, *(f"{percent:.2f}" for percent in percents)]

@@ -63,6 +63,12 @@ class KeptPage(Generic[KeptT]):
         (folder / self.table_name).write_text(self._table(self.read(folder)))
 
 
+def page_head(title: str, text: str, columns: Sequence[str]) -> list[str]:
+    """Return the lines of a page before its first row: the first column is text, others numbers."""
+    rule = "| --- |" + " ---: |" * (len(columns) - 1)
+    return [f"# {title}", "", text, "", f"| {' | '.join(columns)} |", rule]
+
+
 def row_lines(document: Mapping[str, Any]) -> str:
     """Return a document as JSON, one line for each row, side or figure.
 

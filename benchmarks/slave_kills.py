@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.kept import KeptPage
+from benchmarks.kept import KeptPage, page_head
 
 TEXT: Final = (
     "A master and one slave on one machine, with segments of 1 MiB. In the first row SIGKILL met"
@@ -39,8 +39,7 @@ class SlaveKills(msgspec.Struct, frozen=True, kw_only=True):
 
 def table(runs: Sequence[SlaveKills]) -> str:
     """Return the page."""
-    lines = ["# Killed masters and slaves", "", TEXT, "", f"| {' | '.join(_COLUMNS)} |"]
-    lines.append("| --- |" + " ---: |" * (len(_COLUMNS) - 1))
+    lines = page_head("Killed masters and slaves", TEXT, _COLUMNS)
     for one in runs:
         counts = one.kills, one.messages, one.rolls, one.lost, one.seconds
         lines.append(f"| {one.name} | {' | '.join(f'{count:,}' for count in counts)} |")

@@ -31,7 +31,6 @@ NO_MEMBER: Final = "only wakelog replicas of this group follow; 4.9.3's slaves c
 CONNECTIONS_MAX: Final = 4 * REPLICAS_MAX
 """Of them some are over by now, and some say nothing yet; each of these lasts 5 s at most."""
 
-
 UNPROVED: Final = "the follower went when it was asked for a proof: do both have the same account?"
 
 

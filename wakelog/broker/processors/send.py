@@ -176,12 +176,13 @@ def _send_batch(
     properties = decode_properties(header.properties)
     sys_flag = _sys_flag(header, topic_config)
     message_bytes_max = state.store_config.message_bytes_max
-    parts = decode_batch_body(command.body, message_bytes_max // RECORD_BYTES_MIN)
+    messages_max = message_bytes_max // RECORD_BYTES_MIN
+    parts = decode_batch_body(command.body, messages_max)
     too_long = len(command.body) > message_bytes_max
     if not parts or too_long or sys_flag & TRANSACTION_MASK or delay_level(properties) > 0:
         return _put_refusal(state, command, PutStatus.MESSAGE_ILLEGAL)
-    if len(parts) * RECORD_BYTES_MIN > message_bytes_max:
-        # Their records would be longer than a batch may be. So the store says, once it has them.
+    if len(parts) > messages_max:
+        # The store would refuse them as well, but only after it has encoded them all.
         return _put_refusal(state, command, PutStatus.UNKNOWN_ERROR)
     if state.store_config.enable_multi_dispatch:
         for part in parts:

@@ -157,8 +157,8 @@ class InSync:
                 is_kept = is_near and is_heard and not peer.is_seeding
             if is_kept:
                 found.add(replica)
-        lost = {one for one in found & self.members if one != self._own_id}
-        lost = {one for one in lost if self._peers[one].is_lost_since(now_ms)}
+        followers = (found & self.members) - {self._own_id}
+        lost = {one for one in followers if self._peers[one].is_lost_since(now_ms)}
         if len(found - lost) >= self._replicas_min:
             found -= lost
         return frozenset(found)
