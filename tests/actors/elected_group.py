@@ -5,10 +5,11 @@ The name server runs in the test's own process, so that a fault of a broker is o
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -371,3 +372,15 @@ async def check_group(group: ElectedGroup, *accounts: Account) -> None:
         check_nothing_lost(account, found)
     for number in group.numbers:
         assert await read_whole(group.address(number), len(found)) == found, number
+
+
+def leaders(group: ElectedGroup) -> dict[int, set[int]]:
+    """Return which replicas have said in their logs that they lead, by epoch."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for number in group.numbers:
+        for path in filter(Path.is_file, group.store(number).rglob("*.log*")):
+            text = path.read_text(errors="replace")
+            for epoch in re.findall(r'event="master now".* election_epoch=(\d+)', text):
+                found[int(epoch)].add(number)
+    assert found, "no log says who led"
+    return found

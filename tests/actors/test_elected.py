@@ -12,6 +12,7 @@ from tests.actors.elected_group import (
     ElectedGroup,
     check_group,
     elected_group,
+    leaders,
 )
 from tests.actors.registers.etcd_members import EtcdMembers
 from tests.actors.replicas import assert_equal, log_end, wait_until
@@ -42,6 +43,8 @@ async def kill(tmp_path: Path) -> None:
         state = await group.until_in_sync(3)
         assert state.master != first and state.epoch > 1
         await check_group(group, await clients.stop())
+        led = leaders(group)
+        assert led[state.epoch] == {state.master} and max(map(len, led.values())) == 1, led
 
 
 @pytest.mark.long

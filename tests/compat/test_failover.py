@@ -7,10 +7,8 @@ number, and other faults.
 import asyncio
 import os
 import random
-import re
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -29,6 +27,7 @@ from tests.actors.elected_group import (
     ElectedGroup,
     check_group,
     elected_group,
+    leaders,
 )
 from tests.actors.registers.etcd_members import EtcdMembers
 from tests.actors.replicas import assert_equal, log_end, send
@@ -323,14 +322,3 @@ def begin_fault(
         case _:
             raise AssertionError(fault)
     return group.mend
-
-
-def leaders(group: ElectedGroup) -> dict[int, set[int]]:
-    """Return which replicas have said in their logs that they lead, by epoch."""
-    found: dict[int, set[int]] = defaultdict(set)
-    for number in group.numbers:
-        for path in filter(Path.is_file, group.store(number).rglob("*.log*")):
-            for epoch in re.findall(r"TakeRole\(epoch=(\d+)", path.read_text(errors="replace")):
-                found[int(epoch)].add(number)
-    assert found, "no log says who led"
-    return found

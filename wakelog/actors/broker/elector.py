@@ -104,7 +104,7 @@ class Elector:
             action = self.election.actions.pop(0)
             match action:
                 case TakeRole():
-                    self._log.info("master now", epoch=action.epoch, end=action.start)
+                    self._log.info("master now", election_epoch=action.epoch, end=action.start)
                     self._change_role(action)
                 case StepDown():
                     self._log.info("master no more", cause=action.cause)

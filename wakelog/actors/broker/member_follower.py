@@ -141,7 +141,8 @@ class MemberFollower:
                 raise FollowingEnded(f"the log is cut to {cut.offset}")
             connection.core.note_cut()
             self.cause = ""
-            self._log.info("following", epoch=connection.core.epoch, begins=cut.offset)
+            epoch = connection.core.epoch
+            self._log.info("following", election_epoch=epoch, begins=cut.offset)
             return
         head = message.head
         if connection.core.take_head(head, now_ms):
