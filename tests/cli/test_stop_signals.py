@@ -1,9 +1,13 @@
 """Signals before, during and after the loop."""
 
 import asyncio
+import contextlib
 import gc
+import os
 import signal
+import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -114,6 +118,104 @@ def test_a_signal_in_a_task_that_nothing_waits_for_leaves_no_trace(
     tasks.clear()
     gc.collect()
     assert caplog.text == ""
+
+
+async def _answer(requests: asyncio.Queue[asyncio.Future[int]]) -> None:
+    while True:
+        (await requests.get()).set_result(1)
+
+
+async def _ask(requests: asyncio.Queue[asyncio.Future[int]]) -> None:
+    while True:
+        answered = asyncio.get_running_loop().create_future()
+        requests.put_nowait(answered)
+        async with asyncio.timeout(60):
+            await answered
+
+
+async def _ask_and_answer() -> None:
+    """Be a producer in small: many callers, each waiting for another task."""
+    requests: asyncio.Queue[asyncio.Future[int]] = asyncio.Queue()
+    answering = asyncio.create_task(_answer(requests))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(20):
+                group.create_task(_ask(requests))
+    finally:
+        answering.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await answering
+
+
+def test_one_signal_ends_a_busy_loop_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+    main_thread = threading.get_ident()
+
+    async def main(after_seconds: float) -> None:
+        interrupt = partial(signal.pthread_kill, main_thread, signal.SIGINT)
+        threading.Timer(after_seconds, interrupt).start()
+        await _ask_and_answer()
+
+    for moment in range(200):
+        with pytest.raises(StopAsked):
+            run_interruptibly(main(moment * 0.000_037))
+    assert signals.count == 200
+    assert caplog.text == ""
+
+
+def test_a_signal_ends_what_blocks_its_loop() -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+    read_end, write_end = os.pipe()
+
+    async def main() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        os.read(read_end, 1)
+
+    with pytest.raises(StopAsked) as stop:
+        run_interruptibly(main())
+    os.close(read_end)
+    os.close(write_end)
+    assert stop.value.exit_code == 143
+    assert signal.getitimer(signal.ITIMER_REAL)[0] > 1  # pytest's
+
+
+def test_a_second_signal_ends_what_does_not_end() -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+
+    async def main() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(10)
+        finally:
+            asyncio.get_running_loop().call_later(0.01, signal.raise_signal, signal.SIGTERM)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(10)
+
+    with pytest.raises(StopAsked) as stop:
+        run_interruptibly(main())
+    assert stop.value.exit_code == 143
+
+
+def test_an_error_that_a_signal_brings_about_is_not_shown() -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+
+    async def main() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            raise ValueError("cut short") from None
+
+    with pytest.raises(StopAsked):
+        run_interruptibly(main())
 
 
 @pytest.mark.parametrize("comes_before", [True, False])

@@ -11,13 +11,13 @@ It works with any RocketMQ 4.x. With TLS it trusts servers as RocketMQ's tools d
 tls.properties says otherwise.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
 from typing import Final
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.messages import EncodedMessage, SendRequest
@@ -56,7 +56,7 @@ def greet(
     if tls_path is not None:
         tls = read_tls(TlsSource(config_path=tls_path, directory=os.getcwd())).client
     try:
-        asyncio.run(_greet(addresses, topic, say, tls))
+        run_interruptibly(_greet(addresses, topic, say, tls))
     except ProtocolError as error:
         raise DeploymentFailed(
             f"a response is not as RocketMQ 4.x gives it: {error}",

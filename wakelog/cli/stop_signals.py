@@ -15,7 +15,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 from wakelog.cli.program import SIGNALLED
 
 Result = TypeVar("Result")
+
+NUMBERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+BLOCKED_SECONDS: Final = 0.5
+"""A loop that does not hear of a signal for so long is in a call that blocks."""
 
 
 class StopAsked(SystemExit):
@@ -98,34 +102,113 @@ class StopSignals:
 
 
 def run_interruptibly(main: Coroutine[Any, Any, Result]) -> Result:
-    """Return what a coroutine returns, in a loop of its own. Raises: what it raises, StopAsked.
+    """Return what a coroutine returns, in a loop of its own.
 
-    A signal ends any task of the loop, also one that nothing waits for. Python would report it.
+    A signal ends it with all tasks of the loop. Raises: what the coroutine raises, StopAsked.
     """
     import asyncio
+    import threading
 
-    with asyncio.Runner() as runner:
+    if threading.current_thread() is not threading.main_thread():
+        return asyncio.run(main)  # Python handles signals in its main thread alone
+    interruption = _Interruption()
+    with interruption.handled(), asyncio.Runner() as runner:
         try:
-            return runner.run(main)
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                runner.get_loop().set_exception_handler(lambda *_: None)
+            return runner.run(interruption.cancels(main))
+        except asyncio.CancelledError:
+            if not interruption.number:
+                raise
+        except SystemExit:  # raised in the middle of the loop, which would report its tasks
+            runner.get_loop().set_exception_handler(lambda *_: None)
             raise
+    raise AssertionError("a cancelled coroutine raises the signal that came")
+
+
+class _Interruption:
+    """Lets the first signal cancel a coroutine, and raises it when that has ended.
+
+    An exception that is raised between two instructions of a loop can lose a callback, for which
+    the loop then waits. So it is raised at once only for a second signal, and where the loop does
+    not come to the cancellation within `BLOCKED_SECONDS`, as while it reads standard input.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._task: asyncio.Task[Any] | None = None
+        self._handlers = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle signals in the block; raise at its end what came."""
+        self._handlers.enter_context(_handled(self._handle))
+        try:
+            with self._handlers:
+                yield
+        finally:
+            if self.number:
+                signal.raise_signal(self.number)
+
+    async def cancels(self, main: Coroutine[Any, Any, Result]) -> Result:
+        """Await a coroutine that a signal cancels, also one that came before."""
+        import asyncio
+
+        self._task = asyncio.current_task()
+        self._cancel()
+        return await main
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.number:
+            self._raise(number)
+        self.number = number
+        self._handlers.enter_context(_alarm(BLOCKED_SECONDS, lambda *_: self._raise(number)))
+        if self._task is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: the end is near
+                self._task.get_loop().call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None and self.number:  # not raised by now
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._task.cancel()
+
+    def _raise(self, number: int) -> None:
+        self.number = 0  # it is raised here
+        self._handlers.close()
+        signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def _handled(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the signals that ask for a stop, except ignored ones, in the block."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float, handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call `handle` in the main thread after some time, if the block has not ended."""
+    handler = signal.signal(signal.SIGALRM, handle)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
 
 
 @contextlib.contextmanager
 def unbroken() -> Iterator[None]:
     """Delay a signal until the block has ended; for the main thread."""
     came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: came.append(number))
     try:
-        yield
+        with _handled(lambda number, _: came.append(number)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if came:
             signal.raise_signal(came[0])

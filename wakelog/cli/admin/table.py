@@ -1,6 +1,5 @@
 """The table of all commands, and `run_admin`, which runs one command line."""
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -19,6 +18,7 @@ from wakelog.cli.admin import (
     traces,
 )
 from wakelog.cli.admin.command import Command, Flags, parse, show, usage
+from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.admin import open_admin
 from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.network.signing import Credentials
@@ -60,7 +60,7 @@ def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
         for line in usage(command):
             say(line)
         return
-    asyncio.run(_run(command, flags, client_options(flags), say))
+    run_interruptibly(_run(command, flags, client_options(flags), say))
 
 
 def client_options(flags: Flags) -> ClientOptions:

@@ -3,7 +3,6 @@
 Lines travel in batches of `LINES_MAX`; the next batch is read when the one before is stored.
 """
 
-import asyncio
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from typing import Any, Final
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text, show
 from wakelog.cli.cluster.output import Columns
+from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
@@ -26,7 +26,7 @@ HEADS: Final = ("topic", "broker", "queue", "offset", "message id", "offset mess
 
 def send_one(options: ClientOptions, message: Message, *, as_json: bool) -> None:
     """Send a message, and put out where it was stored. Raises: ClientError."""
-    asyncio.run(_send(options, iter([message]), as_json=as_json, counts_only=False))
+    run_interruptibly(_send(options, iter([message]), as_json=as_json, counts_only=False))
 
 
 def send_lines(
@@ -35,7 +35,7 @@ def send_lines(
     """Send each line that is not empty. Raises: ClientError; PlanRefused if there is none."""
     bodies = (line.rstrip(b"\r\n") for line in lines)
     messages = (Message(topic, body, **fields) for body in bodies if body)
-    asyncio.run(_send(options, messages, as_json=as_json, counts_only=True))
+    run_interruptibly(_send(options, messages, as_json=as_json, counts_only=True))
 
 
 def open_producer(options: ClientOptions, group: str = GROUP) -> Producer:
