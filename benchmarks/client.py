@@ -35,6 +35,7 @@ ROUNDS_COUNT = 5
 IN_FLIGHT = 256
 BATCH_COUNT = 1_000
 LISTS_IN_FLIGHT = 4
+LISTS_BETWEEN = 20
 ARROW_COUNT = 10_000
 FETCH_SECONDS = 5.0
 RUN_SECONDS_MAX = 120.0
@@ -63,12 +64,20 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Targets(NamedTuple):
-    """What the rows use. address: of the name server. queue: of ray.util.queue."""
+    """What the rows use. address: of the name server. queue: of ray.util.queue.
+
+    by_calls: the cluster as clients of other hosts reach it.
+    """
 
     address: str
     cluster: Any
+    by_calls: Any
     queue: Any
     others: dict[str, OtherServer]
+
+    def target(self, by: str) -> Any:
+        """Return what a client gets."""
+        return {"tcp": self.address, "handle": self.cluster, "calls": self.by_calls}[by]
 
 
 class Row(NamedTuple):
@@ -100,8 +109,7 @@ def sending(way: str, by: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
     """Return what sends in a way, and returns what that took."""
 
     async def run(targets: Targets, topic: str, count: int) -> Ran:
-        target = targets.cluster if by == "handle" else targets.address
-        async with Producer(target, group="bench") as producer:
+        async with Producer(targets.target(by), group="bench") as producer:
             await WAYS[way](producer, topic, BATCH_COUNT)  # routes, topic and connection
             watch = Watch()
             await WAYS[way](producer, topic, count)
@@ -157,10 +165,10 @@ def receiving(by: str, form: str) -> Callable[[Targets, str, int], Awaitable[Ran
     """Return what receives a backlog that it has sent before, and returns what that took."""
 
     async def run(targets: Targets, topic: str, count: int) -> Ran:
-        target = targets.cluster if by == "handle" else targets.address
         async with Producer(targets.address, group="bench") as producer:
             await send_batches(producer, topic, count)
         group = f"{topic}-readers"
+        target = targets.target(by)
         async with Consumer(target, group=group, topics=topic, start="first") as consumer:
             watch = Watch()
             left_count = count
@@ -191,6 +199,28 @@ async def put_into_queue(targets: Targets, topic: str, count: int) -> Ran:
     return Ran(seconds, cpu_seconds)
 
 
+async def put_into_queue_in_flight(targets: Targets, topic: str, count: int) -> Ran:
+    """Put lists with `LISTS_IN_FLIGHT` callers, and take out what they have put from time to time.
+
+    The store of the Ray of `up` has room for all lists of `LISTS_BETWEEN`.
+    """
+    bodies = [BODY] * BATCH_COUNT
+    put = targets.queue.actor.put_nowait_batch.remote
+
+    async def put_in_turn() -> None:
+        for _ in range(LISTS_BETWEEN // LISTS_IN_FLIGHT):
+            await put(bodies)
+
+    seconds = cpu_seconds = 0.0
+    for _ in range(count // BATCH_COUNT // LISTS_BETWEEN):
+        watch = Watch()
+        await asyncio.gather(*(put_in_turn() for _ in range(LISTS_IN_FLIGHT)))
+        ran = watch.ran()
+        seconds, cpu_seconds = seconds + ran.seconds, cpu_seconds + ran.cpu_seconds
+        targets.queue.get_nowait_batch(LISTS_BETWEEN * BATCH_COUNT)
+    return Ran(seconds, cpu_seconds)
+
+
 def _others(row: str, counts: dict[str, int]) -> list[Row]:
     """Return the rows of other systems."""
     return [
@@ -201,18 +231,27 @@ def _others(row: str, counts: dict[str, int]) -> list[Row]:
 
 ROWS = (
     Row("one by one, TCP", 4_000, sending("one", "tcp")),
-    Row("one by one, handle", 1_000, sending("one", "handle")),
+    Row("one by one, handle", 4_000, sending("one", "handle")),
+    Row("one by one, handle by calls", 1_000, sending("one", "calls")),
     *_others("one by one", {"redis": 4_000, "nats": 4_000, "kafka": 4_000}),
     Row("256 in flight, TCP", 51_200, sending("in flight", "tcp")),
-    Row("256 in flight, handle", 25_600, sending("in flight", "handle")),
+    Row("256 in flight, handle", 51_200, sending("in flight", "handle")),
     *_others("256 in flight", {"nats": 25_600}),
     Row("batches of 1,000, TCP", 50_000, sending("batches", "tcp")),
     Row("batches of 1,000, handle", 50_000, sending("batches", "handle")),
-    Row("batches of 1,000, four in flight, TCP", 100_000, sending("batches in flight", "tcp")),
+    Row("batches of 1,000, handle by calls", 50_000, sending("batches", "calls")),
     Row("batches of 1,000, ray.util.queue", 50_000, put_into_queue),
+    Row("batches of 1,000, four in flight, TCP", 100_000, sending("batches in flight", "tcp")),
+    Row(
+        "batches of 1,000, four in flight, handle",
+        100_000,
+        sending("batches in flight", "handle"),
+    ),
+    Row("batches of 1,000, four in flight, ray.util.queue", 100_000, put_into_queue_in_flight),
     *_others("batches of 1,000", {"redis": 50_000, "kafka": 200_000}),
     Row("consumed, TCP", 50_000, receiving("tcp", "messages")),
     Row("consumed, handle", 50_000, receiving("handle", "messages")),
+    Row("consumed, handle by calls", 50_000, receiving("calls", "messages")),
     Row("consumed, Arrow, TCP", 50_000, receiving("tcp", "Arrow")),
     Row("consumed, Arrow, handle", 50_000, receiving("handle", "Arrow")),
     *_others("consumed", {"redis": 50_000, "nats": 25_600, "kafka": 200_000}),
@@ -299,11 +338,11 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         side = Wakelog(Path(name, "side"), {})
         try:
-            cluster = wakelog.attach()
+            cluster, by_calls = wakelog.attach(), wakelog.attach(by_calls=True)
             from ray.util.queue import Queue
 
             queue = Queue(actor_options={"num_cpus": 0})
-            targets = Targets(side.name_server, cluster, queue, others)
+            targets = Targets(side.name_server, cluster, by_calls, queue, others)
             write(measure(targets, rows, options.rounds, print), options.output)
         finally:
             side.stop(in_order=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from wakelog.actors.ray.attach import ActorCluster
 
 
-def attach(name_server: Any = "NameServer") -> "ActorCluster":
+def attach(name_server: Any = "NameServer", *, by_calls: bool = False) -> "ActorCluster":
     """Return the wakelog of this Ray, for clients: see `wakelog.actors.ray.attach`."""
     from wakelog.actors.ray.attach import attach as attach_actors
 
-    return attach_actors(name_server)
+    return attach_actors(name_server, by_calls=by_calls)

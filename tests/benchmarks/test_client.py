@@ -31,7 +31,7 @@ def test_rows_take_turns_over_topics_of_their_own() -> None:
         return Ran(count / 1000, count / 2000)
 
     rows = [Row(name, 50, run) for name in ("a", "b")]
-    found = measure(Targets("", None, None, {}), rows, 2, lambda line: None)
+    found = measure(Targets("", None, None, None, {}), rows, 2, lambda line: None)
     assert seen == ["bench-0-0", "bench-1-0", "bench-0-1", "bench-1-1"]
     assert [each.per_second for each in found] == [[1000.0, 1000.0]] * 2
     assert [each.client_cpu for each in found] == [[0.5, 0.5]] * 2

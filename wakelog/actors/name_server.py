@@ -48,7 +48,6 @@ from wakelog.nameserver.decision import (
     Refused,
 )
 from wakelog.nameserver.name_server import CheckAdministrator, NameServer
-from wakelog.network.call_channels import CallChannels
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel, Reply
@@ -275,7 +274,7 @@ class NameServerActor(ChannelActor):
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
-                self.channels = CallChannels(service.make_connection)
+                self.open_channels(service.make_connection)
                 self._collections.begin()
                 self._free_memory.begin()
             return started(port=self._service.port, node_id=own_node_id())
@@ -284,7 +283,7 @@ class NameServerActor(ChannelActor):
         """Stop in order."""
         async with self._starting:
             service, self._service = self._service, None
-            self.channels = None
+            self.close_channels()
             self._collections.end()
             self._free_memory.end()
             if service is not None:

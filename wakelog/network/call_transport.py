@@ -32,7 +32,10 @@ NO_CHUNK: Final = -1
 """The number of a call or an answer that brings no bytes."""
 
 LOOPBACK: Final = ("127.0.0.1", 0)
-"""What handlers see as the peer: whoever may call an actor is trusted like a local process."""
+"""What handlers see as the peer of calls and of a local socket.
+
+Whoever may call an actor is trusted like a local process.
+"""
 
 
 class Answer(NamedTuple):

@@ -24,6 +24,7 @@ from itertools import count
 from typing import Protocol, cast
 
 from wakelog.network.activity import Activity, CloseReason
+from wakelog.network.call_transport import LOOPBACK
 from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.network.peer import Peer
@@ -322,8 +323,10 @@ def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int]:
     """Return host and port of an end, `peername` or `sockname`; "" and 0 if it is unknown.
 
     A dual-stack socket reports IPv4 addresses in their IPv6 form; stored born hosts are IPv4.
+    The ends of a local socket have no address.
     """
-    host, port, *_ = transport.get_extra_info(end) or ("", 0)
+    found = transport.get_extra_info(end)
+    host, port, *_ = LOOPBACK if isinstance(found, str | bytes) else found or ("", 0)
     return str(host).removeprefix("::ffff:"), int(port)
 
 

@@ -20,6 +20,7 @@ from wakelog.actors.ray.private_ray import (
     running_rays,
 )
 from wakelog.client import ClientError, Consumer, Message, Producer, sync
+from wakelog.network.call_link import CallLink
 
 COUNT = 3_000
 """Several batches, of which Ray puts the large ones into its object store."""
@@ -37,11 +38,23 @@ def without_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.parametrize("by_calls", [False, True])
 def test_a_driver_sends_and_consumes_without_tcp(
-    supervised: SupervisedBroker, without_tcp: None
+    supervised: SupervisedBroker,
+    without_tcp: None,
+    monkeypatch: pytest.MonkeyPatch,
+    by_calls: bool,
 ) -> None:
-    topic = f"Driver{supervised.kind.transport.value}"
-    cluster = wakelog.attach()
+    topic = f"Driver{supervised.kind.transport.value}{by_calls}"
+    cluster = wakelog.attach(by_calls=by_calls)
+    linked: list[CallLink] = []
+    opening = CallLink.open
+
+    async def count_links(link: CallLink) -> None:
+        linked.append(link)
+        await opening(link)
+
+    monkeypatch.setattr(CallLink, "open", count_links)
 
     async def main() -> None:
         async with asyncio.timeout(SECONDS_MAX), Producer(cluster, group="api") as producer:
@@ -62,6 +75,7 @@ def test_a_driver_sends_and_consumes_without_tcp(
         assert found == {message.body for message in messages}
 
     asyncio.run(main())
+    assert bool(linked) == by_calls
 
 
 @pytest.mark.ray

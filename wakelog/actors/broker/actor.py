@@ -23,7 +23,6 @@ from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import read_plan
-from wakelog.network.call_channels import CallChannels
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import StoreError
 
@@ -62,7 +61,7 @@ class BrokerActor(ChannelActor):
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service
-                self.channels = CallChannels(service.make_connection)
+                self.open_channels(service.make_connection)
                 self._collections.begin()
                 self._free_memory.begin()
                 sys.setswitchinterval(SWITCH_SECONDS)
@@ -89,7 +88,7 @@ class BrokerActor(ChannelActor):
         """
         async with self._starting:
             service, self._service = self._service, None
-            self.channels = None
+            self.close_channels()
             self._collections.end()
             self._free_memory.end()
             return service is not None and await service.stop()

@@ -21,6 +21,7 @@ from wakelog.actors.ray.private_ray import join as join_ray
 from wakelog.client.errors import ClientError
 from wakelog.network.call_link import CallLink
 from wakelog.network.call_transport import Answer
+from wakelog.network.local_socket import connect_locally
 
 NAME_SERVER: Final = "NameServer"
 BROKER_SUFFIX: Final = ".Broker"
@@ -30,10 +31,11 @@ _START: Final = "Start one with `wakelog up`, as the same user, or call ray.init
 Result = TypeVar("Result")
 
 
-def attach(name_server: Any = NAME_SERVER) -> "ActorCluster":
+def attach(name_server: Any = NAME_SERVER, *, by_calls: bool = False) -> "ActorCluster":
     """Return the cluster of this Ray, to be given to clients in the place of an address.
 
     name_server: the handle or the name of its name server's actor.
+    by_calls: every byte goes by calls of Ray, as it does from another host.
     Raises: ClientError if Ray is not installed, no wakelog runs, or several do.
     """
     try:
@@ -45,7 +47,7 @@ def attach(name_server: Any = NAME_SERVER) -> "ActorCluster":
     handle = find_actor(name_server) if isinstance(name_server, str) else name_server
     if handle is None:
         raise ClientError(f"this Ray has no actor {name_server!r} of wakelog", _START)
-    return ActorCluster(handle)
+    return ActorCluster(handle, by_calls=by_calls)
 
 
 def _join() -> None:
@@ -66,19 +68,23 @@ def _join() -> None:
 class ActorCluster:
     """The actors of a deployment, as clients reach them; it can be given to tasks and actors.
 
-    Brokers are found by the address that routes name, each when it is first needed.
+    Brokers are found by the address that routes name, each when it is first needed. On its host,
+    an actor is reached over its local socket, on others by calls.
     """
 
     name_servers = (NAME_SERVER,)
 
-    def __init__(self, name_server: Any) -> None:
+    def __init__(self, name_server: Any, *, by_calls: bool = False) -> None:
         """name_server: the handle of its actor."""
         self._name_server = name_server
+        self._by_calls = by_calls
 
     async def dial(self, address: str, protocol: asyncio.Protocol) -> None:
         """Connect a protocol to an actor (client.options.Dialed). Raises: ConnectionError."""
         handle = self._name_server if address == NAME_SERVER else await _find_broker(address)
-        await CallLink(ActorPeer(handle), protocol).open()
+        name = "" if self._by_calls else await _answer(handle.local_socket.remote())
+        if not (name and await connect_locally(name, protocol)):
+            await CallLink(ActorPeer(handle), protocol).open()
 
 
 async def _find_broker(address: str) -> Any:

@@ -1,19 +1,41 @@
 """ChannelActor: what an actor with a server offers to clients of the same Ray, beside its ports.
 
-A client brings frames by calls (`network.call_channels`). Its requests pass the same lanes, checks
-and processors as those of a port. Whoever may call an actor is taken for a process of this host.
+A client of this host brings frames over a socket that the actor names (`network.local_socket`), all
+others bring them by calls (`network.call_channels`). Their requests pass the same lanes, checks and
+processors as those of a port. Whoever may call an actor is taken for a process of this host.
 
 Source: none upstream.
 """
 
-from wakelog.network.call_channels import CallChannels
+from contextlib import suppress
+
+from wakelog.network.call_channels import Accept, CallChannels
 from wakelog.network.call_transport import NO_CHUNK
+from wakelog.network.local_socket import LocalSocket
 
 
 class ChannelActor:
     """The base of such an actor; `channels` is None while it does not accept."""
 
     channels: CallChannels | None = None
+    _local: LocalSocket | None = None
+
+    def open_channels(self, accept: Accept) -> None:
+        """Accept clients from now on."""
+        self.channels = CallChannels(accept)
+        with suppress(OSError):  # all come by calls
+            self._local = LocalSocket(accept)
+
+    def close_channels(self) -> None:
+        """Accept no more; the connections that are open go on."""
+        self.channels = None
+        local, self._local = self._local, None
+        if local is not None:
+            local.close()
+
+    async def local_socket(self) -> str | None:
+        """Return the name of the socket for clients of this host, None if there is none now."""
+        return None if self._local is None else self._local.name
 
     async def open_channel(self) -> str | None:
         """Begin a connection and return its name; None if it does not accept now."""
