@@ -28,7 +28,7 @@ from types import MappingProxyType
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
-from wakelog.storage.errors import NotWriteable
+from wakelog.storage.errors import NotWriteable, StoreFull
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
@@ -207,6 +207,14 @@ class MessageStore:
         """Refuse or accept puts, by Retention's last measurement of the disk."""
         self.disk_full = full
         self._update_accepts()
+
+    @property
+    def lacks_space(self) -> bool:
+        """Whether the disk has refused the log's last bytes, or is too full by Retention's limits.
+
+        It may be so no more: only the next bytes, or the next measurement, tell.
+        """
+        return self.disk_full or isinstance(self.log.no_room, StoreFull)
 
     def refuse_puts(self, cause: str | None) -> None:
         """Refuse puts from now on, with a cause for the client; None accepts them again."""

@@ -1,6 +1,7 @@
 """Replicas with a register in one process: who serves, what is copied, what is cut."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,9 @@ from tests.actors.client import Client
 from tests.actors.plans import service_plan
 from tests.actors.replicas import ACCOUNTS, guarded
 from tests.compat.processes import free_port
-from wakelog.actors.broker import member_server, replica
+from wakelog.actors.broker import member_follower, member_server, replica
+from wakelog.actors.broker.member_connections import FollowerConnection
+from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
@@ -28,7 +31,9 @@ from wakelog.network.errors import RemotingError
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
+from wakelog.protocol.member_frames import Ack, Answer, Hello, MasterReader, encode_hello
+from wakelog.storage.errors import StoreError, StoreFull
+from wakelog.storage.log.mapped_file import MappedFile
 
 TOPIC = "TBW102"
 QUICK = ElectionSettings(read_ms=100)
@@ -375,6 +380,87 @@ async def test_a_master_whose_disk_fails_opens_its_store_again(
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == [b"kept", b"later"]
+
+
+@on_loop
+async def test_sends_wait_for_no_follower_whose_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back once there is space, and does not connect again and again before."""
+    connected = set[int]()
+    take = member_server.MemberServer.take_ack
+
+    def note(server: MemberServer, connection: FollowerConnection, ack: Ack) -> None:
+        connected.add(id(connection))
+        take(server, connection, ack)
+
+    monkeypatch.setattr(MemberServer, "take_ack", note)
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        second.service.store.set_disk_full(True)
+        connected.clear()
+        assert (await send(group, 1, b"beside it")).code == ResponseCode.SUCCESS
+        assert group.state().in_sync == {1} and "disk is full" in second._follower.cause
+        assert len(connected) <= 1
+        second.service.store.set_disk_full(False)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1, b"to both")).code == ResponseCode.SUCCESS
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"beside it", b"to both"]
+
+
+@on_loop
+async def test_a_follower_whose_disk_takes_no_segment_waits_before_it_connects_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_follower, "DISK_AGAIN_SECONDS", 1.5)
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        full = StoreFull("log", "reserve", OSError(errno.ENOSPC, "No space left on device"))
+        with monkeypatch.context() as patch:
+            patch.setattr(MappedFile, "reserve", raises_for(second, full))
+            assert (await send(group, 1, b"beside it")).code == ResponseCode.SUCCESS
+            assert group.state().in_sync == {1} and "No space" in second._follower.cause
+        await until(lambda: group.state().in_sync == {1, 2})
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"beside it"]
+
+
+def raises_for(one: Replica, error: StoreError) -> Callable[[MappedFile, int, int], None]:
+    """Return a `MappedFile.reserve` that fails in the log of one replica."""
+    reserve, folder = MappedFile.reserve, str(Path(one.run.plan.store_directory))
+
+    def fail(file: MappedFile, position: int, length: int) -> None:
+        if file.path.startswith(folder):
+            raise error
+        reserve(file, position, length)
+
+    return fail
+
+
+@on_loop
+@pytest.mark.parametrize("is_measured", [False, True])
+async def test_a_master_whose_disk_is_full_lets_another_one_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_measured: bool
+) -> None:
+    monkeypatch.setattr(replica, "FULL_MS_MIN", 500)
+    async with group_of(tmp_path) as group:
+        first = await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        full = StoreFull("log", "reserve", OSError(errno.ENOSPC, "No space left on device"))
+        monkeypatch.setattr(MappedFile, "reserve", raises_for(first, full))
+        first.service.store.set_disk_full(is_measured)
+        assert (await send(group, 1)).code != ResponseCode.SUCCESS
+        await group.until_serving(2)
+        assert (await send(group, 2)).code == ResponseCode.SUCCESS
 
 
 def _name_master(

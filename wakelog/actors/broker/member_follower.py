@@ -24,6 +24,12 @@ CONNECT_AGAIN_SECONDS: Final = 0.2
 SAME_CAUSE_SECONDS: Final = 1.0
 """The pause before a master is asked again that could not be followed for the same reason."""
 
+DISK_AGAIN_SECONDS: Final = 3.0
+"""The pause after the own disk took no bytes: this replica leaves the in-sync set meanwhile, so
+that sends wait for it no longer."""
+
+FULL: Final = "the own disk is full: nothing is copied until there is space"
+
 UNSYNCED_BYTES_MAX: Final = 64 << 20
 """A follower whose disk is slower than the network stops reading until it has caught up."""
 
@@ -43,6 +49,7 @@ class MemberFollower:
         self._task: asyncio.Task[None] | None = None
         self.cause = "not connected yet"
         self.received_bytes = 0
+        self._is_disk_failing = False
         self._log = logger(Log.BROKER)
 
     def start(self) -> None:
@@ -91,6 +98,8 @@ class MemberFollower:
                     self._log.warning("not following", cause=cause)
                 else:
                     seconds = SAME_CAUSE_SECONDS
+                if self._is_disk_failing:
+                    self._is_disk_failing, seconds = False, DISK_AGAIN_SECONDS
             await asyncio.sleep(seconds)
 
     async def _follow(self, master: MasterAddress) -> str:
@@ -101,6 +110,8 @@ class MemberFollower:
         await run.progress.wait_durable()
         if run is not self._member.run or not run.is_open:
             return "the role has changed"
+        if store.disk_full:
+            return FULL
         end = store.log.end_offset
         log = OwnLog(
             self._member.group,
@@ -148,10 +159,12 @@ class MemberFollower:
         if connection.core.take_head(head, now_ms):
             self.received_bytes += head.size_bytes
             parts = self._records.add(message.data) + self._records.take()
+            self._is_disk_failing = True
             for part in parts:
                 store.append_bytes(
                     part.offset, part.data, stored_ms=part.stored_ms, now_ms=wall_ms()
                 )
+            self._is_disk_failing = False
         self._member.election.note_frame(head.end, store.log.end_offset, head.confirmed, now_ms)
 
     def end_turn(self) -> None:

@@ -73,6 +73,9 @@ TAKEN_ID_SECONDS_MAX: Final = 1.0
 FAILED_MS_MIN: Final = 5_000
 """Between two openings of a store whose log fails again and again."""
 
+FULL_MS_MIN: Final = 10_000
+"""How long a master leads at least before it lets another one lead because its disk is full."""
+
 HAND_OVER_SECONDS_MAX: Final = 1.0
 """How long a master that stops waits for a member to have its whole log."""
 
@@ -120,6 +123,7 @@ class Replica:
         self._task: asyncio.Task[None] | None = None
         self._timer = Timer(self._tick)
         self._ticked_ms = self._took_ms = self._registered_ms = self._opened_ms = steady_ms()
+        self._handed_ms = self._took_ms - FULL_MS_MIN
         self._refusal: str | None = OPENING
         self._changes_count = self._cuts_count = 0
         self._register_notices: list[str] = []
@@ -283,11 +287,14 @@ class Replica:
         self._epoch_file.close()
         return is_clean
 
-    async def _hand_over(self) -> None:
+    @property
+    def _heirs(self) -> set[int]:
+        """The replicas that may lead instead of this master."""
         in_sync = self.election.in_sync
-        if in_sync is None:
-            return
-        heirs = self._server.acknowledging & in_sync.members
+        return set() if in_sync is None else self._server.acknowledging & in_sync.members
+
+    async def _hand_over(self) -> None:
+        heirs = self._heirs
         if not heirs or not self.election.hand_over(min(heirs), steady_ms(), leaves=True):
             return
         with suppress(TimeoutError):
@@ -444,6 +451,7 @@ class Replica:
         self._timer.start(TICK_SECONDS)
         now_ms = self._ticked_ms = steady_ms()
         self._check_log(now_ms)
+        self._check_space(now_ms)
         self._server.drop_silent(now_ms)
         self._follower.drop_silent(now_ms)
         is_new = now_ms - self._took_ms < REGISTER_OFTEN_MS
@@ -465,6 +473,17 @@ class Replica:
         if is_new and now_ms - self._opened_ms > FAILED_MS_MIN:
             self._must_reopen = True
             self._changed.set()
+
+    def _check_space(self, now_ms: int) -> None:
+        """Let another one lead while the own disk is full: a full follower is none of the heirs."""
+        run = self.run
+        if not (run.serves and run.is_open and run.open_store.lacks_space):
+            return
+        if now_ms - max(self._took_ms, self._handed_ms) < FULL_MS_MIN or not (heirs := self._heirs):
+            return
+        self._handed_ms, heir = now_ms, min(heirs)
+        self._log.warning("another replica is to lead", cause="the disk is full", replica=heir)
+        self.election.hand_over(heir, now_ms)
 
     def act(self) -> None:
         """Let go what is confirmed, ship, and acknowledge."""

@@ -226,6 +226,11 @@ class CommitLog:
             else self._pool.committed_offset(self.appended_offset)
         )
 
+    @property
+    def no_room(self) -> StoreError | None:
+        """Why there were no blocks or no segment when a record needed them last, None if not."""
+        return self._no_room or self._segments.failure
+
     def fail(self, cause: str) -> None:
         """Take no more messages: a sync failed, or a service found damage."""
         self.failure = self.failure or cause
@@ -345,7 +350,7 @@ class CommitLog:
 
     def _no_segment(self) -> PutResult:
         """Refuse a message for which there is no segment; give the reason if it is known."""
-        cause = self.failure or self._no_room or self._segments.failure
+        cause = self.failure or self.no_room
         return PutResult(
             PutStatus.CREATE_MAPPED_FILE_FAILED, cause=None if cause is None else str(cause)
         )
