@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import ssl
 from collections.abc import AsyncIterator
 
 import pytest
+import uvloop
 
 from tests.compat.driver import DriverError, JavaDriver
-from tests.network.fakes import FakeClock, FakeHandler
+from tests.network.fakes import FakeClock, FakeHandler, no_collections
 from tests.network.test_server import HOST, Peer, Run, make_server, run, serving
 from tests.network.test_tls import (
     CLIENT,
@@ -21,7 +23,7 @@ from tests.network.test_tls import (
     SIGNER,
     TRUSTING,
 )
-from wakelog.network import self_signed
+from wakelog.network import handshake_line, self_signed
 from wakelog.network.client import RemotingClient, make_client
 from wakelog.network.errors import RemotingError, SendFailed, TlsFailed, TlsRefused
 from wakelog.network.limits import ServerLimits
@@ -29,6 +31,7 @@ from wakelog.network.self_signed import make_pem
 from wakelog.network.server import Server
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import WITHOUT_TLS, ClientAuth, ServerContext, ServerTls, Tls, TlsMode
+from wakelog.network.tls_gate import TlsGate
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
@@ -272,6 +275,52 @@ def test_a_slow_handshake_is_limited(run: Run) -> None:
             await wait_closed(server, "tlsHandshake")
 
     run(main)
+
+
+def test_a_client_gets_through_beside_more_handshakes_than_may_be_unfinished(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake_line, "UNFINISHED_MAX", 4)
+
+    async def main() -> None:
+        async with (
+            serving(FakeHandler(echo), tls=ServerContext(PERMISSIVE)) as (server, port),
+            contextlib.AsyncExitStack() as stack,
+        ):
+            for _ in range(10):
+                half = await stack.enter_async_context(raw(port))
+                await asyncio.get_running_loop().sock_sendall(half, b"\x16\x03\x01")
+            assert await called(port, TRUSTING) == b"hello"
+            async with asyncio.timeout(5):
+                while closed_count(server, "tlsHandshake") < 6:
+                    await asyncio.sleep(0.001)
+            assert await called(port, TRUSTING) == b"hello"
+            assert server.statistics().connections.open_count <= 4
+
+    run(main)
+
+
+def test_nothing_of_a_handshake_that_failed_waits_for_a_full_collection() -> None:
+    """On the loop of servers; asyncio's own TLS has cycles itself."""
+
+    async def main() -> None:
+        async with serving(FakeHandler(echo), tls=ServerContext(PERMISSIVE)) as (server, port):
+            loop = asyncio.get_running_loop()
+            for number in range(1, 4):
+                async with raw(port) as connection:
+                    await loop.sock_sendall(connection, b"\x16\x03\x01")
+                    while not server.statistics().connections.open_count:
+                        await asyncio.sleep(0.001)
+                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(5):
+                    while closed_count(server, "tlsHandshake") < number:
+                        await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+            assert not [one for one in gc.get_objects() if isinstance(one, TlsGate)]
+
+    gc.collect()  # what other tests left
+    with no_collections():
+        uvloop.run(main())
 
 
 def test_a_connection_in_its_handshake_counts_and_ends_with_the_server(run: Run) -> None:

@@ -6,6 +6,7 @@ The server has these parts:
 
     limits             every bound, with its reason
     tls_gate           with or without TLS
+    handshake_line     how many handshakes may begin
     activity           when a connection did what, and why it has to end
     connection_table   which connections may open
     lanes              where requests wait

@@ -28,6 +28,7 @@ from wakelog.network.connection_table import (
 )
 from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
+from wakelog.network.handshake_line import HandshakeLine
 from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
@@ -82,6 +83,7 @@ class Server:
         self._clock_seconds = clock_seconds
         self._lanes = lanes
         self.use_tls(tls)
+        self._handshake_line = HandshakeLine(self._loop.call_soon)
         self._loop_lag = LoopLag(self._start_probe)
         self._turn = Turn(
             handler,
@@ -174,7 +176,10 @@ class Server:
         if self._tls.mode is TlsMode.DISABLED:
             return connection
         return TlsGate(
-            connection, self._tls, handshake_seconds_max=self._limits.handshake_seconds_max
+            connection,
+            self._tls,
+            self._handshake_line,
+            handshake_seconds_max=self._limits.handshake_seconds_max,
         )
 
     def stop_listening(self) -> None:

@@ -10,7 +10,8 @@ bytes of a connection without TLS cost nothing.
     other        Connection                 closed
 
 The Connection is in the server's table from the accept on, so that every limit on connections holds
-during a handshake. ``handshake_seconds_max`` limits the handshake.
+during a handshake. A handshake waits for its turn in the server's HandshakeLine, and
+``handshake_seconds_max`` limits it from then on.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer.HandshakeHandler (4.9.3).
 """
@@ -21,6 +22,7 @@ from typing import cast
 from wakelog.network.activity import CloseReason
 from wakelog.network.connection import Connection
 from wakelog.network.errors import TlsRefused
+from wakelog.network.handshake_line import UNFINISHED_MAX, HandshakeLine
 from wakelog.network.tls import ServerContext, TlsMode, handshake_reason
 
 HANDSHAKE_BYTE = 0x16
@@ -39,13 +41,16 @@ class TlsGate(asyncio.Protocol):
         self,
         connection: Connection,
         context: ServerContext,
+        line: HandshakeLine,
         *,
         handshake_seconds_max: float,
     ) -> None:
         """Wait for the transport."""
         self._connection = connection
         self._context = context
+        self._line = line
         self._handshake_seconds_max = handshake_seconds_max
+        self._first = b""
         self._handshake: asyncio.Task[None] | None = None
         self._decrypted: list[bytes] = []
         self._is_lost = False
@@ -62,13 +67,27 @@ class TlsGate(asyncio.Protocol):
             self._decrypted.append(data)
         elif data[0] == HANDSHAKE_BYTE:
             self._transport.pause_reading()
-            shaking_hands = asyncio.get_running_loop().create_task(self._shake_hands(data))
-            self._handshake = self._connection.handshake = shaking_hands
+            self._first = data
+            self._line.enter(self)
         elif self._context.mode is TlsMode.ENFORCING:
             self._connection.abort(CloseReason.NO_TLS)
         else:
             self._transport.set_protocol(self._connection)
             self._connection.data_received(data)
+
+    def begin(self) -> bool:
+        """Begin the handshake; False if the connection was closed while it waited in line."""
+        if self._is_lost or not self._connection.is_open:
+            return False
+        data, self._first = self._first, b""
+        shaking_hands = asyncio.get_running_loop().create_task(self._shake_hands(data))
+        self._handshake = self._connection.handshake = shaking_hands
+        return True
+
+    def give_up(self) -> None:
+        """Close the connection: too many others began their handshake after it."""
+        detail = f"it was unfinished when {UNFINISHED_MAX} others had begun"
+        self._connection.abort(CloseReason.TLS_HANDSHAKE, detail)
 
     def _feed(self, data: bytes) -> None:
         """Give the bytes that were read too early to the protocol of the handshake."""
@@ -81,23 +100,31 @@ class TlsGate(asyncio.Protocol):
             protocol.buffer_updated(size_bytes)
             rest = rest[size_bytes:]
 
-    async def _shake_hands(self, data: bytes) -> None:
-        connection = self._connection
+    async def _start_tls(self, data: bytes) -> asyncio.Transport | None:
+        """Return the transport of a connection whose first bytes are `data`."""
         loop = asyncio.get_running_loop()
+        starting = loop.start_tls(
+            self._transport,
+            self,
+            await self._context.get(),
+            server_side=True,
+            ssl_handshake_timeout=self._handshake_seconds_max,
+            ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
+        )
+        started = loop.create_task(starting)
         try:
-            starting = loop.start_tls(
-                self._transport,
-                self,
-                await self._context.get(),
-                server_side=True,
-                ssl_handshake_timeout=self._handshake_seconds_max,
-                ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
-            )
-            started = loop.create_task(starting)
             # start_tls sets its protocol and queues that protocol's connection_made and the start
             # of reading. This call runs after both, and before the loop reads.
             loop.call_soon(loop.call_soon, self._feed, data)
-            transport = await started
+            return await started
+        finally:
+            # Its error has this frame. The task would be kept until the next full collection.
+            del started
+
+    async def _shake_hands(self, data: bytes) -> None:
+        connection = self._connection
+        try:
+            transport = await self._start_tls(data)
         except (OSError, TlsRefused, asyncio.CancelledError) as error:
             # The loop reports a handshake that takes too long as a ConnectionAbortedError. The
             # Connection cancels it when it is closed, which start_tls of uvloop does not notice.
@@ -108,6 +135,8 @@ class TlsGate(asyncio.Protocol):
                 is_late = isinstance(error, ConnectionAbortedError)
                 detail = str(error) if is_late else handshake_reason(error)
                 connection.abort(CloseReason.TLS_HANDSHAKE, detail)
+        finally:
+            self._line.finished(self)
         if transport is not None:
             connection.use_transport(transport)
             transport.set_protocol(connection)
