@@ -32,7 +32,7 @@ SECTIONS: Final = {
     "Send": (
         Documented("Producer", "client/producer.py"),
         Documented("Message", "client/messages.py"),
-        Documented("Receipt", "client/send_buffer.py"),
+        Documented("Receipt", "client/receipts.py"),
         Documented("Transaction", "client/transactions.py"),
         Documented("TransactionState", "client/transactions.py"),
     ),

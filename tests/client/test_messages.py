@@ -47,6 +47,8 @@ def test_messages_of_a_queue_or_sharding_key_keep_their_order() -> None:
         [each.body for request in requests for each in request.messages] for requests in lists
     ]
     assert bodies == [[b"0", b"2", b"4"], [b"1", b"3", b"5"]]
+    places = [[request.places for request in requests] for requests in lists]
+    assert places == [[[0, 2], [4]], [[1, 3], [5]]]
     assert packed(message(sharding_key="a"), message(sharding_key="b"), message()) == [[1]] * 3
     assert packed(*[message(sharding_key="a")] * 3, rows_max=2) == [[2, 1]]
 

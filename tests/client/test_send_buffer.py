@@ -9,8 +9,9 @@ from tests.client.clusters import NAME_SERVER, FakeCluster, message
 from wakelog.client.errors import NotAcknowledged
 from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.options import ClientOptions
+from wakelog.client.receipts import Receipt
 from wakelog.client.route import QueueAt
-from wakelog.client.send_buffer import Receipt, SendBuffer
+from wakelog.client.send_buffer import SendBuffer
 from wakelog.client.sender import Sender, Stored
 from wakelog.protocol.codes import ResponseCode
 

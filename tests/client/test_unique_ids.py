@@ -39,3 +39,11 @@ def test_ids_made_together_differ_and_go_on() -> None:
     together = ids.make_many(1_000)
     assert len({*together, ids.make()}) == 1_001
     assert [int(one[-4:], 16) for one in together] == list(range(1, 1_001))
+
+
+def test_ids_made_together_pass_the_end_of_the_counter() -> None:
+    ids = UniqueIds("127.0.0.1", now_ms=lambda: 1_700_000_000_000)
+    for _ in range(3):
+        ids.make_many(21_844)
+    assert [one[-4:] for one in ids.make_many(5)] == ["FFFD", "FFFE", "FFFF", "0000", "0001"]
+    assert ids.make_many(0) == []

@@ -18,8 +18,8 @@ from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument, NoReply, NotAcknowledged
 from wakelog.client.messages import Message
 from wakelog.client.producer import Producer
+from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
-from wakelog.client.send_buffer import Receipt
 from wakelog.client.transactions import Transaction, TransactionState
 from wakelog.network.tls import Tls
 from wakelog.protocol.body_codec import MessageQueue

@@ -12,10 +12,11 @@ Source: org.apache.rocketmq.client.Validators#checkMessage, org.apache.rocketmq.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
@@ -58,10 +59,11 @@ COMPRESSION_LEVEL: Final = 5
 TOPICS_REMEMBERED_MAX: Final = 256
 """Whose names need no second check."""
 
-TAGS_REMEMBERED_MAX: Final = 256
-"""Whose properties are not put together again."""
+TAGS_REMEMBERED_MAX: Final = 1_024
+"""Pairs of topic and tags whose properties are not put together again."""
 _KEY: Final = "0" * 56
 """As long as a unique key can be."""
+_ANY_BODY: Final = b"."
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 
@@ -98,6 +100,9 @@ _NOT_ALLOWED: Final = frozenset(
 LaneName: TypeAlias = tuple[str, tuple[str, int] | None, str]
 """Topic, queue and sharding key: a batch has one topic and goes to one queue."""
 
+_LANE_NAME: Final[Callable[["EncodedMessage"], LaneName]] = attrgetter(
+    "topic", "queue", "sharding_key"
+)
 _BATCH_PROPERTIES: Final = encode_properties({WAIT: "true"})
 
 
@@ -164,7 +169,7 @@ class EncodedMessage(NamedTuple):
     @property
     def lane(self) -> LaneName:
         """What it has in common with the messages that may travel with it."""
-        return self.topic, self.queue, self.sharding_key
+        return _LANE_NAME(self)
 
     @property
     def is_ordered(self) -> bool:
@@ -175,7 +180,6 @@ class EncodedMessage(NamedTuple):
 def encode(
     message: Message,
     unique_key: str,
-    *,
     topic: str = "",
     delay_level: int = 0,
     more: Mapping[str, str] | None = None,
@@ -185,20 +189,21 @@ def encode(
     topic: in place of the message's, with a namespace. more: properties of the client itself.
     Raises: InvalidArgument.
     """
-    topic = topic or message.topic
-    body = message.body
+    own_topic, body, tags, keys, properties, _, _, sharding_key, given_queue, flag = message
+    topic = topic or own_topic
     if isinstance(body, str):
         body = _encode_text(body)
-    goes_alone = _check(topic, body)
-    queue = None
-    if message.queue is not None or message.flag or delay_level or message.sharding_key:
-        queue = _check_rare(message, delay_level)
-    sys_flag = 0
-    if message.keys or message.sharding_key or delay_level or message.properties or more:
-        text = _properties_text(message, unique_key, delay_level, more or {})
-    else:
-        before, after = _around_key(message.tags)
+    is_rare = given_queue is not None or flag or delay_level or sharding_key
+    is_plain = not (is_rare or keys or properties or more)
+    if is_plain and isinstance(body, bytes) and 0 < len(body) <= COMPRESSED_BYTES_MIN:
+        before, after, goes_alone = _around_key(topic, tags)
         text = f"{before}{unique_key}{after}"
+        fields = (topic, body, text, 0, None, "", goes_alone, 0, False, unique_key)
+        return tuple.__new__(EncodedMessage, fields)  # half the time of a call of the class
+    goes_alone = _check(topic, body)
+    queue = _check_rare(message, delay_level) if is_rare else None
+    text = _properties_text(message, unique_key, delay_level, more or {})
+    sys_flag = 0
     if len(body) > COMPRESSED_BYTES_MIN:
         smaller = zlib.compress(body, COMPRESSION_LEVEL)
         # Else 4 MiB of random bytes would be over the limit of the broker once compressed.
@@ -208,9 +213,9 @@ def encode(
         topic,
         body,
         text,
-        message.flag,
+        flag,
         queue,
-        message.sharding_key,
+        sharding_key,
         goes_alone or bool(delay_level or sys_flag),
         sys_flag,
         False,
@@ -316,15 +321,19 @@ def refusal_reason(topic: str, body: bytes | None) -> str:
 
 
 @lru_cache(maxsize=TAGS_REMEMBERED_MAX)
-def _around_key(tags: str) -> tuple[str, str]:
-    """Return the properties before and after the unique key of a message with tags alone."""
+def _around_key(topic: str, tags: str) -> tuple[str, str, bool]:
+    """Return the properties before and after the unique key of a message with tags alone.
+
+    Returns: also whether brokers refuse batches for its topic. Raises: InvalidArgument.
+    """
+    goes_alone = _check(topic, _ANY_BODY)
     properties = {WAIT: "true", UNIQ_KEY: _KEY}
     if tags:
         properties[TAGS] = _text_of_tags(tags)
     text = encode_properties(properties)
     _check_text(text, len(properties))
     before, name, after = text.partition(f"{UNIQ_KEY}{NAME_VALUE_SEPARATOR}{_KEY}")
-    return before + name.removesuffix(_KEY), after
+    return before + name.removesuffix(_KEY), after, goes_alone
 
 
 @lru_cache(maxsize=TOPICS_REMEMBERED_MAX)
@@ -372,9 +381,13 @@ def _check_text(text: str, count: int) -> None:
 
 
 class SendRequest(NamedTuple):
-    """One send: messages of one topic that go to one queue. Several are sent as a batch."""
+    """One send: messages of one topic that go to one queue. Several are sent as a batch.
+
+    places: where `pack` found the messages among those that it got.
+    """
 
     messages: tuple[EncodedMessage, ...]
+    places: Sequence[int] = ()
 
     @property
     def first(self) -> EncodedMessage:
@@ -409,19 +422,23 @@ def pack(
     Messages that name a queue, or share a sharding key, are in one list. A request that may go to
     any queue is a list of its own.
     """
-    lanes: dict[LaneName, list[EncodedMessage]] = {}
-    for message in messages:
-        lanes.setdefault(message.lane, []).append(message)
+    given = messages if isinstance(messages, list) else list(messages)
+    lanes: dict[LaneName, list[int]] = {}
+    for place, lane_name in enumerate(map(_LANE_NAME, given)):
+        lanes.setdefault(lane_name, []).append(place)
     packed: list[list[SendRequest]] = []
-    for lane in lanes.values():
-        requests = _requests(lane, bytes_max, rows_max)
+    for places in lanes.values():
+        lane = given if len(lanes) == 1 else [given[place] for place in places]
+        requests = _requests(lane, places, bytes_max, rows_max)
         packed += [requests] if lane[0].is_ordered else [[request] for request in requests]
     return packed
 
 
 def batched_bytes(message: EncodedMessage) -> int:
     """Return how many bytes of a batch's body the message takes."""
-    return MESSAGE_BYTES_MIN + len(message.body) + len(message.properties.encode())
+    text = message.properties
+    text_bytes = len(text) if text.isascii() else len(text.encode())
+    return MESSAGE_BYTES_MIN + len(message.body) + text_bytes
 
 
 def first_batch(messages: Iterable[EncodedMessage], *, bytes_max: int, rows_max: int) -> int:
@@ -432,20 +449,20 @@ def first_batch(messages: Iterable[EncodedMessage], *, bytes_max: int, rows_max:
     count = size_bytes = 0
     for message in messages:
         size_bytes += batched_bytes(message)
-        if count and (size_bytes > bytes_max or count == rows_max or message.is_alone):
-            break
+        if message.is_alone or size_bytes > bytes_max or count == rows_max:
+            return count or 1
         count += 1
-        if message.is_alone:
-            break
     return count
 
 
-def _requests(lane: list[EncodedMessage], bytes_max: int, rows_max: int) -> list[SendRequest]:
+def _requests(
+    lane: list[EncodedMessage], places: list[int], bytes_max: int, rows_max: int
+) -> list[SendRequest]:
     requests: list[SendRequest] = []
     begin = 0
     while begin < len(lane):
         left = islice(lane, begin, None)
         end = begin + first_batch(left, bytes_max=bytes_max, rows_max=rows_max)
-        requests.append(SendRequest(tuple(lane[begin:end])))
+        requests.append(SendRequest(tuple(lane[begin:end]), places[begin:end]))
         begin = end
     return requests

@@ -40,11 +40,12 @@ from wakelog.client.options import (
     whole_number,
     with_namespace,
 )
+from wakelog.client.receipts import Receipt, Receipts, receipts_of
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
 from wakelog.client.route import QueueAt
-from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX, Receipt, SendBuffer
-from wakelog.client.sender import Sender
+from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX, SendBuffer
+from wakelog.client.sender import Sender, Stored
 from wakelog.client.trace import Tracer, ended_note, stored_note
 from wakelog.client.transactions import (
     WILL_BE_ASKED,
@@ -148,7 +149,7 @@ class Producer(Opened):
         began_ms = wall_ms()
         return self._trace(encoded, await self._buffer.send(encoded), began_ms)
 
-    async def send_many(self, messages: Iterable[Message]) -> list[Receipt]:
+    async def send_many(self, messages: Iterable[Message]) -> Sequence[Receipt]:
         """Send messages in batches, and return their receipts in the order of the messages.
 
         Messages of one sharding key or queue stay in order.
@@ -156,36 +157,34 @@ class Producer(Opened):
         for each message without a receipt.
         """
         encoded = await self._encode_all(list(messages))
-        found: dict[str, Receipt] = {}
+        receipts = Receipts([message.unique_key for message in encoded])
         failures: list[ClientError] = []
 
         async def send_in_order(requests: Sequence[SendRequest]) -> None:
             try:
                 for request in requests:
                     began_ms = wall_ms()
-                    receipts = await self._buffer.send_request(request)
-                    found.update({receipt.message_id: receipt for receipt in receipts})
+                    stored = await self._buffer.send_request(request)
+                    receipts.add(request.places, stored)
                     if self._tracer is not None:
-                        for message, receipt in zip(request.messages, receipts, strict=True):
-                            self._trace(message, receipt, began_ms)
+                        self._trace_all(request.messages, stored, began_ms)
             except ClientError as error:
                 failures.append(error)
 
         requests = pack(encoded, bytes_max=BATCH_BYTES_MAX, rows_max=BATCH_MESSAGES_MAX)
         await asyncio.gather(*map(send_in_order, requests))
-        receipts = [found.get(message.unique_key) for message in encoded]
         if failures:
-            failure = failures[0]
+            failure, known = failures[0], receipts.known()
             raise NotAcknowledged(
-                f"{receipts.count(None)} of {len(encoded)} messages were not acknowledged: "
+                f"{known.count(None)} of {len(encoded)} messages were not acknowledged: "
                 f"{failure.cause}",
                 failure.remedy,
                 broker=failure.broker,
                 code=failure.code,
                 remark=failure.remark,
-                receipts=receipts,
+                receipts=known,
             ) from failure
-        return [receipt for receipt in receipts if receipt is not None]
+        return receipts
 
     async def send_oneway(self, message: Message) -> None:
         """Send a message that no broker acknowledges: it is lost if anything fails.
@@ -212,7 +211,8 @@ class Producer(Opened):
         half = await self._encode(message, more)
         half = half._replace(is_alone=True, sys_flag=half.sys_flag | PREPARED)
         began_ms = wall_ms()
-        [receipt] = await self._buffer.send_request(SendRequest((half,)))
+        stored = await self._buffer.send_request(SendRequest((half,)))
+        [receipt] = receipts_of((half.unique_key,), stored)
         transaction = Transaction(half, self._trace(half, receipt, began_ms))
         try:
             yield transaction
@@ -242,6 +242,11 @@ class Producer(Opened):
             note = stored_note(message, receipt, self._options, began_ms, took_ms)
             self._tracer.add(note)
         return receipt
+
+    def _trace_all(self, messages: Sequence[EncodedMessage], stored: Stored, began_ms: int) -> None:
+        receipts = receipts_of([message.unique_key for message in messages], stored)
+        for message, receipt in zip(messages, receipts, strict=True):
+            self._trace(message, receipt, began_ms)
 
     async def request(
         self,
@@ -280,15 +285,14 @@ class Producer(Opened):
     async def _encode_all(self, messages: Sequence[Message]) -> list[EncodedMessage]:
         """Return the messages with their ids and levels of delay. Raises: ClientError."""
         encoded = []
-        topics = {} if self._options.namespace else self._topics
+        topics = {} if self._options.namespace or not self._is_open else self._topics
         for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
             try:
                 topic = topics.get(message.topic)
-                if topic is None or message.delay is not None or not self._is_open:
+                if topic is None or message.delay is not None:
                     encoded.append(await self._encode(message))
                 else:
-                    level = message.delay_level
-                    encoded.append(encode(message, unique_key, topic=topic, delay_level=level))
+                    encoded.append(encode(message, unique_key, topic, message.delay_level))
             except (AttributeError, TypeError):
                 check_types(message)
                 raise
@@ -312,7 +316,7 @@ class Producer(Opened):
                     self._topics[message.topic] = topic
             if self._options.namespace:
                 more = {INSTANCE_ID: self._options.namespace, **(more or {})}
-            return encode(message, self._ids.make(), topic=topic, delay_level=level, more=more)
+            return encode(message, self._ids.make(), topic, level, more)
         except (AttributeError, TypeError):
             check_types(message)
             raise

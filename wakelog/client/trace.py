@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 from wakelog.client.errors import ClientError
 from wakelog.client.messages import EncodedMessage, Message, SendRequest, encode
 from wakelog.client.options import ClientOptions, without_namespace
-from wakelog.client.send_buffer import Receipt
+from wakelog.client.receipts import Receipt
 from wakelog.client.sender import Sender
 from wakelog.client.unique_ids import UniqueIds
 from wakelog.protocol.names import TRACE_TOPIC

@@ -21,9 +21,9 @@ from typing import Final, TypeAlias
 from wakelog.client.errors import NotAcknowledged, describe, reason_of
 from wakelog.client.messages import EncodedMessage
 from wakelog.client.options import ClientOptions, not_accepted
+from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import Connections
-from wakelog.client.send_buffer import Receipt
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand

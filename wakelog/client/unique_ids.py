@@ -16,7 +16,9 @@ Source: org.apache.rocketmq.common.message.MessageClientIDSetter (4.9.3).
 
 import os
 import socket
+import sys
 import time
+from array import array
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -50,7 +52,11 @@ class UniqueIds:
         """Return the next ids, all of this millisecond."""
         begin = self._begin()
         first, self._count = self._count + 1, (self._count + count) & _COUNTER_MASK
-        return [f"{begin}{n & _COUNTER_MASK:04X}" for n in range(first, first + count)]
+        counters = array("H", [n & _COUNTER_MASK for n in range(first, first + count)])
+        if sys.byteorder == "little":
+            counters.byteswap()
+        ends = counters.tobytes().hex(",", counters.itemsize).upper()
+        return [begin + end for end in ends.split(",")] if ends else []
 
     def _begin(self) -> str:
         """Return what the ids of this millisecond have in common."""

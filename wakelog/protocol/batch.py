@@ -99,14 +99,17 @@ def encode_batch_body(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
         LocalProtocolError: if properties are too long.
     """
     parts: list[bytes] = []
-    pack, pack_size = _HEAD.pack, _PROPERTIES_SIZE.pack
+    sizes, head, end = None, b"", b""
     for flag, body, properties in messages:
         body_bytes, properties_bytes = len(body), len(properties)
-        if properties_bytes > PROPERTIES_BYTES_MAX:
-            raise LocalProtocolError(f"properties of {properties_bytes} bytes")
-        size_bytes = MESSAGE_BYTES_MIN + body_bytes + properties_bytes
-        head = pack(size_bytes, 0, 0, flag, body_bytes)
-        parts += (head, body, pack_size(properties_bytes), properties)
+        if sizes != (flag, body_bytes, properties_bytes):  # those of a batch are often alike
+            sizes = (flag, body_bytes, properties_bytes)
+            if properties_bytes > PROPERTIES_BYTES_MAX:
+                raise LocalProtocolError(f"properties of {properties_bytes} bytes")
+            size_bytes = MESSAGE_BYTES_MIN + body_bytes + properties_bytes
+            head = _HEAD.pack(size_bytes, 0, 0, flag, body_bytes)
+            end = _PROPERTIES_SIZE.pack(properties_bytes)
+        parts += (head, body, end, properties)
     return b"".join(parts)
 
 

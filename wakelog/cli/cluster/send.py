@@ -5,7 +5,7 @@ Lines travel in batches of `LINES_MAX`; the next batch is read when the one befo
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
-from wakelog.client.send_buffer import Receipt
+from wakelog.client.receipts import Receipt
 
 GROUP: Final = "wakelog-send"
 LINES_MAX: Final = 256
@@ -70,7 +70,7 @@ async def _send(
         show(Text(f"sent {count:,} {noun} to {topic}", {}), print, as_json=False)
 
 
-def _stored(receipts: list[Receipt]) -> Output:
+def _stored(receipts: Sequence[Receipt]) -> Output:
     rows = [
         (x.topic, x.broker, x.queue_id, x.queue_offset, x.message_id, x.offset_message_id)
         for x in receipts
