@@ -304,7 +304,7 @@ class LoopbackReplica:
             return
         core.take_ack(ack, self.now_ms)
         if core.acked is None:
-            in_sync.note_lost(core.replica)
+            in_sync.note_lost(core.replica, self.now_ms)
         else:
             in_sync.note_ack(core.replica, core.acked, self.now_ms, is_seeding=core.is_seeding)
         self.act()
@@ -313,7 +313,7 @@ class LoopbackReplica:
         """Note a connection's end."""
         core = self._shipping.pop(follower, None)
         if core is not None and core.acked is not None and self.election.in_sync is not None:
-            self.election.in_sync.note_lost(core.replica)
+            self.election.in_sync.note_lost(core.replica, self.now_ms)
 
     def view(self) -> MasterLogView:
         """Return what may be shipped."""

@@ -226,7 +226,7 @@ class Replica:
         core = self.shipping.pop(connection)
         connection.is_open_down = False
         if self.election.in_sync is not None and core.acked is not None:
-            self.election.in_sync.note_lost(core.replica)
+            self.election.in_sync.note_lost(core.replica, self.now_ms)
 
     def send(self, number: int) -> None:
         """Store a message, or answer 14."""
@@ -265,7 +265,7 @@ class Replica:
             self.heard_ms[found.replica] = self.now_ms
             in_sync.note_ack(found.replica, found.acked, self.now_ms, is_seeding=found.is_seeding)
         else:
-            in_sync.note_lost(found.replica)
+            in_sync.note_lost(found.replica, self.now_ms)
 
     def ship(self) -> None:
         """Send what there is."""

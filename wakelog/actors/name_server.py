@@ -34,6 +34,7 @@ from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
+from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
@@ -119,7 +120,8 @@ class NameServerService:
         run = partial(asyncio.get_running_loop().run_in_executor, None)
         files = AccountFiles(self._plan.accounts_home)
         access = AccessControl(await run(files.open))
-        self._watching = asyncio.create_task(files.watch(access, run))
+        watch = partial(files.watch, access, run)
+        self._watching = asyncio.create_task(keep_on(watch, self._log, "accounts"))
         return Administrators(trusted, access).check
 
     def _close_watches(self) -> None:

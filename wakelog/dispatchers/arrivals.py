@@ -8,12 +8,17 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doRepu
 #notifyMessageArrive4MultiQueue (4.9.3), which also notifies of messages without a queue entry.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import (
+    GROUP,
+    NO_GROUP,
     PHYSICAL_OFFSET,
     QUEUE_OFFSET,
     REFINE,
@@ -67,14 +72,27 @@ def batch_arrivals(batch: DispatchBatch, *, enable_lmq: bool) -> list[Arrival]:
 def count_puts(batch: DispatchBatch, topic_puts: dict[str, TopicPuts]) -> None:
     """Add each record of a batch to the puts of its topic."""
     columns = batch.columns
-    sizes = (
-        ((request.topic, request.size_bytes) for request in batch.requests)
+    found = (
+        ((request.topic, TopicPuts(1, request.size_bytes)) for request in batch.requests)
         if columns is None
-        else ((columns.topic(row), int(columns.numbers[row, SIZE])) for row in range(len(batch)))
+        else _column_puts(columns)
     )
-    for topic, size_bytes in sizes:
+    for topic, (count, size_bytes) in found:
         puts = topic_puts.get(topic, TopicPuts(0, 0))
-        topic_puts[topic] = TopicPuts(puts.messages_count + 1, puts.messages_bytes + size_bytes)
+        topic_puts[topic] = TopicPuts(puts.messages_count + count, puts.messages_bytes + size_bytes)
+
+
+def _column_puts(columns: Columns) -> Iterator[tuple[str, TopicPuts]]:
+    """Yield what each queue has got, then each record that no queue gets."""
+    numbers = columns.numbers[: columns.count]
+    groups = numbers[:, GROUP]
+    # Place 0 is of records without a group: NO_GROUP is -1.
+    counts = np.bincount(groups + 1)[1:].tolist()
+    sizes = np.bincount(groups + 1, weights=numbers[:, SIZE])[1:].tolist()
+    for group, count, size_bytes in zip(columns.groups(), counts, sizes, strict=True):
+        yield group.topic, TopicPuts(count, int(size_bytes))
+    for row in np.flatnonzero(groups == NO_GROUP).tolist():
+        yield columns.topic(row), TopicPuts(1, int(numbers[row, SIZE]))
 
 
 def _column_arrivals(columns: Columns) -> list[Arrival]:

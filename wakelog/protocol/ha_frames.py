@@ -33,7 +33,10 @@ class BrokenStream(RemoteProtocolError):
 
 
 class LogFrame(NamedTuple):
-    """Bytes of the log at an offset, none for a heartbeat."""
+    """Bytes of the log at an offset, none for a heartbeat.
+
+    data: valid as long as the bytes that the reader was given.
+    """
 
     offset: int
     data: memoryview
@@ -61,23 +64,43 @@ class FrameReader:
         """Begin with an empty stream."""
         self._rest = bytearray()
 
-    def read(self, data: bytes) -> list[LogFrame]:
-        """Return the frames that `data` completes. Raises: BrokenStream."""
-        self._rest += data
-        whole = memoryview(bytes(self._rest))
-        position = 0
-        found = []
-        while position + HEADER.size <= len(whole):
-            offset, size = HEADER.unpack_from(whole, position)
-            if not 0 <= size <= FRAME_BYTES_MAX or offset < 0:
-                raise BrokenStream(f"no frame of a master: offset {offset}, {size} bytes")
-            begin = position + HEADER.size
-            if begin + size > len(whole):
+    def read(self, data: bytes | memoryview) -> list[LogFrame]:
+        """Return the frames that `data` completes, without a copy of most. Raises: BrokenStream."""
+        view, position = memoryview(data), 0
+        found: list[LogFrame] = []
+        while self._rest:
+            size = _frame_bytes(self._rest, 0) if len(self._rest) >= HEADER.size else HEADER.size
+            piece = view[position : position + size - len(self._rest)]
+            self._rest += piece
+            position += len(piece)
+            if len(self._rest) < size:
+                return found
+            if size == HEADER.size and _frame_bytes(self._rest, 0) > size:
+                continue
+            whole = memoryview(bytes(self._rest))
+            self._rest.clear()
+            found.append(_frame(whole, 0, size))
+        while position + HEADER.size <= len(view):
+            size = _frame_bytes(view, position)
+            if position + size > len(view):
                 break
-            found.append(LogFrame(offset, whole[begin : begin + size]))
-            position = begin + size
-        del self._rest[:position]
+            found.append(_frame(view, position, size))
+            position += size
+        self._rest += view[position:]
         return found
+
+
+def _frame_bytes(data: bytearray | memoryview, position: int) -> int:
+    """Return the length of a frame with its header. Raises: BrokenStream."""
+    offset, size = HEADER.unpack_from(data, position)
+    if not 0 <= size <= FRAME_BYTES_MAX or offset < 0:
+        raise BrokenStream(f"no frame of a master: offset {offset}, {size} bytes")
+    return HEADER.size + int(size)
+
+
+def _frame(data: memoryview, position: int, size: int) -> LogFrame:
+    offset, _ = HEADER.unpack_from(data, position)
+    return LogFrame(offset, data[position + HEADER.size : position + size])
 
 
 def encode_report(offset: int) -> bytes:

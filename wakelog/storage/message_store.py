@@ -29,7 +29,7 @@ from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
 from wakelog.storage.errors import NotWriteable, StoreFull
-from wakelog.storage.file_system import DiskUsage, FileSystem
+from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.queue_offsets import QueueKey
@@ -159,7 +159,7 @@ class MessageStore:
         return self._counted(self.log.append_batch(batch, now_ms), len(batch.messages))
 
     def append_bytes(
-        self, physical_offset: int, data: bytes, *, stored_ms: int, now_ms: int
+        self, physical_offset: int, data: Buffer, *, stored_ms: int, now_ms: int
     ) -> None:
         """Place bytes of a master's log at the end of this slave's; `write_pending` writes them.
 

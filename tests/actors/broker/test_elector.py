@@ -285,6 +285,34 @@ def test_a_disk_that_fails_makes_no_master_and_is_asked_again(tmp_path: Path) ->
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("part", ["tick", "note_replaced"])
+def test_an_unforeseen_error_ends_the_role(
+    tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whose election does not go on does not keep its lease: it is no master, and tries again."""
+
+    def fail(*_: object) -> None:
+        raise KeyError("of ours")
+
+    async def run() -> None:
+        register = open_register(f"file://{tmp_path}/register")
+        GroupRegister(register, KEY).replace(STATE, NO_VERSION)
+        replica = Replica(1, tmp_path, GroupRegister(register, KEY))
+        replica.elector.start()
+        await wait_until(lambda: replica.is_master, "master")
+        with monkeypatch.context() as broken:
+            broken.setattr(replica.election, part, fail)
+            await wait_until(lambda: not replica.is_master, "no master")
+            assert isinstance(replica.changes[-1], StepDown)
+            assert "KeyError('of ours')" in replica.changes[-1].cause
+        await wait_until(lambda: replica.is_master, "master again")
+        assert replica.epochs_led == [2, 3]
+        await replica.end()
+
+    asyncio.run(run())
+    assert "election failed" in caplog.text and "Traceback" in caplog.text
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_stop_while_a_call_is_under_way(tmp_path: Path, number: int) -> None:
     async def run() -> None:

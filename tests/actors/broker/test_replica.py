@@ -18,6 +18,7 @@ from wakelog.actors.broker import member_follower, member_server, replica
 from wakelog.actors.broker.member_connections import FollowerConnection
 from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
+from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import GroupRegister, open_register
@@ -363,6 +364,34 @@ async def test_a_number_is_given_to_one_replica(tmp_path: Path) -> None:
         with pytest.raises(DeploymentFailed, match="already"):
             await other.start(1)
         other.brokers.pop(1).close()
+
+
+@on_loop
+@pytest.mark.parametrize("part", ["start", "stop"])
+async def test_a_role_that_cannot_be_begun_is_given_up_and_begun_again(
+    tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error that nobody expects leaves no master in the register that does not serve."""
+    monkeypatch.setattr(replica, "REOPEN_AGAIN_SECONDS", 0.1)
+    before, failures = getattr(BrokerService, part), [KeyError("of ours")]
+
+    async def fail_once(service: BrokerService, *words: object, **more: object) -> object:
+        found = await before(service, *words, **more)
+        is_master = service.broker.state.config.broker_id == 0
+        if failures and is_master == (part == "start"):
+            if part == "start":
+                await BrokerService.stop(service)
+            raise failures.pop()
+        return found
+
+    async with group_of(tmp_path) as group:
+        monkeypatch.setattr(BrokerService, part, fail_once)
+        first = await group.start(1)
+        await until(lambda: not failures)
+        await group.until_serving(1)
+        assert first.election.epoch == group.state().epoch > 1, "it has led before"
+        assert (await send(group, 1)).code == ResponseCode.SUCCESS
+    assert "not opened" in caplog.text and "KeyError('of ours')" in caplog.text
 
 
 @on_loop

@@ -94,7 +94,7 @@ def test_one_that_is_gone_or_seeded_leaves_sooner() -> None:
     in_sync = make({1, 2})
     ack(in_sync, 2, 10, 0)
     assert in_sync.wanted(ABSENT_MS_MAX) == {1, 2}
-    in_sync.note_lost(2)
+    in_sync.note_lost(2, ABSENT_MS_MAX)
     assert in_sync.wanted(ABSENT_MS_MAX + 1) == {1}
     in_sync.note_ack(2, 10, ABSENT_MS_MAX + 1, is_seeding=True)
     assert in_sync.wanted(ABSENT_MS_MAX + 1) == {1}
@@ -104,22 +104,22 @@ def test_one_whose_connection_has_ended_leaves_at_once_if_enough_are_left() -> N
     in_sync = make({1, 2, 3}, replicas_min=2)
     for replica in (2, 3):
         ack(in_sync, replica, 10, 0)
-    in_sync.note_lost(2)
-    assert in_sync.wanted(100) == {1, 2, 3}
+    in_sync.note_lost(2, 100)
+    in_sync.note_lost(2, 900)  # a second time, or asking, moves nothing
+    assert in_sync.wanted(900) == {1, 2, 3}
     assert in_sync.wanted(100 + LOST_MS_MAX) == {1, 2, 3}
     assert in_sync.wanted(101 + LOST_MS_MAX) == {1, 3}
     ack(in_sync, 2, 10, 2_000)  # it is back before the register was asked
     assert in_sync.wanted(2_000) == in_sync.wanted(2_001 + LOST_MS_MAX) == {1, 2, 3}
     for replica in (2, 3):
-        in_sync.note_lost(replica)
-    in_sync.wanted(3_100)
+        in_sync.note_lost(replica, 3_100)
     assert in_sync.wanted(3_101 + LOST_MS_MAX) == {1, 2, 3}, "sends would be refused"
     assert in_sync.wanted(2_001 + ABSENT_MS_MAX) == {1}
 
 
 def test_one_that_has_not_connected_in_this_epoch_has_its_time() -> None:
     in_sync = make({1, 2})
-    in_sync.note_lost(2)
+    in_sync.note_lost(2, 0)
     assert in_sync.wanted(0) == in_sync.wanted(LOST_MS_MAX + 1) == {1, 2}
 
 
@@ -127,7 +127,7 @@ def test_what_a_lost_connection_acknowledged_counts_no_more() -> None:
     in_sync = make({1, 2})
     in_sync.note_own(20)
     ack(in_sync, 2, 15)
-    in_sync.note_lost(2)
+    in_sync.note_lost(2, 0)
     assert in_sync.confirmed == 15
     ack(in_sync, 2, 12)
     assert in_sync.confirmed == 15, "what was confirmed stays"

@@ -18,6 +18,7 @@ from wakelog.actors.registers.register import (
     open_register,
 )
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
+from wakelog.cli.admin.brokers import AskedBroker, every_broker
 from wakelog.cli.cluster import replicas
 from wakelog.cli.cluster.replicas import Registered, Replica, compare
 from wakelog.client.admin import Admin
@@ -143,6 +144,23 @@ def test_without_the_registers_answer_the_rows_are_those_of_the_name_servers(
     assert (row["epoch"], row["inSync"], row["behindBytes"]) == (None, None, 0)
     assert len(end["problems"]) == 1 and said in cli.err
     assert cli.broker.address in cli(*words, code=1)[1]
+
+
+def test_a_broker_without_failover_beside_a_group_is_no_fault(
+    cli: CommandLine, register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def with_another(admin: Admin) -> list[AskedBroker]:
+        found = await every_broker(admin)
+        return [*found, found[0]._replace(name="broker-u", address="127.0.0.1:1")]
+
+    monkeypatch.setattr(replicas, "every_broker", with_another)
+    group = GroupRegister(open_register(register), group_key("DefaultCluster", "broker-t"))
+    group.replace(state({1: cli.broker.address}, in_sync={1}), NO_VERSION)
+    rows = cli.json("cluster", "status", "--register", register)
+    assert [(row["broker"], row["role"], row["note"]) for row in rows] == [
+        ("broker-t", "master", ""),
+        ("broker-u", "master", "not in the register"),
+    ]
 
 
 def test_a_replica_that_is_silent_says_that_first() -> None:

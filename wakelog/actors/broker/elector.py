@@ -9,6 +9,7 @@ Rules:
 - A call that failed, or whose answer was lost, is reported as "no answer": the election then reads.
 - The election writes to its epoch file on the loop's thread: a page for each promise and line. If
   the disk fails, it is no master in that epoch, and tries again.
+- After an error that nobody expects it is no master either: its lease would not be kept.
 
 Source: 5.x's ReplicasManager (org.apache.rocketmq.broker.controller) beside its BrokerOuterAPI.
 """
@@ -81,6 +82,8 @@ class Elector:
             self.election.tick(steady_ms())
         except StoreError as error:
             self._note_cause(str(error))
+        except Exception as error:
+            self._give_up(error)
         if self.election.refusal:
             self._note_cause(self.election.refusal)
         self._carry_out()
@@ -136,9 +139,24 @@ class Elector:
             election.note_no_answer(action.call, steady_ms())
         except StoreError as error:
             self._note_cause(str(error))
+        except Exception as error:
+            self._give_up(error)
+            election.note_no_answer(action.call, steady_ms())
         finally:
             self._under_way = None
         self._carry_out()
+
+    def _give_up(self, error: Exception) -> None:
+        """After an error that nobody expects, be no master: nothing else would say that it is one.
+
+        The election goes on as a follower.
+        """
+        cause = repr(error)
+        if cause != self.cause:
+            self._log.error("election failed", cause=cause, exc_info=error)
+        self._note_cause(cause)
+        if self.election.in_sync is not None:
+            self.election.step_down(f"its election failed: {cause}", steady_ms())
 
     def _note_cause(self, cause: str) -> None:
         if cause != self.cause:

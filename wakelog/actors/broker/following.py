@@ -22,6 +22,7 @@ from wakelog.actors.broker.name_servers import master_addresses
 from wakelog.actors.broker.opening import is_log_empty
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import BrokerSettings
@@ -63,6 +64,9 @@ PAUSE_SECONDS: Final = (1.0, 5.0)
 
 CONNECT_SECONDS_MAX: Final = 5.0
 ASK_MS_MAX: Final = 3_000
+
+RECEIVE_BYTES: Final = 1 << 20
+"""What is read of a master at once: each turn writes to the log, and asks for a sync."""
 
 UNSYNCED_BYTES_MAX: Final = 64 << 20
 """A slave whose disk is slower than the network stops reading until it has caught up."""
@@ -134,10 +138,10 @@ class Follower:
         """Begin."""
         if self._member is not None or self.store.config.ha_ack_durable:
             self.progress.sync_every_turn(wanted=True)  # a report is of what is durable
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._copy_tables())]
+        kept = [keep_on(self._copy_tables, self._log, "tables")]
         if self._member is None:
-            self._tasks.append(loop.create_task(self._follow()))
+            kept.append(keep_on(self._follow, self._log, "following"))
+        self._tasks = [asyncio.get_running_loop().create_task(each) for each in kept]
 
     async def stop(self) -> None:
         """Append nothing more."""
@@ -295,8 +299,8 @@ class Follower:
         self.store.forget_queues()
 
 
-class _MasterConnection(asyncio.Protocol):
-    """One connection to a master."""
+class _MasterConnection(asyncio.BufferedProtocol):
+    """One connection to a master. What comes is read into one buffer, and appended at once."""
 
     def __init__(self, follower: Follower, core: Following) -> None:
         self.core = core
@@ -305,6 +309,7 @@ class _MasterConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timer = Timer(self.work)
         self._is_paused = False
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say where the log is wanted from, at once."""
@@ -312,14 +317,18 @@ class _MasterConnection(asyncio.Protocol):
         opened.write(self.core.first_report())
         self.work()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Append what came."""
         if self.ended.done():
             return
         store = self._follower.store
         try:
             now_ms = wall_ms()
-            for part in self.core.receive(data, steady_ms()):
+            for part in self.core.receive(self._buffer[:nbytes], steady_ms()):
                 store.append_bytes(part.offset, part.data, stored_ms=part.stored_ms, now_ms=now_ms)
         except (FollowingEnded, NotWriteable) as error:
             self.ended.set_exception(error)

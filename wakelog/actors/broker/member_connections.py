@@ -8,8 +8,10 @@ autoswitch).
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from wakelog.actors.services.log_pieces import LogPieces
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.member_following import MemberFollowing
@@ -20,6 +22,7 @@ from wakelog.protocol.member_frames import (
     Ack,
     Answer,
     Data,
+    DataHead,
     FollowerReader,
     Hello,
     MasterReader,
@@ -54,8 +57,8 @@ class ShipsLog(Protocol):
     def confirmed(self) -> int:
         """Return the confirmed offset."""
 
-    def read(self, offset: int, size_bytes: int) -> bytes:
-        """Return bytes of one segment, fewer if it was removed."""
+    def pieces(self, when_read: Callable[[], None]) -> LogPieces:
+        """Return what one connection ships of the log."""
 
     def forget_follower(self, link: "FollowerConnection") -> None:
         """Note that a connection has ended."""
@@ -94,6 +97,8 @@ class FollowerConnection(_MemberConnection):
         self._owner, self._reader = owner, FollowerReader()
         self.core: MemberShipping | None = None
         self.proof: MasterProof | None = None
+        self._head: DataHead | None = None  # of the next frame, while its bytes are read
+        self._log = owner.pieces(self.ship)
         self.accepted_ms = steady_ms()
         self.is_broken = False
 
@@ -143,14 +148,22 @@ class FollowerConnection(_MemberConnection):
         """Send what there is, as far as the socket takes it."""
         core, owner = self.core, self._owner
         while core is not None and not self._is_full and self._transport is not None:
-            head = core.next_head(owner.view(), owner.confirmed(), steady_ms())
+            view = owner.view()
+            head = self._head = self._head or core.next_head(view, owner.confirmed(), steady_ms())
             if head is None:
                 return
-            data = owner.read(head.offset, head.size_bytes) if head.size_bytes else b""
-            if len(data) != head.size_bytes:
-                self.abort()
-                return
-            self._transport.write(encode_data_head(head) + data)
+            words = encode_data_head(head)
+            frame, begin = bytearray(len(words) + head.size_bytes), len(words)
+            frame[:begin] = words
+            if head.size_bytes:
+                try:
+                    if not self._log.fill(memoryview(frame)[begin:], head.offset, view.end):
+                        return
+                except StoreError:
+                    self.abort()
+                    return
+            self._head = None
+            self._transport.write(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""

@@ -10,6 +10,7 @@ from typing import Final
 from wakelog.actors.broker.member_connections import MasterConnection
 from wakelog.actors.broker.run import GroupMember
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.kept_task import keep_on
 from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import MemberFollowing, OwnLog
@@ -54,7 +55,9 @@ class MemberFollower:
 
     def start(self) -> None:
         """Begin."""
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._task = asyncio.get_running_loop().create_task(
+            keep_on(self._keep, self._log, "following")
+        )
 
     async def stop(self) -> None:
         """Append nothing more."""
@@ -92,7 +95,8 @@ class MemberFollower:
                     cause = str(error)
                 except (OSError, TimeoutError, StoreError) as error:
                     cause = f"the master cannot be followed: {error!r}"
-                self._connection = self._records = None
+                finally:
+                    self._connection = self._records = None
                 if cause != self.cause:
                     self.cause = cause
                     self._log.warning("not following", cause=cause)

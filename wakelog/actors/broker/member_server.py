@@ -7,11 +7,14 @@ Source: 5.x's AutoSwitchHAService (org.apache.rocketmq.store.ha.autoswitch).
 
 import asyncio
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
 from wakelog.actors.broker.member_connections import FollowerConnection
 from wakelog.actors.broker.run import GroupMember
+from wakelog.actors.services.log_pieces import LogPieces
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
@@ -20,6 +23,7 @@ from wakelog.broker.replication.member_proof import NONCE_BYTES, MasterProof
 from wakelog.broker.replication.member_shipping import SILENT_MS_MAX, MasterLogView, MemberShipping
 from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.member_frames import Ack, Answer, Hello
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 TRANSFER_BYTES: Final = 128 * 1024
@@ -44,6 +48,7 @@ class MemberServer:
         self._shipping: set[FollowerConnection] = set()
         self._accepted: set[FollowerConnection] = set()
         self._server: asyncio.Server | None = None
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._lines = LineBudget()
         self._log = logger(Log.BROKER)
 
@@ -64,6 +69,7 @@ class MemberServer:
             connection.abort()
         while self._accepted:
             await asyncio.sleep(0)
+        self._reading.shutdown()
 
     @property
     def acknowledging(self) -> set[int]:
@@ -76,9 +82,12 @@ class MemberServer:
         in_sync = self._member.election.in_sync
         return 0 if in_sync is None else in_sync.confirmed
 
-    def read(self, offset: int, size_bytes: int) -> bytes:
-        """Return bytes of one segment, fewer if it was removed."""
-        return self._member.run.read(offset, size_bytes)
+    def pieces(self, when_read: Callable[[], None]) -> LogPieces:
+        """Return what one connection ships of the log."""
+        return LogPieces(self._find, self._reading, when_read)
+
+    def _find(self, offset: int) -> MappedFile | None:
+        return self._member.run.open_store.log.files.find(offset)
 
     def ship(self) -> None:
         """Send what there is."""
@@ -155,7 +164,7 @@ class MemberServer:
         now_ms = steady_ms()
         core.take_ack(ack, now_ms)
         if core.acked is None:
-            in_sync.note_lost(core.replica)
+            in_sync.note_lost(core.replica, now_ms)
         else:
             in_sync.note_ack(core.replica, core.acked, now_ms, is_seeding=core.is_seeding)
         self._member.act()
@@ -186,7 +195,7 @@ class MemberServer:
         self._shipping.discard(connection)
         core, in_sync = connection.core, self._member.election.in_sync
         if core is not None and core.acked is not None and in_sync is not None:
-            in_sync.note_lost(core.replica)
+            in_sync.note_lost(core.replica, steady_ms())
             self._log.info("member disconnected", replica=core.replica, acked=core.acked)
 
     def _say(self, event: str, **values: object) -> None:

@@ -39,6 +39,7 @@ from wakelog.actors.registers.register import (
 )
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.replication.election import (
@@ -85,6 +86,9 @@ TICK_MS_MAX: Final = 1_000
 REGISTER_EVERY_MS: Final = 5_000
 REGISTER_OFTEN_MS: Final = 60_000
 """For so long a new master registers more often: the one before may have done so last."""
+
+EXPECTED_ERRORS: Final = (StoreError, PortUnavailable, TlsRefused, DeploymentFailed)
+"""What a store that is opened may meet. Other errors are logged with their traceback."""
 
 OPENING: Final = "this replica is not serving yet"
 TOO_FEW: Final = "fewer replicas are in sync than minInSyncReplicas says"
@@ -239,7 +243,8 @@ class Replica:
         self.elector.start()
         self._timer.start(TICK_SECONDS)
         self._follower.start()
-        self._task = asyncio.get_running_loop().create_task(self._keep_role())
+        role = keep_on(self._keep_role, self._log, "role")
+        self._task = asyncio.get_running_loop().create_task(role)
 
     async def _refuse_taken_id(self, register: GroupRegister) -> None:
         """Look whether another broker has this replica's number, and answers. A register that says
@@ -333,6 +338,7 @@ class Replica:
 
     async def _keep_role(self) -> None:
         """Have the run that the election wants."""
+        self._changed.set()  # it begins again after an error
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -349,11 +355,11 @@ class Replica:
         self._drop_connections()
         before.is_open = False
         store_id = self.store_id
-        if before.is_running:
-            await before.service.stop(leaves_route=False)
-            before.is_running = False
         run = Run(self, role, before.plan, self._make_service)
         try:
+            if before.is_running:
+                before.is_running = False
+                await before.service.stop(leaves_route=False)
             if self._cut is not None:
                 await self._carry_out_cut(self._cut, run)
                 self._cut = None
@@ -363,11 +369,14 @@ class Replica:
         except RoleOver:
             run.is_open = run.is_running = False
             self._changed.set()
-        except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
+        except Exception as error:
+            # Also after an error that nobody expects: who does not serve must not stay the master.
             run.is_open = run.is_running = False
-            self._log.error("not opened", role=role.value, cause=str(error))
+            is_foreseen = isinstance(error, EXPECTED_ERRORS)
+            cause = str(error) if is_foreseen else repr(error)
+            self._log.error("not opened", role=role.value, cause=cause, exc_info=not is_foreseen)
             if self.election.in_sync is not None:
-                self.election.step_down(f"its store cannot be opened: {error}", steady_ms())
+                self.election.step_down(f"its store cannot be opened: {cause}", steady_ms())
                 self.elector.work()
             await asyncio.sleep(REOPEN_AGAIN_SECONDS)
             self._changed.set()

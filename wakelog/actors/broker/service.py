@@ -47,6 +47,7 @@ from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
@@ -199,10 +200,11 @@ class BrokerService:
             undo.push_async_callback(self._server.close)
             await self._begin()
             undo.pop_all()
-        self._tasks = [self._loop.create_task(self._keep_guard())]
+        kept = [keep_on(self._keep_guard, self._log, "guard")]
         if access is not None:
-            watch = self._account_files.watch(access, self._pool.submit)
-            self._tasks.append(self._loop.create_task(watch))
+            watch = partial(self._account_files.watch, access, self._pool.submit)
+            kept.append(keep_on(watch, self._log, "accounts"))
+        self._tasks = [self._loop.create_task(each) for each in kept]
         self._tick()
 
     async def _keep_guard(self) -> None:

@@ -1,9 +1,10 @@
 """Replication: accepts slaves, and sends them the log as far as it is durable.
 
-With `haAckDurable=false` that is as far as it is written. It reads the segments itself. With
-notifications it is notified when there is more and slaves count. It stores `replicated` and how
-many slaves count, and notifies the Broker. By reference the Broker calls `exchange`, which waits a
-little for an acknowledgement. Both happen beside its sockets, which are in a loop of their own.
+With `haAckDurable=false` that is as far as it is written. It reads the segments itself, and what is
+not in the page cache in a thread. With notifications it is notified when there is more and slaves
+count. It stores `replicated` and how many slaves count, and notifies the Broker. By reference the
+Broker calls `exchange`, which waits a little for an acknowledgement. Both happen beside its
+sockets, which are in a loop of their own.
 
 If it dies, connections end, and slaves count for nothing until they have reported again.
 
@@ -14,9 +15,11 @@ HAConnection (4.9.3).
 import asyncio
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final, cast
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.log_pieces import LogPieces
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import BROKER, AttachRequest, Refused
 from wakelog.actors.transport.calls import ServiceCalls
@@ -27,9 +30,10 @@ from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
-from wakelog.broker.replication.shipping import LogRange, Shipping, ShippingSettings
-from wakelog.storage.errors import StoreFailed
+from wakelog.broker.replication.shipping import LogRange, Piece, Shipping, ShippingSettings
+from wakelog.storage.errors import StoreError
 from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 SLAVES_MAX: Final = 16
@@ -72,6 +76,7 @@ class ReplicationService(Service):
         self._lines = LineBudget()
         self.log = logger(Log.STORE)
         self._server: asyncio.Server | None = None
+        self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._loop = LoopThread("replication")
         self.on_release(self._loop.close)
         try:
@@ -119,18 +124,17 @@ class ReplicationService(Service):
             self._files.refresh()
         return LogRange(self._files.min_offset, self._end, self._files.file_size_bytes)
 
-    def read(self, offset: int, size_bytes: int) -> bytes:
-        """Return bytes of one segment, fewer if it was removed."""
-        file = self._files.find(offset)
-        if file is None:
-            return b""
-        try:
-            data = file.read(file.position_of(offset), size_bytes)
-        except StoreFailed:
-            self._files.refresh()
-            return b""
-        self._sent_bytes += len(data)
-        return data
+    def find(self, offset: int) -> MappedFile | None:
+        """Return the segment of an offset, None if it was removed."""
+        return self._files.find(offset)
+
+    def note_sent(self, size_bytes: int) -> None:
+        """Count bytes of the log that a slave was sent."""
+        self._sent_bytes += size_bytes
+
+    def note_gone(self) -> None:
+        """Look again which segments there are: one could not be read."""
+        self._files.refresh()
 
     def accept(self, slave: "_Slave", host: str, local_host: str) -> str:
         """Note a connection, and return why it is refused, "" if it is not.
@@ -195,6 +199,7 @@ class ReplicationService(Service):
             slave.drop()
         while self.slaves:
             await asyncio.sleep(0)
+        self.reading.shutdown()
         for _ in range(CLOSING_TURNS):
             await asyncio.sleep(0)
 
@@ -208,10 +213,10 @@ class ReplicationService(Service):
 
     def _check(self) -> None:
         """Look again at the progress, and say it again: either notification may be lost."""
-        self._ship()
-        self._report()
         if self.slaves:
             self._timer.start(CHECK_SECONDS)
+        self._ship()
+        self._report()
 
     def _report(self) -> None:
         shared = self.watermarks
@@ -233,6 +238,8 @@ class _Slave(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_full = self._is_queued = self._has_reported = False
         self._timer = Timer(self.ship)
+        self._piece: Piece | None = None  # the next one, while it is read
+        self._log = LogPieces(service.find, service.reading, self.ship)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the connection, and refuse it if it comes from somewhere else."""
@@ -295,20 +302,34 @@ class _Slave(asyncio.Protocol):
         for _ in range(PIECES_PER_TURN):
             if self._is_full:
                 break
-            piece = self.core.next_piece(self._service.log_range(), now_ms)
+            log = self._service.log_range()
+            piece = self._piece = self._piece or self.core.next_piece(log, now_ms)
             if piece is None:
                 break
-            data = self._service.read(piece.offset, piece.size_bytes) if piece.size_bytes else b""
-            if len(data) != piece.size_bytes:
-                self._service.log.warning("segment gone", slave=self.address, offset=piece.offset)
-                transport.abort()
-                return
-            transport.write(piece.header + data)
+            frame, begin = bytearray(len(piece.header) + piece.size_bytes), len(piece.header)
+            frame[:begin] = piece.header
+            if piece.size_bytes and not self._fill(memoryview(frame)[begin:], piece.offset, log):
+                break
+            self._piece = None
+            transport.write(frame)
         else:
             if not self._is_queued:
                 self._is_queued = True
                 asyncio.get_running_loop().call_soon(self._ship_on)
         self._timer.restart_at(max(now_ms + 1, self.core.next_ms()), now_ms)
+
+    def _fill(self, buffer: memoryview, offset: int, log: LogRange) -> bool:
+        """Return whether the bytes of a piece are there; else it is sent later, or never."""
+        try:
+            is_there = self._log.fill(buffer, offset, log.end)
+        except StoreError as error:
+            self._service.note_gone()
+            self._service.log.warning("segment gone", slave=self.address, cause=str(error))
+            self.drop()
+            return False
+        if is_there:
+            self._service.note_sent(len(buffer))
+        return is_there
 
     def _ship_on(self) -> None:
         self._is_queued = False

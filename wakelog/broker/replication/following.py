@@ -127,7 +127,7 @@ class Following:
         """Return the bytes to send at once."""
         return encode_report(self._first)
 
-    def receive(self, data: bytes, now_ms: int) -> list[Received]:
+    def receive(self, data: bytes | memoryview, now_ms: int) -> list[Received]:
         """Return what is to be appended to the own log, in order. Raises: FollowingEnded."""
         self._received_ms = now_ms
         self.received_bytes += len(data)

@@ -36,30 +36,33 @@ class _Peer:
 
     durable: what it acknowledged on its connection; NOTHING without one.
     goal: a log end and when it was so: a follower that has it had caught up then.
-    is_lost: whether its connection has ended; lost_ms: when that was seen.
+    lost_ms: when its connection has ended, None while it has one or had none.
     """
 
     __slots__ = (
         *("acked_ms", "caught_up_ms", "durable", "goal_end", "goal_ms"),
-        *("is_lost", "is_seeding", "lost_ms"),
+        *("is_seeding", "lost_ms"),
     )
 
     def __init__(self, now_ms: int) -> None:
         self.durable = NOTHING
         self.acked_ms = self.caught_up_ms = self.goal_ms = now_ms
         self.goal_end = 0
-        self.is_seeding = self.is_lost = False
+        self.is_seeding = False
         self.lost_ms: int | None = None
 
     def note_ack(self, durable: int, now_ms: int, *, is_seeding: bool) -> None:
         """Note what it has on a connection that works."""
         self.durable, self.acked_ms, self.is_seeding = durable, now_ms, is_seeding
-        self.is_lost, self.lost_ms = False, None
+        self.lost_ms = None
 
-    def is_lost_since(self, now_ms: int) -> bool:
+    def note_lost(self, now_ms: int) -> None:
+        """Note that its connection has ended."""
+        if self.durable != NOTHING:
+            self.durable, self.lost_ms = NOTHING, now_ms
+
+    def is_lost_for_long(self, now_ms: int) -> bool:
         """Tell whether its connection has ended long enough ago."""
-        if self.is_lost and self.lost_ms is None:
-            self.lost_ms = now_ms
         return self.lost_ms is not None and now_ms - self.lost_ms > LOST_MS_MAX
 
 
@@ -123,12 +126,11 @@ class InSync:
             peer.goal_end, peer.goal_ms = self._own_durable, now_ms
         return self._confirm()
 
-    def note_lost(self, replica: int) -> None:
+    def note_lost(self, replica: int, now_ms: int) -> None:
         """Note that a follower's connection has ended."""
         peer = self._peers.get(replica)
         if peer is not None:
-            peer.is_lost = peer.is_lost or peer.durable != NOTHING
-            peer.durable = NOTHING
+            peer.note_lost(now_ms)
 
     def acked_by_all_ms(self, now_ms: int) -> int:
         """Return since when one of the counted has been silent; now for a master alone."""
@@ -158,7 +160,7 @@ class InSync:
             if is_kept:
                 found.add(replica)
         followers = (found & self.members) - {self._own_id}
-        lost = {one for one in followers if self._peers[one].is_lost_since(now_ms)}
+        lost = {one for one in followers if self._peers[one].is_lost_for_long(now_ms)}
         if len(found - lost) >= self._replicas_min:
             found -= lost
         return frozenset(found)

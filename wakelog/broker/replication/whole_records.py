@@ -36,7 +36,7 @@ class Received(NamedTuple):
     """
 
     offset: int
-    data: bytes
+    data: memoryview
     stored_ms: int
 
 
@@ -89,8 +89,8 @@ class WholeRecords:
         if not position:
             return []
         stored_ms = _stored_ms(waiting, last_record) if last_record >= 0 else 0
-        data = bytes(memoryview(waiting)[:position])
-        del waiting[:position]
+        data = memoryview(waiting)[:position]
+        self._waiting = waiting[position:]
         received = Received(end, data, stored_ms)
         self.end += position
         return [received]

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from operator import sub
-from typing import Final
+from typing import Final, NamedTuple
 
 from wakelog.cli.admin.command import (
     BROKER,
@@ -37,30 +37,38 @@ async def cluster_list(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         await asyncio.sleep(flags.number("i"))
 
 
-async def every_broker(
-    admin: Admin, refusals: dict[str, ClientError] | None = None
-) -> list[tuple[str, str, int, str, dict[str, str]]]:
-    """Return cluster, name, id, address and runtime values; these are empty without an answer.
+class AskedBroker(NamedTuple):
+    """A registered broker. values: what it says of itself, empty if it does not.
 
-    refusals: gets, by address, the error of each broker that answers and refuses.
+    refusal: why, if it answers and refuses.
     """
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    values: dict[str, str]
+    refusal: ClientError | None
+
+
+async def every_broker(admin: Admin) -> list[AskedBroker]:
+    """Ask every registered broker for its runtime values."""
     info = await admin.cluster()
     found = []
     for cluster in sorted(info.cluster_addr_table):
         for name, broker_id, address in cluster_members(info, cluster):
+            values, refusal = {}, None
             try:
                 values = await admin.runtime_info(address)
             except ClientError as error:
-                values = {}
-                if refusals is not None and error.code is not None:
-                    refusals[address] = error
-            found.append((cluster, name, broker_id, address, values))
+                refusal = None if error.code is None else error
+            found.append(AskedBroker(cluster, name, broker_id, address, values, refusal))
     return found
 
 
 async def _brokers(admin: Admin) -> Output:
     rows = []
-    for cluster, name, broker_id, address, values in await every_broker(admin):
+    for cluster, name, broker_id, address, values, _ in await every_broker(admin):
         loads = [
             f"{first_rate(values, rate):9.2f}"
             f"({values.get(f'{pool}ThreadPoolQueueSize', '')},"
@@ -80,7 +88,7 @@ async def _brokers(admin: Admin) -> Output:
 
 async def _totals(admin: Admin) -> Output:
     rows = []
-    for cluster, name, _, _, values in await every_broker(admin):
+    for cluster, name, _, _, values, _ in await every_broker(admin):
         counts = {
             when: [int(values.get(f"msg{verb}Total{when}", 0)) for verb in ("Put", "Get")]
             for when in ("YesterdayMorning", "TodayMorning", "TodayNow")

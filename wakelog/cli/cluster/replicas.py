@@ -7,7 +7,9 @@ master into it, and waits until that replica serves.
     note                      the register or the name server
     "no answer"               a replica is registered or in the register, and does not answer
     "registered as master"    it has id 0, and the register names another one
-    "not in the register"     it is registered, and the register does not know it or its group
+    "not in the register"     it is registered, and the register does not know it or its group. Of a
+                              group that is no fault if the register knows another one: the cluster
+                              has brokers with and without failover
     "register not read"       the register did not say who is master: the ids of 4.9.3 are shown
     "no master"               the group has none: sends are refused
 """
@@ -123,8 +125,9 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
         await asyncio.sleep(REOPENED_SECONDS)
         groups = await _read_groups(admin, address)
     rows, problems, remedies = [], [], []
+    is_mixed = any(group.reading.state is not None for group in groups)
     for cluster, name, reading, replicas in groups:
-        if reading.error is not None:
+        if reading.error is not None and not (is_mixed and reading.note == NOT_IN_REGISTER):
             problems.append(reading.error.cause)
             remedies.append(reading.error.remedy)
         if all(one.role != "master" or one.log_end is None for one in replicas):
@@ -149,7 +152,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
 async def _read_groups(admin: Admin, address: str) -> list[Group]:
     """Ask every broker and the register. Raises: ClientError; RegisterRefused for an address."""
     groups: dict[tuple[str, str], list[Registered]] = {}
-    for cluster, name, broker_id, broker, values in await every_broker(admin):
+    for cluster, name, broker_id, broker, values, _ in await every_broker(admin):
         end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
         groups.setdefault((cluster, name), []).append(Registered(broker_id, broker, end))
     ordered = sorted(groups.items())
@@ -207,15 +210,15 @@ async def failover(
 
     Raises: DeploymentFailed, TakeoverRefused, ClientError, RegisterError.
     """
-    members = [one for one in await every_broker(admin) if one[1] == name]
+    members = [one for one in await every_broker(admin) if one.name == name]
     if not members:
         raise DeploymentFailed(f"no name server has broker {name}", "Run wakelog status.")
-    cluster = members[0][0]
+    cluster = members[0].cluster
     with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
         state, version = await asyncio.to_thread(group.read)
         if state is None:
             raise _unknown_group(address, group)
-        ends = _ends(state, {one[3]: one[4].get("commitLogMaxOffset") for one in members})
+        ends = _ends(state, {one.address: one.values.get("commitLogMaxOffset") for one in members})
         if to is None and accepts_loss:
             raise TakeoverRefused("--accept-loss names nobody", "Name the replica with --to.")
         to = best_heir(state, ends) if to is None else to

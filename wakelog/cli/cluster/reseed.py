@@ -34,7 +34,7 @@ async def reseed(
     name = identity.broker_name
     masters = [
         (address, values)
-        for _, of, broker_id, address, values in await every_broker(admin)
+        for _, of, broker_id, address, values, _ in await every_broker(admin)
         if of == name and broker_id == MASTER_ID
     ]
     answering = [each for each in masters if "commitLogMaxOffset" in each[1]]

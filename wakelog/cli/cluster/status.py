@@ -27,12 +27,13 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
     Raises: ClientError, also if a broker refuses, such as an account.
     """
     rows: list[tuple[object, ...]] = []
-    refusals: dict[str, ClientError] = {}
-    for cluster, name, broker_id, address, values in await every_broker(admin, refusals):
+    refusals: list[ClientError] = []
+    for cluster, name, broker_id, address, values, refusal in await every_broker(admin):
         place = cluster, name, broker_id, address
         if not values:
-            note = "refused" if address in refusals else "no answer"
+            note = "refused" if refusal else "no answer"
             rows.append((*place, note, None, None, None, None, Moment(0)))
+            refusals += [refusal] if refusal else []
             continue
         rates = [first_rate(values, key) for key in ("putTps", "getTransferedTps")]
         disk_percent = float(values.get("commitLogDiskRatio") or 0) * 100
@@ -41,7 +42,7 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
         version = values.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
         rows.append((*place, version, *rates, disk_percent, behind_bytes, up_since))
     yield Columns(HEADS, rows, "no broker has registered")
-    for error in refusals.values():
+    for error in refusals:
         raise error
 
 

@@ -32,7 +32,7 @@ from wakelog.protocol.record import BLANK_BYTES, encode_blank
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.append import (
     BatchDraft,
     MessageDraft,
@@ -117,8 +117,8 @@ class CommitLog:
         self._room_end = 0
         self._no_room: StoreError | None = None
         self.end_offset = self.appended_offset = self._pending_offset = end_offset
-        self._pending: list[bytes] = []
-        self._rolled: list[tuple[MappedFile, int, list[bytes]]] = []
+        self._pending: list[Buffer] = []
+        self._rolled: list[tuple[MappedFile, int, list[Buffer]]] = []
         self._store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
         self.failure: str | None = None
 
@@ -168,7 +168,7 @@ class CommitLog:
             tuple(accumulate(sizes[:-1], initial=physical_offset)),
         )
 
-    def append_bytes(self, physical_offset: int, data: bytes, now_ms: int) -> None:
+    def append_bytes(self, physical_offset: int, data: Buffer, now_ms: int) -> None:
         """Place bytes of another log, which has them at this offset, within one of its segments.
 
         They are not looked at: a slave's log has what its master's has, damage and blanks included.

@@ -108,6 +108,16 @@ class MappedFile:
         assert 0 <= position <= self.size_bytes, (offset, self.path)
         return position
 
+    def apart(self) -> "MappedFile":
+        """Return the file for another thread: to be read, with a descriptor of its own."""
+        return MappedFile(
+            self._fs,
+            self.path,
+            start_offset=self.start_offset,
+            size_bytes=self.size_bytes,
+            read_only=True,
+        )
+
     def read(self, position: int, length: int) -> bytes:
         """Read [position, position + length), cut at the file's end. Raises: StoreFailed."""
         length = min(length, self.size_bytes - position)
