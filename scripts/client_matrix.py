@@ -105,6 +105,21 @@ CONSUMING: Final = (
         ),
     ),
     Feature(
+        "`wakelog dlq ls`, `show`, `export`, `resend`",
+        "dead letters of Java are listed and exported; what is resent comes to its group alone",
+        ("dead_letters_by_command_line",),
+    ),
+    Feature(
+        "back-pressure",
+        "a slow Python member holds its limit and no more, Java's goes on; senders wait for room",
+        ("a_slow_member_takes_no_more_than_its_limit", "senders_wait_for_a_full_producer"),
+    ),
+    Feature(
+        "Arrow tables",
+        "a table has what Java sent; Java's client sees the offset of its acknowledgement",
+        ("a_table_of_what_java_sent",),
+    ),
+    Feature(
         "acks out of order",
         "Java goes on at the first message that Python has not acknowledged",
         ("acks_out_of_order",),
@@ -134,8 +149,15 @@ CONSUMING: Final = (
     ),
     Feature(
         "message trace",
-        "the trace of a Python producer and consumer is found by the message's id",
-        ("the_trace_of_a_python_consumer", "test_it_sends_without_asyncio"),
+        "mqadmin and `wakelog admin` print the same of a message that Python or Java sent and both "
+        "consumed",
+        ("both_trace", "the_trace_of_a_python_consumer", "test_it_sends_without_asyncio"),
+    ),
+    Feature(
+        "admin client",
+        "it sees what Java sees of topics, groups and lag; `wakelog admin` prints what mqadmin "
+        "prints",
+        ("the_admin_sees_what_java_did", "test_commands_say_what_mqadmin_says"),
     ),
 )
 
@@ -144,6 +166,17 @@ CONNECTING: Final = (
         "TLS",
         "a Python and a Java member share a group over TLS; a certificate without trust is refused",
         ("test_a_group_of_python_and_java_works_with_tls",),
+    ),
+    Feature(
+        "TLS enforced, with client certificates",
+        "members that have a certificate share a group; one without gets one clear error, and "
+        "`wakelog send` has its own from a tls.properties",
+        ("test_members_with_certificates_share_a_group",),
+    ),
+    Feature(
+        "errors",
+        "code, broker, remark and remedy of the last attempt, from either broker",
+        ("a_refusal_names_broker_and_reason",),
     ),
     Feature(
         "accounts",

@@ -87,7 +87,8 @@ ERRORS = [
     (
         ClientError("no", remedy_of(TlsFailed("a:1", "no TLS"))),
         FAILED,
-        "serves TLS, and give its signer by --tls-trust (hello: --tls-config).",
+        "serves TLS, and give its signer by --tls-trust, or trust any by --tls-insecure (hello: "
+        "--tls-config).",
     ),
     (
         ClientError("no", remedy_of(SendFailed("a:1", "lost"))),

@@ -44,6 +44,20 @@ def test_each_time_a_message_is_given_has_its_beginning_and_its_end() -> None:
     assert (failed[8], done[8]) == ("g", "g")
 
 
+def test_no_field_of_a_note_is_empty() -> None:
+    """Java drops empty fields at the end, and its tools fail at a note that is too short."""
+    cluster = cluster_with(b"UNIQ_KEY\x01ID")
+
+    async def body(consumer: Consumer) -> None:
+        [message] = await get(consumer, 1)
+        await message.ack()
+
+    run(cluster, body, trace=True)
+    given, done = [note for command in traces(cluster) for note in notes(command)]
+    assert (given[2], given[7]) == ("null", "null")
+    assert "" not in [*given, *done]
+
+
 def test_a_message_that_wants_no_trace_has_none() -> None:
     cluster = cluster_with(TRACED + b"\x02TRACE_ON\x01false")
 

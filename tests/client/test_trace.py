@@ -53,7 +53,7 @@ def test_what_a_broker_stored_is_noted_with_fields_and_keys() -> None:
     assert (half[5], half[11]) == (third, "1")
     assert (ended[0], ended[2:]) == (
         "EndTransaction",
-        [region, "g", "T", third, "", "", place, "2", third, "COMMIT_MESSAGE", "false"],
+        [region, "g", "T", third, "null", "null", place, "2", third, "COMMIT_MESSAGE", "false"],
     )
 
 

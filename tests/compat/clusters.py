@@ -8,7 +8,7 @@ Every test that takes the fixture `cluster` runs once for each of them, and for 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -116,10 +116,10 @@ class Wakelog:
             log_path=folder / "up.out",
         )
 
-    def wait_ready(self) -> None:
+    def wait_ready(self, is_up: Callable[[str, str], bool] = serves) -> None:
         """Return once the broker is in the name server's route and accepts."""
         self.process.wait_until(
-            lambda: serves(self.cluster.name_server, self.cluster.broker),
+            lambda: is_up(self.cluster.name_server, self.cluster.broker),
             seconds_max=READY_SECONDS_MAX,
             what="registered with the name server, and its port open",
         )
@@ -141,11 +141,12 @@ def wakelog_cluster(
     store: Path | None = None,
     settings: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
+    is_up: Callable[[str, str], bool] = serves,
 ) -> Iterator[Cluster]:
     """Run `wakelog up` with these flags, and stop it in order."""
     wakelog = Wakelog(folder, store=store, settings=settings, flags=flags)
     with wakelog.process:
-        wakelog.wait_ready()
+        wakelog.wait_ready(is_up)
         yield wakelog.cluster
         wakelog.stop()
 

@@ -157,11 +157,11 @@ class RealBroker:
             **(settings or {}),
         }
 
-    def start(self) -> None:
+    def start(self, is_up: Callable[[str, str], bool] = serves) -> None:
         """Start, and return once the broker is in the name server's route and accepts."""
         self._process = self._start()
         self._process.wait_until(
-            lambda: all(serves(x, self.address) for x in self._name_server.split(";")),
+            lambda: all(is_up(x, self.address) for x in self._name_server.split(";")),
             seconds_max=START_SECONDS_MAX,
             what="registered with the name server, and its port open",
         )

@@ -1,6 +1,7 @@
 """The Python client beside Java's where connections fail, are encrypted, or ask for an account."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,11 +11,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.compat.clusters import STARTERS, Cluster, Wakelog
+from tests.compat.clusters import STARTERS, Cluster, Wakelog, wakelog_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.mixed_group import TIMEOUT, Scene, numbers_of, take
 from tests.compat.real_rocketmq import RealBroker, RealNameServer, class_options
+from tests.network.test_tls import CLIENT, FILES, SERVER, SERVER_KEY, SIGNER
 from wakelog.client import ClientError, Consumer, Producer, Tls
+from wakelog.client.admin import open_admin
 from wakelog.client.broker_calls import open_calls
 from wakelog.client.instance import ClientInstance
 from wakelog.client.options import ClientOptions
@@ -74,6 +77,97 @@ def test_a_group_of_python_and_java_works_with_tls(kind: str, tmp_path: Path) ->
                 await scene.java_leaves()
             with pytest.raises(ClientError, match="its certificate is not trusted"):
                 await scene.consumer(tls=True).__aenter__()
+
+        Scene(cluster, driver, "secret", "readers").run(work)
+
+
+CERTIFIED = f"""
+tls.test.mode.enable=false
+tls.server.certPath={SERVER}
+tls.server.keyPath={SERVER_KEY}
+tls.server.need.client.auth=require
+tls.server.authClient=true
+tls.server.trustCertPath={SIGNER}
+tls.client.certPath={CLIENT}
+tls.client.keyPath={FILES / "client_without_password.key"}
+tls.client.authServer=true
+tls.client.trustCertPath={SIGNER}
+"""
+CLIENT_KEY = str(FILES / "client_without_password.key")
+WITH_CERTIFICATE = Tls(SIGNER, CLIENT, CLIENT_KEY, checks_host=False)
+
+
+@contextmanager
+def certified(kind: str, folder: Path) -> Iterator[Cluster]:
+    """Run servers that take connections with TLS alone, of clients with a certificate alone."""
+    path = folder / "tls.properties"
+    path.write_text(CERTIFIED)
+    if kind != "real":
+        settings = {"tls.server.mode": "enforcing", "tls.config.file": str(path)}
+        with wakelog_cluster(folder, settings=settings, is_up=serves_certified) as cluster:
+            yield cluster
+        return
+    options = [*class_options(), "-Dtls.server.mode=enforcing", "-Dtls.enable=true"]
+    options.append(f"-Dtls.config.file={path}")
+    name_server = RealNameServer(classes=options, is_up=lambda at: bool(cluster_info(at)))
+    with ExitStack() as stack:
+        stack.callback(name_server.kill)
+        at = name_server.address
+        broker = RealBroker(folder / "broker", folder / "store", name_server=at, classes=options)
+        broker.start(serves_certified)
+        stack.callback(broker.kill)
+        yield Cluster(at, broker.address, broker.store)
+
+
+def cluster_info(name_server: str) -> str:
+    """Return what a name server that wants a certificate says of its brokers; "" for nothing."""
+
+    async def ask() -> str:
+        async with open_admin(ClientOptions((name_server,), tls=WITH_CERTIFICATE)) as admin:
+            return str(await admin.cluster())
+
+    try:
+        return asyncio.run(ask())
+    except ClientError:
+        return ""
+
+
+def serves_certified(name_server: str, broker: str) -> bool:
+    return f"'{broker}'" in cluster_info(name_server)
+
+
+@pytest.mark.parametrize("kind", ["real", "notifications"])
+def test_members_with_certificates_share_a_group(kind: str, tmp_path: Path) -> None:
+    properties = {"tls.enable": "true", "tls.config.file": str(tmp_path / "tls.properties")}
+    with (
+        certified(kind, tmp_path) as cluster,
+        JavaDriver(cluster.name_server, properties=properties) as driver,
+    ):
+        driver("createTopic", address=cluster.broker, topic="secret", queues=4)
+
+        async def work(scene: Scene) -> None:
+            async with (
+                scene.consumer(tls=WITH_CERTIFICATE) as consumer,
+                scene.producer(tls=WITH_CERTIFICATE) as producer,
+            ):
+                await scene.java_consumes()
+                await scene.shared_out(consumer)
+                for number in range(40):
+                    await producer.send("secret", b"%d" % number, queue=("", number % 4))
+                mine = numbers_of(await take(consumer, 20))
+                theirs = [int(each) for each in await scene.java_got(20)]
+                assert sorted(mine + theirs) == list(range(40))
+                await scene.java_leaves()
+            for tls in (False, Tls(SIGNER, checks_host=False)):
+                with pytest.raises(ClientError, match="TLS"):
+                    async with scene.producer(tls=tls) as producer:
+                        await producer.send("secret", b"x")
+            words = ["send", "secret", "by command", "-n", cluster.name_server, "--tls-config"]
+            path = str(tmp_path / "tls.properties")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "wakelog", *words, path
+            )
+            assert await process.wait() == 0
 
         Scene(cluster, driver, "secret", "readers").run(work)
 

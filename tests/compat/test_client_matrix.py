@@ -5,7 +5,11 @@ have of the same client.
 """
 
 import asyncio
+import json
+import os
+import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -15,20 +19,28 @@ from typing import Any
 import pytest
 
 from scripts.client_matrix import FEATURES
+from tests.compat.admin_play import by_mqadmin, wakelog_admin
 from tests.compat.clusters import Cluster
 from tests.compat.driver import JavaDriver, bodies, message
 from tests.compat.mixed_group import (
     POLL_SECONDS,
     SETTLE_MS_MAX,
+    SETTLE_SECONDS_MAX,
     Scene,
     numbers_of,
     take,
 )
 from wakelog.cli.admin.traces import read_traces
-from wakelog.client import Message, Sql
+from wakelog.client import ConsumerMessage, Message, NotAcknowledged, Sql
+from wakelog.client.admin import open_admin
+from wakelog.client.options import ClientOptions
 from wakelog.protocol.names import TRACE_TOPIC
 
 NO_MESSAGE = 208
+ILLEGAL = 13
+HELD_MAX = 1_000
+"""Messages of a queue that may wait for `ack`; what was asked for before comes on top."""
+PULLED_MAX = 1_000
 DELAY_SECONDS_MIN = 0.9
 """Level 1 is a second, by the broker's clock."""
 Row = Callable[[Scene], Awaitable[None]]
@@ -217,6 +229,46 @@ async def a_dead_letter_of_java(scene: Scene) -> None:
     await scene.java_leaves()
 
 
+@row
+async def dead_letters_by_command_line(scene: Scene) -> None:
+    """`wakelog dlq` lists, shows, exports and resends what Java gave up, to its group alone."""
+    await scene.java_sends([7, 8], properties={"colour": "red"})
+    other = f"other_{scene.topic}"
+    await scene.java("consume", name=other, group=other, topics=[scene.topic])
+    assert len(await scene.java("consumed", name=other, count=2, timeoutMs=SETTLE_MS_MAX)) == 2
+    await scene.java_consumes(failures=5, retriesMax=1)
+    assert len(await scene.java_got(4)) == 4
+    await asyncio.to_thread(scene.driver.once_there, 17, "route", topic=f"%DLQ%{scene.group}")
+    await scene.java_leaves()
+    while (letters := await of_command(scene, "dlq", "export", scene.group))[1:] == []:
+        await asyncio.sleep(POLL_SECONDS)
+    assert sorted(each["body"] for each in letters) == ["7", "8"]
+    assert {each["properties"]["colour"] for each in letters} == {"red"}
+    listed = {each["group"]: each["deadLetters"] for each in await of_command(scene, "dlq", "ls")}
+    assert listed[scene.group] == 2
+    assert await of_command(scene, "dlq", "show", scene.group) == letters
+
+    await scene.java_consumes()
+    one = next(each for each in letters if each["body"] == "7")
+    await of_command(scene, "dlq", "resend", scene.group, "--id", one["messageId"])
+    [again] = await scene.java("consumed", name=scene.topic, count=1, timeoutMs=SETTLE_MS_MAX)
+    assert (bodies([again]), again["topic"]) == ([b"7"], scene.topic)
+    await of_command(scene, "dlq", "resend", scene.group, "--all")
+    assert sorted(await scene.java_got(3)) == [b"7", b"7", b"8"]
+    await scene.java_leaves()
+    assert len(await scene.java("consumed", name=other, count=0, timeoutMs=0)) == 2
+    await scene.java("stopConsuming", name=other)
+
+
+async def of_command(scene: Scene, *words: str) -> list[dict[str, Any]]:
+    """Return the objects that a command puts out."""
+    command = [sys.executable, "-m", "wakelog", *words, "-n", scene.cluster.name_server]
+    process = await asyncio.create_subprocess_exec(*command, "-o", "json", stdout=PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return [json.loads(line) for line in out.splitlines()]
+
+
 # Filters
 
 
@@ -334,6 +386,136 @@ async def the_trace_of_a_python_consumer(scene: Scene) -> None:
     )
     notes = [note for body in bodies(found) for note in read_traces(body.decode())]
     assert sent["msgId"] in {note.message_id for note in notes}
+
+
+@row
+async def both_trace(scene: Scene) -> None:
+    """mqadmin and `wakelog admin` show alike what both clients noted, whichever of them sent."""
+    async with scene.producer(trace=True) as producer:
+        python_sent = (await producer.send(scene.topic, b"by Python", keys="k1")).message_id
+    [sent] = await scene.java(
+        "send", group=f"traced_{scene.topic}", traced=True, messages=[message(scene.topic, b"J")]
+    )
+    await scene.java_consumes(traced=True)
+    assert len(await scene.java_got(2)) == 2
+    async with scene.consumer(group=f"python_{scene.group}", trace=True) as consumer:
+        await take(consumer, 2)
+    await scene.java_leaves()
+    for message_id in (python_sent, sent["msgId"]):
+        words = ["QueryMsgTraceById", "-i", message_id]
+        wanted = {"Pub": 1, "Sub": 2}
+        lines: list[str] = []
+        end = time.monotonic() + SETTLE_SECONDS_MAX
+        while kinds_of(lines) != wanted:
+            assert time.monotonic() < end, lines
+            await asyncio.sleep(POLL_SECONDS)
+            lines = await asyncio.to_thread(by_mqadmin, scene.driver, words)
+        assert not [line for line in lines if "failed" in line]
+        ours = await asyncio.to_thread(wakelog_admin, words, scene.cluster)
+        assert sorted(line.split() for line in ours if line) == sorted(
+            line.split() for line in lines if line
+        )
+
+
+def kinds_of(lines: list[str]) -> dict[str, int]:
+    """Return how many notes there are of a send and of a consumer, in what mqadmin prints."""
+    firsts = [line.split()[0] for line in lines if line.strip()]
+    return {kind: firsts.count(kind) for kind in ("Pub", "Sub") if kind in firsts}
+
+
+# Limits, tables, errors
+
+
+@row
+async def a_slow_member_takes_no_more_than_its_limit(scene: Scene) -> None:
+    """Python's member holds its share back; Java's goes on, and the rest comes after the acks."""
+    count = 6_000
+    async with scene.consumer() as consumer:
+        await scene.java_consumes()
+        mine, theirs = await scene.shared_out(consumer)
+        async with scene.producer() as producer:
+            for queue_id in range(4):
+                queue = (scene.cluster.broker_name, queue_id)
+                await producer.send_many(
+                    Message(scene.topic, b"%d" % n, queue=queue) for n in range(count)
+                )
+        assert len(await scene.java_got(count * len(theirs))) == count * len(theirs)
+        held: list[ConsumerMessage] = []
+        while found := await consumer.fetch(10_000, 2.0):
+            held += found
+        assert HELD_MAX <= len(held) / len(mine) <= HELD_MAX + PULLED_MAX
+        await consumer.ack(*held)
+        await take(consumer, count * len(mine) - len(held))
+        await scene.java_leaves()
+
+
+@row
+async def senders_wait_for_a_full_producer(scene: Scene) -> None:
+    async with scene.producer(messages_max=10, bytes_max=50) as producer:
+        sends = [producer.send(scene.topic, b"%d" % n) for n in range(1_000)]
+        places = {(each.queue_id, each.queue_offset) for each in await asyncio.gather(*sends)}
+        assert len(places) == 1_000
+    await scene.java_consumes()
+    assert sorted(map(int, await scene.java_got(1_000))) == list(range(1_000))
+    await scene.java_leaves()
+
+
+@row
+async def a_table_of_what_java_sent(scene: Scene) -> None:
+    place = {"broker": scene.cluster.broker_name, "queueId": 0}
+    sent = [
+        message(scene.topic, b"%d" % n, tags="t", keys=f"k{n}", properties={"n": str(n)}, **place)
+        for n in range(50)
+    ]
+    ids = [each["msgId"] for each in await scene.java("send", group="g", messages=sent)]
+    async with scene.consumer() as consumer:
+        tables: list[Any] = []
+        while sum(table.num_rows for table in tables) < 50:
+            tables.append(await consumer.fetch_arrow(50, 1.0))
+        found = [row for table in tables for row in table.to_pylist()]
+        assert [row["body"] for row in found] == [b"%d" % n for n in range(50)]
+        assert [row["queueOffset"] for row in found] == list(range(50))
+        assert [row["msgId"] for row in found] == ids
+        assert {row["tags"] for row in found} == {"t"}
+        assert [dict(row["properties"])["n"] for row in found] == [str(n) for n in range(50)]
+        for table in tables:
+            await consumer.ack_arrow(table)
+    asked = {"address": scene.cluster.broker, "group": scene.group, "topic": scene.topic}
+    assert await scene.java("consumeOffset", **asked, queueId=0) == 50
+
+
+@row
+async def a_refusal_names_broker_and_reason(scene: Scene) -> None:
+    """A record may have 4 MiB, so a body of 4 MiB is too much; what the broker said is kept."""
+    async with scene.producer(retries_max=1) as producer:
+        with pytest.raises(NotAcknowledged) as caught:
+            await producer.send(scene.topic, os.urandom(4 << 20))
+    error = caught.value
+    assert (error.broker, error.code) == (scene.cluster.broker_name, ILLEGAL)
+    assert error.remark and error.remedy and "MESSAGE_ILLEGAL" in error.cause
+
+
+@row
+async def the_admin_sees_what_java_did(scene: Scene) -> None:
+    """Topics, groups, lag, messages by key: the same as of Java's client."""
+    options = ClientOptions((scene.cluster.name_server,))
+    await scene.java_sends(range(8), keys="key")
+    await scene.java_consumes()
+    await scene.java_got(8)
+    async with open_admin(options) as admin:
+        ends = (await admin.topic_stats(scene.topic)).offset_table
+        assert sum(each.max_offset for each in ends.values()) == 8
+        end, lags = time.monotonic() + SETTLE_SECONDS_MAX, [1]
+        while any(lags):  # Java stores an offset when its listener is through
+            assert time.monotonic() < end
+            await scene.java("commit", name=scene.topic)
+            stats = await admin.consume_stats(scene.group, scene.topic)
+            lags = [one.broker_offset - one.consumer_offset for one in stats.offset_table.values()]
+        assert len(lags) == 4
+        [client] = (await admin.consumers(scene.group)).connection_set
+        theirs = await scene.java("consumers", group=scene.group)
+        assert client.client_id == theirs["connectionSet"][0]["clientId"]
+    await scene.java_leaves()
 
 
 # The runs

@@ -17,7 +17,7 @@ BYTES = bytes(range(256)) * 64
 
 
 class ColdFileSystem(FileSystem):
-    """Has nothing in memory as long as a test wants it. reads: of positions and lengths, that may wait."""
+    """Has nothing in memory while a test wants it. reads: positions and lengths that may wait."""
 
     is_cold = True
 

@@ -1,5 +1,7 @@
 """The table of commands, and command lines that reach no cluster."""
 
+from pathlib import Path
+
 import pytest
 
 from wakelog.actors.errors import PlanRefused
@@ -22,7 +24,7 @@ def test_help_needs_no_cluster() -> None:
     run_admin([], said.append)
     assert any(line.split()[:1] == ["topicList"] for line in said)
     run_admin(["help", "TOPICSTATUS"], said.append)
-    assert said[-7].split()[:2] == ["-t,", "--topic"]
+    assert said[-9].split()[:2] == ["-t,", "--topic"]
 
 
 def test_an_unknown_command_is_refused() -> None:
@@ -46,6 +48,30 @@ def test_credentials_and_tls_are_passed_on() -> None:
     assert options.credentials[:2] == ("k", "s")
     assert options.tls is not None
     assert options.tls.trust_path == "f"
+
+
+def test_a_tls_properties_brings_a_certificate_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tls.properties"
+    path.write_text("tls.test.mode.enable=false\ntls.client.certPath=/c\ntls.client.keyPath=/k\n")
+    tls = client_options(Flags({"n": "a:1", "tls-config": str(path)})).tls
+    assert tls is not None
+    assert (tls.cert_path, tls.key_path, tls.checks_server) == ("/c", "/k", False)
+    assert capsys.readouterr().err == ""
+    path.write_text("tls.client.trustCertPath=/t\n")
+    client_options(Flags({"n": "a:1", "tls-config": str(path)}))
+    assert "tls.client.trustCertPath has no effect" in capsys.readouterr().err
+
+
+def test_any_certificate_is_trusted_on_request_alone() -> None:
+    tls = client_options(Flags({"n": "a:1", "tls-insecure": "true"})).tls
+    assert tls is not None and not tls.checks_server and not tls.checks_host
+    plain = client_options(Flags({"n": "a:1", "tls-insecure": "false", "tls": "true"})).tls
+    assert plain is not None and plain.checks_server
+    for name in ("tls-trust", "tls-config"):
+        with pytest.raises(PlanRefused, match=f"--{name} and --tls-insecure contradict"):
+            client_options(Flags({"n": "a:1", "tls-insecure": "true", name: "f"}))
 
 
 def test_a_name_server_that_is_away_is_named() -> None:

@@ -141,6 +141,8 @@ COMMON: Final = (
     may("", "secret-key", "Secret key of the account."),
     may("", "tls", "true for connections with TLS.  [default: false]"),
     may("", "tls-trust", "PEM file of the signers of servers, in place of the system's."),
+    may("", "tls-config", "A tls.properties: signers, and a certificate of one's own."),
+    may("", "tls-insecure", "true for any certificate of a server.  [default: false]"),
 )
 """Flags that every command has."""
 

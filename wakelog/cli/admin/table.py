@@ -1,6 +1,7 @@
 """The table of all commands, and `run_admin`, which runs one command line."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -75,15 +76,34 @@ def client_options(flags: Flags) -> ClientOptions:
         raise PlanRefused(cause, f"Give -n HOST:PORT, or set {ENVIRONMENT_NAME}.")
     if flags.get("output", "table") not in ("table", "json"):
         raise PlanRefused(f"--output {flags['output']} is not known", "Give table or json.")
-    uses_tls = parse_boolean(flags.get("tls")) or "tls-trust" in flags
     return ClientOptions(
         name_servers,
         group=GROUP,
         timeout_ms=TIMEOUT_MS,
         retries_max=0,
         credentials=Credentials(flags.get("access-key", ""), flags.get("secret-key", "")),
-        tls=Tls(flags.get("tls-trust", "")) if uses_tls else None,
+        tls=_tls(flags),
     )
+
+
+def _tls(flags: Flags) -> Tls | None:
+    """Return what TLS is to trust and to show, None for none. Raises: PlanRefused, TlsRefused."""
+    given = [name for name in ("tls-trust", "tls-config") if name in flags]
+    is_insecure = parse_boolean(flags.get("tls-insecure"))
+    if len(given) + is_insecure > 1:
+        names = " and ".join(f"--{name}" for name in (*given, "tls-insecure")[:2])
+        raise PlanRefused(f"{names} contradict each other", "Give one of them.")
+    if "tls-config" in flags:
+        from wakelog.network.tls_properties import TlsSource, read_tls
+
+        found = read_tls(TlsSource(config_path=flags["tls-config"], directory=os.getcwd()))
+        for warning in found.warnings:
+            print(f"wakelog: {warning}", file=sys.stderr)
+        return found.client
+    if is_insecure:
+        return Tls(checks_server=False, checks_host=False)
+    uses_tls = "tls-trust" in flags or parse_boolean(flags.get("tls"))
+    return Tls(flags.get("tls-trust", "")) if uses_tls else None
 
 
 async def _run(

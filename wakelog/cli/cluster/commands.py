@@ -44,6 +44,12 @@ class Wire(NamedTuple):
     secret_key: Annotated[Text, option("KEY", "Of the account.")] = None
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False
     tls_trust: Annotated[Text, option("FILE", "PEM of the signers; implies --tls.")] = None
+    tls_config: Annotated[
+        Text, option("FILE", "A tls.properties, with a certificate of one's own; implies --tls.")
+    ] = None
+    tls_insecure: Annotated[
+        bool, typer.Option("--tls-insecure", help="Trust any certificate; implies --tls.")
+    ] = False
 
     @property
     def as_json(self) -> bool:
@@ -64,9 +70,10 @@ class Wire(NamedTuple):
             n=self.name_server or os.environ.get(ENVIRONMENT_NAME) or NAME_SERVER_DEFAULT,
             output=self.output,
             tls=str(self.tls).lower(),
+            **{"tls-insecure": str(self.tls_insecure).lower()},
         )
         given = {"access-key": self.access_key, "secret-key": self.secret_key}
-        given["tls-trust"] = self.tls_trust
+        given |= {"tls-trust": self.tls_trust, "tls-config": self.tls_config}
         flags.update({name: text for name, text in given.items() if text is not None})
         return client_options(flags)
 
