@@ -10,9 +10,10 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.actors.client import Client, records, route_of
@@ -232,6 +233,33 @@ async def elected_group(
         await group.until_in_sync(len(group.numbers))
         await group.serving()
         yield group
+
+
+def begin_fault(
+    group: ElectedGroup, master: int, fault: str, pair: tuple[int, int]
+) -> Callable[[], None]:
+    """Begin a fault; return what ends it."""
+    match fault:
+        case "kill":
+            group.kill(master)
+            return partial(group.start, master)
+        case "hold":
+            group.hold(master)
+            return partial(group.go_on, master)
+        case "alone":
+            group.cut_register(master)
+            group.lines[master].cut()
+        case "pair":
+            group.cut_apart(*pair)
+        case "register":
+            group.cut_register(master)
+        case "followers":
+            group.lines[master].cut()
+        case "silent":
+            group.lines[master].freeze()
+        case _:
+            raise AssertionError(fault)
+    return group.mend
 
 
 @dataclass

@@ -11,7 +11,7 @@ UNKNOWN = 0
 
 
 class Line:
-    """Listens at `host:port`, and carries to 127.0.0.1 at the same port.
+    """Listens at `host:port`, and carries to 127.0.0.1 at the same port, or at another `to_port`.
 
     Whoever connects has a number, as far as `greet` knows it. A cut is of all or of one number.
     """
@@ -19,6 +19,7 @@ class Line:
     def __init__(self, host: str, port: int) -> None:
         """Listen once it is opened."""
         self.host, self.port = host, port
+        self.to_port = port
         self._carries = asyncio.Event()
         self._carries.set()
         self._is_cut = False
@@ -81,7 +82,7 @@ class Line:
             self._writers[writer] = number
             if self._refuses(number):
                 return
-            answers, there = await asyncio.open_connection("127.0.0.1", self.port)
+            answers, there = await asyncio.open_connection("127.0.0.1", self.to_port)
             self._writers[there] = number
             there.write(said)
             ways = [

@@ -48,8 +48,9 @@ class JavaDriver:
 
     A client looks every `rebalance_ms` which queues it should have, besides when the broker says
     so, and whether it got their locks. RocketMQ's own 20 s are long for a test that waits for it.
-    `header_form` is JSON or ROCKETMQ; `properties` are more of the system's, and `driver.routesMs`
-    is how often it asks for routes instead of every 30 s.
+    `header_form` is JSON or ROCKETMQ; `properties` are more of the system's. `driver.routesMs` is
+    how often it asks for routes instead of every 30 s, `driver.sendTimeoutMs` how long a send may
+    take instead of 10 s.
     """
 
     def __init__(

@@ -7,11 +7,9 @@ number, and other faults.
 import asyncio
 import os
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Final
@@ -21,18 +19,16 @@ import pytest
 from benchmarks.failovers import FAULTS, PAGE, Back, Faults
 from tests.actors.client import route_of
 from tests.actors.elected_group import (
-    TOPIC,
     Account,
     Clients,
-    ElectedGroup,
+    begin_fault,
     check_group,
     elected_group,
     leaders,
 )
 from tests.actors.registers.etcd_members import EtcdMembers
 from tests.actors.replicas import assert_equal, log_end, send
-from tests.compat.driver import JavaDriver, message
-from tests.compat.driver import bodies as bodies_of
+from tests.compat.java_clients import TIMEOUT_MS, JavaClients
 from tests.compat.real_rocketmq import RealNameServer
 from wakelog.protocol.codes import ResponseCode
 
@@ -45,9 +41,8 @@ GAP_SECONDS_MAX: Final = 45.0
 
 ROUTES_MS: Final = 5_000
 BACK_MS_MAX: Final = 15_000
-JAVA_TIMEOUT_MS: Final = 10_000
-JAVA_BACK_MS_MAX: Final = BACK_MS_MAX + JAVA_TIMEOUT_MS
-"""A send that begins just before the stopped master is replaced ends with its timeout."""
+JAVA_BACK_MS_MAX: Final = BACK_MS_MAX + ROUTES_MS + TIMEOUT_MS
+"""The client learns of another master when it asks for routes, and a send then has to time out."""
 
 LASTS_SECONDS_MAX: Final = 8.0
 SENDS: Final = 20
@@ -56,74 +51,6 @@ REGISTERS_SECONDS_MAX: Final = 35.0
 """Longer than the period of registrations."""
 
 THINK_SECONDS: Final = 0.02
-
-
-class JavaClients:
-    """A producer and a push consumer, each in a JVM of its own, which go on whatever happens."""
-
-    def __init__(self, name_server: str, routes_ms: int | None = None) -> None:
-        """Start nothing. routes_ms: how often they ask for routes, instead of each 30 s."""
-        given = {} if routes_ms is None else {"driver.routesMs": str(routes_ms)}
-        self._sender = JavaDriver(name_server, properties=given)
-        self._receiver = JavaDriver(name_server, properties=given)
-        self._is_stopping = threading.Event()
-        self._threads = [threading.Thread(target=self._send), threading.Thread(target=self._take)]
-        self.account = Account()
-
-    def start(self) -> None:
-        """Begin."""
-        self._threads[0].start()
-        self.until_sent(1)
-        self._receiver("consume", name="reader", group="java_readers", topics=[TOPIC])
-        self._threads[1].start()
-
-    def until_sent(self, count: int) -> float:
-        """Return after so many further acknowledgements, with the seconds that it took."""
-        account, began = self.account, time.monotonic()
-        wanted = len(account.acknowledged) + count
-        while len(account.acknowledged) < wanted:
-            assert time.monotonic() < began + 2 * GAP_SECONDS_MAX, account.failures
-            time.sleep(THINK_SECONDS)
-        return time.monotonic() - began
-
-    def stop(self) -> None:
-        """End both."""
-        self._is_stopping.set()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
-        self._sender.stop()
-        self._receiver.stop()
-
-    def _send(self) -> None:
-        account, last = self.account, time.monotonic()
-        while not self._is_stopping.is_set():
-            account.attempts += 1
-            body = b"java-%d" % account.attempts
-            try:
-                [sent] = self._sender("send", group="g", messages=[message(TOPIC, body)])
-            except Exception as error:
-                account.failures[str(error)[:120]] += 1
-                time.sleep(THINK_SECONDS)
-                continue
-            if sent["status"] == "SEND_OK":
-                account.acknowledged.add(body)
-                now = time.monotonic()
-                account.gaps_seconds.append(now - last)
-                last = now
-            else:  # stored, and not on all in-sync replicas
-                account.failures[sent["status"]] += 1
-            time.sleep(THINK_SECONDS)
-
-    def _take(self) -> None:
-        account = self.account
-        while not self._is_stopping.is_set():
-            taken = self._receiver("takeConsumed", name="reader")
-            for one, body in zip(taken, bodies_of(taken), strict=True):
-                place = one["queueId"], one["queueOffset"]
-                if account.shown.setdefault(place, body) != body:
-                    account.changed.append(place)
-            time.sleep(10 * THINK_SECONDS)
 
 
 @pytest.mark.long
@@ -295,30 +222,3 @@ def faults(chance: random.Random) -> Iterator[tuple[str, tuple[int, int], float]
         chance.shuffle(rounds)
         for fault, pair in rounds:
             yield fault, pair, chance.uniform(1, LASTS_SECONDS_MAX)
-
-
-def begin_fault(
-    group: ElectedGroup, master: int, fault: str, pair: tuple[int, int]
-) -> Callable[[], None]:
-    """Begin a fault; return what ends it."""
-    match fault:
-        case "kill":
-            group.kill(master)
-            return partial(group.start, master)
-        case "hold":
-            group.hold(master)
-            return partial(group.go_on, master)
-        case "alone":
-            group.cut_register(master)
-            group.lines[master].cut()
-        case "pair":
-            group.cut_apart(*pair)
-        case "register":
-            group.cut_register(master)
-        case "followers":
-            group.lines[master].cut()
-        case "silent":
-            group.lines[master].freeze()
-        case _:
-            raise AssertionError(fault)
-    return group.mend

@@ -131,7 +131,7 @@ final class Sending {
             producer.setNamesrvAddr(Driver.nameServer);
             producer.setInstanceName(group);
             producer.setPollNameServerInterval(Driver.routesMs(producer));
-            producer.setSendMsgTimeout(10_000);
+            producer.setSendMsgTimeout(Integer.getInteger("driver.sendTimeoutMs", 10_000));
             producer.setRetryTimesWhenSendFailed(0); // a failure is the answer that a test asks for
             producer.setRetryTimesWhenSendAsyncFailed(0);
             producer.start();
