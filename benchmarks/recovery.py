@@ -37,7 +37,6 @@ from benchmarks.kept import RESULTS, row_lines
 from wakelog.actors.services.dispatch import Dispatch
 from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.watermark import Watermark
@@ -133,7 +132,7 @@ class Owner:
         queue_id = first // BATCH_COUNT % QUEUES_COUNT
         outer = MessageDraft(TOPIC, queue_id, b"", born_timestamp_ms=now_ms)
         messages = [
-            BatchedMessage(
+            (
                 0,
                 b"%016d" % n * (BODY_BYTES // 16),
                 b"KEYS\x01key-%d\x02UNIQ_KEY\x01%032X\x02WAIT\x01true\x02" % (n, n),

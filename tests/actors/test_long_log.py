@@ -19,7 +19,6 @@ from tests.actors.load import QUEUES_COUNT, Load, doubled_count
 from tests.actors.programs import Up, running_up
 from tests.actors.strikes import read_back
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import BatchDraft, MessageDraft
@@ -61,10 +60,7 @@ def fill_log(root: Path) -> None:
     while store.max_physical_offset < LOG_BYTES:
         queue_id = number // BATCH_COUNT % QUEUES_COUNT
         outer = MessageDraft("filled", queue_id, b"", born_timestamp_ms=now_ms)
-        messages = [
-            BatchedMessage(0, body, b"KEYS\x01%d\x02" % n)
-            for n in range(number, number + BATCH_COUNT)
-        ]
+        messages = [(0, body, b"KEYS\x01%d\x02" % n) for n in range(number, number + BATCH_COUNT)]
         store.put_batch(BatchDraft(outer, messages), now_ms)
         store.write_pending()
         number += BATCH_COUNT

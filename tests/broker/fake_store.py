@@ -128,12 +128,12 @@ class FakeStore:
 
     def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         results = []
-        for message in batch.messages:
-            texts = message.properties.decode().removesuffix("\x02"), batch.outer.properties_text
+        for flag, body, block in batch.messages:
+            texts = block.decode().removesuffix("\x02"), batch.outer.properties_text
             draft = msgspec.structs.replace(
                 batch.outer,
-                flag=message.flag,
-                body=message.body,
+                flag=flag,
+                body=body,
                 properties_text="\x02".join(filter(None, texts)),
             )
             results.append(self.put_message(draft, now_ms))

@@ -172,7 +172,7 @@ class FakeCluster:
     def _store(self, broker: str, code: RequestCode, command: RemotingCommand) -> RemotingCommand:
         is_batch = code == RequestCode.SEND_BATCH_MESSAGE
         bodies = (
-            [x.body for x in decode_batch_body(command.body, 10_000)]
+            [body for _, body, _ in decode_batch_body(command.body, 10_000)]
             if is_batch
             else [command.body]
         )

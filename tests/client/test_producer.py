@@ -126,7 +126,7 @@ def test_many_messages_travel_in_batches_and_have_a_receipt_each() -> None:
     [command] = cluster.sent
     assert command.code == RequestCode.SEND_BATCH_MESSAGE
     keys = [
-        decode_properties(x.properties.decode()) for x in decode_batch_body(command.body, 10_000)
+        decode_properties(block.decode()) for _, _, block in decode_batch_body(command.body, 10_000)
     ]
     assert [key["UNIQ_KEY"] for key in keys] == [receipt.message_id for receipt in receipts]
     assert [receipt.queue_offset for receipt in receipts] == list(range(9))

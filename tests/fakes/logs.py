@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import InlineSegments
@@ -85,9 +84,6 @@ def write_file(fs: FileSystem, path: str, data: bytes) -> None:
 
 def batch_of(drafts: Sequence[MessageDraft]) -> BatchDraft:
     """Return the batch of these messages, which differ by flag, body and properties only."""
-    messages = [
-        BatchedMessage(one.flag, one.body, encode_properties_text(one.properties_text))
-        for one in drafts
-    ]
+    messages = [(one.flag, one.body, encode_properties_text(one.properties_text)) for one in drafts]
     outer = msgspec.structs.replace(drafts[0], body=b"", properties_text="")
     return BatchDraft(outer, messages)

@@ -21,19 +21,19 @@ BATCH = bytes.fromhex(
     "0000001b 00000000 00000000 00000007 00000002 6869 0003 6b0176"
     "00000016 00000000 00000000 00000000 00000000 0000"
 )
-MESSAGES = [BatchedMessage(7, b"hi", b"k\x01v"), BatchedMessage(0, b"", b"")]
+MESSAGES = [(7, b"hi", b"k\x01v"), (0, b"", b"")]
 
-messages = st.builds(BatchedMessage, int32, st.binary(max_size=30), st.binary(max_size=30))
+messages = st.tuples(int32, st.binary(max_size=30), st.binary(max_size=30))
 
 
 def test_a_batch_is_written_and_read() -> None:
-    assert encode_batch_body(map(fields, MESSAGES)) == BATCH
+    assert encode_batch_body(MESSAGES) == BATCH
     assert decode_batch_body(BATCH, 2) == MESSAGES
 
 
 @given(st.lists(messages, max_size=5))
 def test_a_batch_comes_back(batch: list[BatchedMessage]) -> None:
-    assert decode_batch_body(encode_batch_body(map(fields, batch)), 5) == batch
+    assert decode_batch_body(encode_batch_body(batch), 5) == batch
 
 
 def test_of_too_many_messages_one_more_than_may_be_is_read() -> None:
@@ -70,7 +70,7 @@ def test_garbage_is_split_or_refused(data: bytes) -> None:
         split = decode_batch_body(data, 100)
     except RemoteProtocolError:
         return
-    assert sum(22 + len(m.body) + len(m.properties) for m in split) == len(data)
+    assert sum(22 + len(body) + len(block) for _, body, block in split) == len(data)
 
 
 def test_properties_too_long_are_our_mistake() -> None:
@@ -112,14 +112,10 @@ def test_the_real_broker_appended_the_same_properties() -> None:
             assert stored_properties(inner, outer) == stored
 
 
-def fields(message: BatchedMessage) -> tuple[int, bytes, bytes]:
-    return message.flag, message.body, message.properties
-
-
 def stored_properties(inner: bytes, outer: bytes) -> bytes:
     """Return the properties that a batch stores of a message."""
     empty = record(b"", b"")
-    message = BatchedMessage(0, b"x", inner)
+    message = (0, b"x", inner)
     data, [size] = encode_records([message], empty, outer, queue_offset=0, physical_offset=0)
     assert size == len(data)
     return data[len(empty) + 1 :]
@@ -145,16 +141,14 @@ def record(body: bytes, properties: bytes, host: str = "127.0.0.1", **values: in
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_records_of_a_batch_are_those_of_its_messages(host: str) -> None:
-    messages = [BatchedMessage(n, b"b" * n, b"p" * (n % 3)) for n in range(1, 40)]
+    messages = [(n % 4, b"b" * n, b"p" * (n % 3)) for n in range(1, 40)]
     data, sizes = encode_records(
         messages, record(b"", b"", host), b"", queue_offset=7, physical_offset=500
     )
     begin = 0
-    for n, (message, size) in enumerate(zip(messages, sizes, strict=True)):
-        places = {"flag": message.flag, "queue_offset": 7 + n, "physical_offset": 500 + begin}
-        assert data[begin : begin + size] == record(
-            message.body, message.properties, host, **places
-        )
+    for n, ((flag, body, properties), size) in enumerate(zip(messages, sizes, strict=True)):
+        places = {"flag": flag, "queue_offset": 7 + n, "physical_offset": 500 + begin}
+        assert data[begin : begin + size] == record(body, properties, host, **places)
         begin += size
     assert begin == len(data)
 

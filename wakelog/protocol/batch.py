@@ -23,9 +23,7 @@ org.apache.rocketmq.store.CommitLog.MessageExtBatchEncoder (4.9.3)
 import struct
 import zlib
 from collections.abc import Iterable
-from typing import Final
-
-import msgspec
+from typing import Final, TypeAlias
 
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -49,17 +47,18 @@ from wakelog.protocol.record import (
 )
 
 _HEAD = struct.Struct(">5i")
+_HEAD_READ = struct.Struct(">12xii")  # without what is not read
 _PROPERTIES_SIZE = struct.Struct(">h")
 _SEPARATOR: Final = PROPERTY_SEPARATOR.encode("ascii")
-MESSAGE_BYTES_MIN: Final = _HEAD.size + _PROPERTIES_SIZE.size
+_HEAD_BYTES: Final = _HEAD.size
+_SIZE_BYTES: Final = _PROPERTIES_SIZE.size
+MESSAGE_BYTES_MIN: Final = _HEAD_BYTES + _SIZE_BYTES
 
+BatchedMessage: TypeAlias = tuple[int, bytes, bytes]
+"""One message of a batch: flag, body, and the block of its properties as the client wrote it.
 
-class BatchedMessage(msgspec.Struct, frozen=True, gc=False):
-    """One message of a batch; `properties` is its block as the client wrote it."""
-
-    flag: int
-    body: bytes
-    properties: bytes
+No class: to make and to read a plain tuple takes half as long.
+"""
 
 
 def decode_batch_body(body: bytes, messages_max: int) -> list[BatchedMessage]:
@@ -69,31 +68,27 @@ def decode_batch_body(body: bytes, messages_max: int) -> list[BatchedMessage]:
         RemoteProtocolError: SYSTEM_ERROR, if a length is wrong or bytes are left over.
     """
     messages: list[BatchedMessage] = []
+    read_head, read_size = _HEAD_READ.unpack_from, _PROPERTIES_SIZE.unpack_from
     position, end = 0, len(body)
     while position < end and len(messages) <= messages_max:
         if end - position < MESSAGE_BYTES_MIN:
             raise _malformed(f"{end - position} bytes are no message")
-        _, _, _, flag, body_bytes = _HEAD.unpack_from(body, position)
-        body_begin = position + _HEAD.size
-        properties_begin = body_begin + body_bytes + _PROPERTIES_SIZE.size
+        flag, body_bytes = read_head(body, position)
+        body_begin = position + _HEAD_BYTES
+        body_end = body_begin + body_bytes
+        properties_begin = body_end + _SIZE_BYTES
         if body_bytes < 0 or properties_begin > end:
             raise _malformed(f"a body of {body_bytes} bytes")
-        (properties_bytes,) = _PROPERTIES_SIZE.unpack_from(body, body_begin + body_bytes)
+        (properties_bytes,) = read_size(body, body_end)
         position = properties_begin + properties_bytes
         if properties_bytes < 0 or position > end:
             raise _malformed(f"properties of {properties_bytes} bytes")
-        messages.append(
-            BatchedMessage(
-                flag,
-                body[body_begin : body_begin + body_bytes],
-                body[properties_begin:position],
-            )
-        )
+        messages.append((flag, body[body_begin:body_end], body[properties_begin:position]))
     return messages
 
 
-def encode_batch_body(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
-    """Write a batch of messages: flag, body and properties of each.
+def encode_batch_body(messages: Iterable[BatchedMessage]) -> bytes:
+    """Write a batch of messages.
 
     Raises:
         LocalProtocolError: if properties are too long.
@@ -134,27 +129,34 @@ def encode_records(
     shared, topic_block = empty[SYS_FLAG_OFFSET : head_bytes - INT.size], empty[head_bytes:-2]
     queue_id = empty[QUEUE_ID_OFFSET:FLAG_OFFSET]
     pack = struct.Struct(f">i4sI4si2q{len(shared)}si").pack
-    separated, crc32 = _SEPARATOR + outer, zlib.crc32
+    separated, separator, crc32 = _SEPARATOR + outer, _SEPARATOR[0], zlib.crc32
     parts: list[bytes] = []
     sizes: list[int] = []
-    tails: dict[int, bytes] = {}  # the topic and the length of properties, by that length
+    tail_bytes, tail = -1, b""  # the topic and the length of properties, of the message before
+    empty_bytes = len(empty)
     try:
-        for message in messages:
-            body, inner = message.body, message.properties
-            end = separated if outer and inner and inner[-1] != _SEPARATOR[0] else outer
-            properties_bytes = len(inner) + len(end)
-            tail = tails.get(properties_bytes)
-            if tail is None:
+        for flag, body, inner in messages:
+            end = separated if outer and inner and inner[-1] != separator else outer
+            properties_bytes, body_bytes = len(inner) + len(end), len(body)
+            if properties_bytes != tail_bytes:
                 tail = topic_block + _PROPERTIES_SIZE.pack(properties_bytes)
-                tails[properties_bytes] = tail
-            size_bytes = len(empty) + len(body) + properties_bytes
+                tail_bytes = properties_bytes
+            size_bytes = empty_bytes + body_bytes + properties_bytes
             crc = crc32(body) & CRC_MASK
-            offsets = queue_offset + len(sizes), physical_offset
             head = pack(
-                size_bytes, MAGIC_BYTES, crc, queue_id, message.flag, *offsets, shared, len(body)
+                size_bytes,
+                MAGIC_BYTES,
+                crc,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                shared,
+                body_bytes,
             )
             parts += (head, body, tail, inner, end)
             sizes.append(size_bytes)
+            queue_offset += 1
             physical_offset += size_bytes
     except struct.error as error:
         raise LocalProtocolError(f"a field does not fit the record: {error}") from error

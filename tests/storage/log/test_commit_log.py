@@ -18,7 +18,6 @@ from tests.fakes.logs import (
 )
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import (
     BLANK_MAGIC,
@@ -281,7 +280,7 @@ class TestRoll:
 class TestBatch:
     def batch(self, *bodies: bytes) -> BatchDraft:
         outer = draft(b"", queue_id=2, properties_text="CLUSTER\x01c")
-        messages = [BatchedMessage(i, b, b"k\x01v") for i, b in enumerate(bodies)]
+        messages = [(i, b, b"k\x01v") for i, b in enumerate(bodies)]
         return BatchDraft(outer, messages)
 
     def test_its_records_follow_each_other(self, fs: MemoryFileSystem, log: CommitLog) -> None:

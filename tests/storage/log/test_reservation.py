@@ -8,7 +8,6 @@ import pytest
 
 from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import FileSystem
@@ -99,7 +98,7 @@ class TestLog:
     def test_a_full_disk_refuses_a_batch(self) -> None:
         fs = Disk()
         log = open_log(fs, small_config())
-        messages = [BatchedMessage(0, b"x" * 100, b"")] * 3
+        messages = [(0, b"x" * 100, b"")] * 3
         fs.fail("reserve", number=errno.ENOSPC)
         refused = log.append_batch(BatchDraft(draft(), messages), NOW_MS)
         assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED

@@ -185,8 +185,8 @@ def _send_batch(
         # The store would refuse them as well, but only after it has encoded them all.
         return _put_refusal(state, command, PutStatus.UNKNOWN_ERROR)
     if state.store_config.enable_multi_dispatch:
-        for part in parts:
-            check_dispatch(state, part.properties.decode("utf-8", "replace"))
+        for _, _, block in parts:
+            check_dispatch(state, block.decode("utf-8", "replace"))
     properties[CLUSTER] = state.config.broker_cluster_name
     outer = MessageDraft(
         topic=header.topic,
