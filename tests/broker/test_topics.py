@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.broker.harness import NOW_MS, settings
 from tests.golden_stores import extract_golden
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
+from wakelog.broker.table_limits import DEFAULT_LIMITS
 from wakelog.broker.topics import Topics
 from wakelog.protocol.bodies import DataVersion, TopicConfig
 from wakelog.protocol.errors import RemoteProtocolError
@@ -117,6 +119,27 @@ def test_a_retry_topic_is_readable_and_writeable(table: Table) -> None:
     made = table.topics.create("%RETRY%g", 1, NOW_MS, topic_sys_flag=2)
     assert made == TopicConfig("%RETRY%g", 1, 1, 6, topic_sys_flag=2)
     assert table.instructions == [Persist("topics"), RegisterBroker(("%RETRY%g",))]
+
+
+def test_topics_that_have_queues_and_no_place_are_made(table: Table) -> None:
+    table.topics.update(TopicConfig("known", 2, 2), NOW_MS)
+    table.instructions.clear()
+    queues = {"known": [0, 5], "new": [3, 1], "%LMQ%l": [0], "SELF_TEST_TOPIC": [0], "bad/": [0]}
+    assert table.topics.make_missing(queues, NOW_MS) == ["new"]
+    made, known = table.topics.get("new"), table.topics.get("known")
+    assert made == TopicConfig("new", 4, 4, 6)
+    assert known is not None and known.read_queue_nums == 2
+    assert table.instructions == [Persist("topics")]
+    assert table.topics.make_missing(queues, NOW_MS) == []
+
+
+def test_a_full_table_takes_no_topics_of_queues() -> None:
+    made: list[Instruction] = []
+    limits = structs.replace(DEFAULT_LIMITS, topics=len(SYSTEM) + 1)
+    topics = Topics(settings().broker, made, NOW_MS, limits=limits)
+    free = limits.topics - len(topics.wrapper().topic_config_table)
+    queues = {f"T{number}": [0] for number in range(free + 2)}
+    assert len(topics.make_missing(queues, NOW_MS)) == free
 
 
 def test_a_name_that_is_no_path_never_enters_the_table(table: Table) -> None:

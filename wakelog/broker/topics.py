@@ -12,12 +12,13 @@ Invariants:
 Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wakelog.broker import names
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_file
@@ -132,6 +133,23 @@ class Topics:
             self._put(found, now_ms)
             self._register(topic)
         return found
+
+    def make_missing(self, queues: Mapping[str, Iterable[int]], now_ms: int) -> list[str]:
+        """Create topics that have queues in the store and are in no table; return their names.
+
+        Those that the table has no room for stay as they are.
+        """
+        made = []
+        for topic, queue_ids in queues.items():
+            if self.get(topic) is not None or names.is_lmq(topic) or not is_topic(topic):
+                continue
+            count = min(max(queue_ids, default=0) + 1, QUEUE_COUNT_MAX)
+            try:
+                self._put(TopicConfig(topic, count, count, READ_WRITE), now_ms)
+            except LimitReached:
+                break
+            made.append(topic)
+        return made
 
     def update(self, config: TopicConfig, now_ms: int) -> None:
         """Define or replace a topic, and register it. Raises: LimitReached."""

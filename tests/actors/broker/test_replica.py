@@ -15,6 +15,7 @@ from tests.actors.plans import service_plan
 from tests.actors.replicas import ACCOUNTS, guarded
 from tests.compat.processes import free_port
 from wakelog.actors.broker import member_follower, member_server, replica
+from wakelog.actors.broker.following import Follower
 from wakelog.actors.broker.member_connections import FollowerConnection
 from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
@@ -29,6 +30,7 @@ from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import accept_loss, hand_over
 from wakelog.network.errors import RemotingError
+from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -392,6 +394,31 @@ async def test_a_role_that_cannot_be_begun_is_given_up_and_begun_again(
         assert first.election.epoch == group.state().epoch > 1, "it has led before"
         assert (await send(group, 1)).code == ResponseCode.SUCCESS
     assert "not opened" in caplog.text and "KeyError('of ours')" in caplog.text
+
+
+@on_loop
+async def test_what_was_acknowledged_has_a_topic_whose_table_was_not_copied_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def copy_nothing(*_: object) -> None: ...
+
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        first = await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        monkeypatch.setattr(Follower, "_copy_from", copy_nothing)
+        first.service.broker.state.topics.update(TopicConfig("made-late", 8, 8), wall_ms())
+        client = Client(group.address(1))
+        answer = await client.send("made-late", b"kept", queue_id=2)
+        await client.close()
+        assert answer.code == ResponseCode.SUCCESS, answer
+        await group.stop(1)
+        second = await group.until_serving(2)
+        made = second.service.broker.state.topics.get("made-late")
+        assert made is not None and (made.read_queue_nums, made.perm) == (3, 6)
+        found = second.service.store.get_message("made-late", 2, 0, 32)
+        assert found is not None and found.count == 1
 
 
 @on_loop

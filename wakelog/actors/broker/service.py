@@ -292,6 +292,8 @@ class BrokerService:
         if self._member is not None:
             await self._member.wait_serving()
         await self._wait_dispatched()
+        if self._member is not None and store.config.appends:
+            await self._make_missing_topics()
         self.broker.tick(wall_ms())
         is_alone = self._member is None
         seconds_max = REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
@@ -302,6 +304,16 @@ class BrokerService:
         if self._follower is not None:
             self._follower.start()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
+
+    async def _make_missing_topics(self) -> None:
+        """As a new master, have a topic for each message that was acknowledged.
+
+        The master before may have made it after its table was copied here.
+        """
+        queues = await self._pool.submit(self.store.queues)
+        made = self.broker.state.topics.make_missing(queues, wall_ms())
+        if made:
+            self._log.warning("topics made of their queues", count=len(made), first=made[:10])
 
     def _make_server(self) -> Server:
         limits = ServerLimits(
