@@ -9,6 +9,9 @@ import pytest
 
 from tests.network.fakes import FakeHandler
 from tests.network.test_server import make_server
+from wakelog.network.busy_poll import BusyPoll
+from wakelog.network.call_channels import CallChannels
+from wakelog.network.call_link import CallLink
 from wakelog.network.call_transport import LOOPBACK
 from wakelog.network.client import RemotingClient
 from wakelog.network.local_socket import LocalSocket, connect_locally
@@ -61,6 +64,27 @@ def test_frames_travel_both_ways_and_their_sender_is_of_this_host() -> None:
         assert await pair.ask(large) == large[::-1]
         connection = pair.handler.channels[0]
         assert (connection.remote_host, connection.remote_port) == LOOPBACK
+
+    run(scenario)
+
+
+def test_a_client_polls_a_local_socket_and_no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    polled: list[float] = []
+    monkeypatch.setattr("wakelog.network.client.POLL_SECONDS", 0.00015)
+    monkeypatch.setattr(BusyPoll, "stop", lambda _, now_seconds: polled.append(now_seconds))
+
+    async def scenario(pair: Pair) -> None:
+        await pair.ask(b"x")
+        assert len(polled) == 1
+
+        async def dial(address: str, protocol: asyncio.Protocol) -> None:
+            await CallLink(CallChannels(pair.server.make_connection), protocol).open()
+
+        by_calls = RemotingClient(dial=dial)
+        request = make_request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, b"", opaque=0)
+        await by_calls.invoke("actor", request, timeout_ms=5000)
+        await by_calls.close()
+        assert len(polled) == 1
 
     run(scenario)
 

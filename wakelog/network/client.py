@@ -148,7 +148,7 @@ class RemotingClient:
             self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
             if self._timer is None or deadline_seconds < self._timer.when():
                 self._set_timer(deadline_seconds)
-            if self.calls_count > 1 or self._busy_poll is None:
+            if self.calls_count > 1 or self._busy_poll is None or not connection.has_socket:
                 return await connection.request(command, waiter)
             return await self._request_alone(self._busy_poll, loop, connection, command, waiter)
         finally:
@@ -183,7 +183,7 @@ class RemotingClient:
         if loop is not self._loop:
             self._loop = loop
             self._timer = None
-            if self._dial is None and POLL_SECONDS:  # calls of an actor have threads of their own
+            if POLL_SECONDS:
                 self._busy_poll = BusyPoll(
                     POLL_SECONDS, call_soon=loop.call_soon, clock_seconds=loop.time
                 )

@@ -85,6 +85,7 @@ class Connection(asyncio.Protocol):
     remote_host: str
     remote_port: int
     local_host: str
+    has_socket: bool  # and so the loop can poll it: calls of an actor have threads of their own
     _transport: asyncio.Transport
 
     def __init__(
@@ -140,6 +141,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.remote_host, self.remote_port = _address(transport, "peername")
         self.local_host, _ = _address(transport, "sockname")
+        self.has_socket = transport.get_extra_info("socket") is not None
         self.peer.address = self.peer.address or f"{self.remote_host}:{self.remote_port}"
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
         reason = self._owner.opened(self)
