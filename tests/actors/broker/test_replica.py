@@ -5,6 +5,7 @@ import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -24,6 +25,7 @@ from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import GroupRegister, open_register
 from wakelog.actors.transport.clocks import wall_ms
+from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
 from wakelog.broker.replication.election import ElectionSettings
@@ -419,6 +421,57 @@ async def test_what_was_acknowledged_has_a_topic_whose_table_was_not_copied_yet(
         assert made is not None and (made.read_queue_nums, made.perm) == (3, 6)
         found = second.service.store.get_message("made-late", 2, 0, 32)
         assert found is not None and found.count == 1
+
+
+async def _run_master_and_slave(group: Group) -> list[bytes]:
+    """Leave the stores of a master and its slave, with equal logs; return what they have."""
+    settings: list[dict[str, Any]] = [
+        {"brokerRole": "SYNC_MASTER"},
+        {
+            "brokerRole": "SLAVE",
+            "brokerId": 1,
+            "haMasterAddress": f"127.0.0.1:{group.ports[1] + 1}",
+        },
+    ]
+    plain = []
+    for number, given in enumerate(settings, 1):
+        folder = group.folder / str(number)
+        folder.mkdir()
+        broker = LocalBroker(service_plan(folder, listenPort=group.ports[number], **given))
+        await broker.service.start()
+        plain.append(broker)
+    sent = [b"%d" % number for number in range(5)]
+    async with asyncio.timeout(20):
+        while (await send(group, 1, sent[0])).code != ResponseCode.SUCCESS:
+            await asyncio.sleep(POLL_SECONDS)
+    for body in sent[1:]:
+        assert (await send(group, 1, body)).code == ResponseCode.SUCCESS
+    services = [broker.service for broker in plain]
+    ends = [one.store.log.end_offset for one in services if isinstance(one, BrokerService)]
+    for broker in reversed(plain):
+        await broker.stop()
+    assert ends[0] == ends[1] > 0
+    return sent
+
+
+@on_loop
+async def test_the_stores_of_a_master_and_its_slave_become_a_group(tmp_path: Path) -> None:
+    """The master's store is replica 1. Its slave's is refused until its log is set aside."""
+    async with group_of(tmp_path) as group:
+        sent = await _run_master_and_slave(group)
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: "give `wakelog cluster reseed`" in second.elector.cause)
+        assert group.state().in_sync == {1}
+        config = second.service.store.config
+        await group.stop(2)
+        await asyncio.to_thread(set_log_aside, config)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: second.service.store.dispatched == group.replica(1).end)
+        assert (await bodies(group, 2))[-6:] == [*sent, b"later"]
 
 
 @on_loop

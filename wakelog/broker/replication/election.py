@@ -381,8 +381,8 @@ class Election:
             return True
         if not self._is_log_empty:
             self.refusal = (
-                f"the group has log {state.log_id}, and this store another one: "
-                "move the store away to begin with a copy"
+                f"the group has log {state.log_id}, and this store another one: stop this broker, "
+                "and give `wakelog cluster reseed` or move the store away, to begin with a copy"
             )
             return False
         # Whatever an earlier disk had acknowledged was in this epoch, or in an older one.
