@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from tests.simulation.group_disk import DiskModel
 from tests.simulation.oracle import Violation
 from wakelog.broker.replication.election import (
+    LOST,
     Election,
     ElectionSettings,
     ReadRegister,
@@ -381,7 +382,10 @@ class Group:
         if found is not None:
             replica.register_ms = replica.now_ms
         if isinstance(call.action, ReadRegister):
+            before = election.version
             replica.run(election.note_read, call.action.call, found, replica.now_ms)
+            if election.refusal == LOST or int(election.version or 0) < int(before or 0):
+                raise Violation("answers", f"replica {replica.number} goes back from {before}")
         else:
             replica.run(election.note_replaced, call.action.call, found, replica.now_ms)
 

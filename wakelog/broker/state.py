@@ -91,6 +91,7 @@ class BrokerState:
         self.open_check = OpenCheck()
         self.master: MasterAddress | None = None
         self.election_epoch: int | None = None
+        self.member_values: Callable[[], dict[str, str]] = dict
         self.slave_commits: dict[tuple[str, str, int], int] = {}
         self.replicas = Replicas(self.store_config.ha_slave_fallbehind_bytes_max)
         self.config_version = DataVersion(now_ms, 0)

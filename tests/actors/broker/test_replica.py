@@ -23,16 +23,22 @@ from wakelog.actors.broker.replica import Replica
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.registers.register import GroupRegister, open_register
+from wakelog.actors.registers.register import NO_VERSION, GroupRegister, open_register
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
-from wakelog.broker.replication.takeover import accept_loss, hand_over
+from wakelog.broker.replication.takeover import (
+    SeenReplica,
+    accept_loss,
+    found_again,
+    hand_over,
+    seen_replica,
+)
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.bodies import TopicConfig
+from wakelog.protocol.bodies import KVTable, TopicConfig, decode_body
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -489,6 +495,44 @@ async def test_a_master_whose_disk_fails_opens_its_store_again(
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == [b"kept", b"later"]
+
+
+@on_loop
+async def test_a_group_is_found_again_in_a_register_that_has_lost_it(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        [value] = (tmp_path / "register").glob("*.json")
+        value.unlink()
+        await until(lambda: "lost this group" in second.elector.cause)
+        assert (await send(group, 1, b"without it")).code == ResponseCode.SUCCESS
+        assert await group.stop(1)
+        await group.start(1)
+        await until(lambda: "lost this group" in group.replica(1).elector.cause)
+        assert (await send(group, 1)).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        seen = [await said_of_itself(group, number) for number in (1, 2)]
+        state = found_again(seen, 2)
+        assert state.log_id == second.epochs.log_id.hex()
+        await asyncio.to_thread(group.group_register().replace, state, NO_VERSION)
+        await group.until_serving(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"without it", b"later"]
+
+
+async def said_of_itself(group: Group, number: int) -> SeenReplica:
+    """Return what a replica tells an operator."""
+    client = Client(group.address(number))
+    try:
+        answer = await client.call(RequestCode.GET_BROKER_RUNTIME_INFO, {})
+    finally:
+        await client.close()
+    found = seen_replica(group.address(number), decode_body(KVTable, answer.body).table)
+    assert found is not None
+    return found
 
 
 @on_loop

@@ -113,6 +113,37 @@ def test_a_group_is_not_founded_over_an_older_log() -> None:
     assert "lost this group" in again.election.refusal
 
 
+def test_a_master_goes_on_while_the_register_has_lost_the_group_and_all_follow() -> None:
+    node = led(Node())
+    election = node.election
+    assert election.in_sync is not None
+    node.read(None, "")
+    for _ in range(9):
+        election.in_sync.note_ack(2, 0, node.now_ms, is_seeding=False)
+        for action in node.tick(1_000):
+            assert isinstance(action, ReadRegister)
+            election.note_read(action.call, VersionedState(None, ""), node.now_ms)
+    assert election.takes_sends and "--accept-loss" in election.refusal
+    assert node.read(state_of(1, {1, 2}, epoch=5), "10") == [] and election.refusal == ""
+    node.read(None, "")
+    actions = [action for _ in range(9) for action in node.tick(1_000)]
+    assert any(isinstance(action, StepDown) for action in actions)
+
+
+def test_a_follower_asks_for_no_epoch_while_the_register_has_lost_the_group() -> None:
+    node = Node(2)
+    node.read(state_of(1, {1, 2}), "9")
+    promise = node.epochs.promise
+    node.read(None, "")
+    for _ in range(20):
+        for action in node.tick(1_000):
+            assert isinstance(action, ReadRegister)
+            node.election.note_read(action.call, VersionedState(None, ""), node.now_ms)
+    assert (node.election.leader, node.epochs.promise) == (1, promise)
+    (proposal,) = node.read(state_of(1, {1, 2}), "9")
+    assert isinstance(proposal, ReplaceState) and proposal.state.master == 2
+
+
 def test_an_empty_store_joins_to_be_seeded_and_another_log_does_not() -> None:
     node = Node(2, belongs=False)
     node.read(state_of(1, {1, 2}), "9")

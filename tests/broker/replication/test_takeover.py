@@ -10,11 +10,17 @@ from wakelog.broker.replication.group_state import (
     encode_state,
 )
 from wakelog.broker.replication.takeover import (
+    LOG_EPOCH_VALUE,
+    LOG_ID_VALUE,
+    REPLICA_VALUE,
+    SeenReplica,
     TakeoverRefused,
     accept_loss,
     best_heir,
+    found_again,
     hand_over,
     has_taken_over,
+    seen_replica,
 )
 
 STATE = GroupState(
@@ -80,3 +86,40 @@ def test_a_replica_has_taken_over_in_an_epoch_of_its_own() -> None:
     assert not has_taken_over(None, written)
     assert has_taken_over(accept_loss(written, 2), written)
     assert not has_taken_over(accept_loss(written, 3), written)
+
+
+LOG_ID = "0" * 31 + "7"
+SEEN = [
+    SeenReplica(1, "a:10911", LOG_ID, epoch=5, end=900),
+    SeenReplica(3, "c:10911", LOG_ID, epoch=6, end=700),
+    SeenReplica(2, "b:10911", LOG_ID, epoch=6, end=700),
+]
+
+
+def test_a_group_is_found_again_with_the_latest_epoch_and_not_with_the_longest_log() -> None:
+    made = found_again(SEEN, None)
+    assert (made.log_id, made.epoch, made.master) == (LOG_ID, 7, 2)
+    assert made.in_sync == {2}
+    assert made.replicas[3] == ReplicaAddress("c:10911", "c:10912")
+    assert decode_state(encode_state(made)) == made
+    assert found_again(SEEN, 1).master == 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "to", "said"),
+    [
+        ([], None, "no replica of it answers"),
+        (SEEN, 4, "replica 4 does not answer"),
+        ([*SEEN, SeenReplica(4, "d:1", "0" * 32, 1, 1)], None, "4 has 00000"),
+    ],
+)
+def test_what_is_not_found_again(seen: list[SeenReplica], to: int | None, said: str) -> None:
+    with pytest.raises(TakeoverRefused, match=said) as error:
+        found_again(seen, to)
+    assert error.value.remedy
+
+
+def test_what_a_replica_says_of_itself() -> None:
+    values = {REPLICA_VALUE: "2", LOG_ID_VALUE: LOG_ID, LOG_EPOCH_VALUE: "6"}
+    assert seen_replica("b:10911", {**values, "commitLogMaxOffset": "700"}) == SEEN[2]
+    assert seen_replica("b:10911", {"commitLogMaxOffset": "700"}) is None

@@ -18,6 +18,7 @@ from wakelog.actors.registers.register import (
     open_register,
 )
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
+from wakelog.broker.replication.takeover import LOG_EPOCH_VALUE, LOG_ID_VALUE, REPLICA_VALUE
 from wakelog.cli.admin.brokers import AskedBroker, every_broker
 from wakelog.cli.cluster import replicas
 from wakelog.cli.cluster.replicas import Registered, Replica, compare
@@ -176,6 +177,35 @@ def group(cli: CommandLine, register: str) -> GroupRegister:
     places = {1: "127.0.0.1:1", 2: cli.broker.address, 3: "127.0.0.1:2"}
     made.replace(state(places, in_sync={1, 2}), NO_VERSION)
     return made
+
+
+def test_a_group_that_its_register_has_lost_is_found_again(
+    cli: CommandLine, register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an operator, who is told how: it may lose what only a silent replica has."""
+    ask = Admin.runtime_info
+
+    async def told(admin: Admin, address: str) -> dict[str, str]:
+        own = {REPLICA_VALUE: "2", LOG_ID_VALUE: "7" * 32, LOG_EPOCH_VALUE: "4"}
+        return {**await ask(admin, address), **own}
+
+    monkeypatch.setattr(Admin, "runtime_info", told)
+    group = GroupRegister(open_register(register), group_key("DefaultCluster", "broker-t"))
+    cli("cluster", "status", "--register", register, code=1)
+    assert "found it again: failover with --accept-loss" in cli.err
+    words = "cluster", "failover", "broker-t", "--register", register
+    cli(*words, "--yes", code=1)
+    assert "found it again" in cli.err
+    loss, _ = cli.json(*words, "--accept-loss")
+    assert loss == {"to": 2, "lossBytes": 0, "silent": []}
+    assert group.read().state is None
+    monkeypatch.setattr(replicas, "TAKEOVER_SECONDS_MAX", 0.1)
+    cli(*words, "--accept-loss", "--yes", code=1)
+    assert "replica 2 of wakelog/DefaultCluster/broker-t has not been seen" in cli.err
+    found = group.read().state
+    assert found is not None and (found.master, found.epoch) == (2, 6)
+    assert found.in_sync == {2}
+    assert found.replicas[2].address == cli.broker.address
 
 
 def test_a_failover_is_shown_first(cli: CommandLine, register: str, group: GroupRegister) -> None:

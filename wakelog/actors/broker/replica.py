@@ -52,6 +52,7 @@ from wakelog.broker.replication.epochs import NO_LOG_ID, SLOTS, Epochs
 from wakelog.broker.replication.group_state import REPLICAS_MAX, ReplicaAddress
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
+from wakelog.broker.replication.takeover import LOG_EPOCH_VALUE, LOG_ID_VALUE, REPLICA_VALUE
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.config import BrokerRole
@@ -405,6 +406,8 @@ class Replica:
         if before is not None and run.broker is not None and before is not run.broker:
             run.broker.state.locks.replace(before.state.locks.all(now_ms), now_ms)
         self._shown, self._opened_ms = run, steady_ms()
+        if run.broker is not None:
+            run.broker.state.member_values = self._member_values
         end = run.open_store.log.end_offset
         if run.is_master:
             in_sync, run_start = self.election.in_sync, self._lines_end()
@@ -414,6 +417,17 @@ class Replica:
         elif self._has_begun:
             self._cut_lines(end)
         self.act()
+
+    def _member_values(self) -> dict[str, str]:
+        """Return what an operator has to know if the register loses the group."""
+        if not self._has_begun or self.epochs.log_id == NO_LOG_ID:
+            return {}
+        lines = self.epochs.lines
+        return {
+            REPLICA_VALUE: str(self.own_id),
+            LOG_ID_VALUE: self.epochs.log_id.hex(),
+            LOG_EPOCH_VALUE: str(lines[-1].epoch if lines else 0),
+        }
 
     def _lines_end(self) -> int:
         return self.epochs.lines[-1].start if self.epochs.lines else 0

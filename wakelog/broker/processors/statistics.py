@@ -41,6 +41,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outco
     values = {
         **_store_values(state, request.now_ms, measures),
         **_broker_values(state, measures),
+        **state.member_values(),
     }
     delays = state.delayed.offsets()
 

@@ -18,6 +18,8 @@ Rules:
 - A replica that is being seeded, or has another log than the register says, never proposes itself.
 - A master steps down if the register names a later epoch, and if for `fresh_ms` it has neither
   renewed its value nor been acknowledged by all that count. Alone it counts as acknowledged.
+- A register that has lost the group's value decides nothing: a master goes on as it may without an
+  answer, followers follow it, and nobody asks for an epoch before there is a value again.
 - A master hands over to a member once all members have its whole log; it takes no sends meanwhile.
   The member then takes an epoch of its own.
 - Clocks decide when somebody tries, and never whether it is right.
@@ -69,6 +71,11 @@ STAGGER_MS: Final = 150
 RETRY_MS: Final = 300
 """Between a call that failed and the next one."""
 
+
+LOST: Final = (
+    "the register has lost this group: restore its value, or let a replica found it again by "
+    "wakelog cluster failover --accept-loss"
+)
 
 HAND_OVER_MS_MAX: Final = 5_000
 """How long a master takes no sends while its successor catches up."""
@@ -153,7 +160,7 @@ class Election:
         self._call = self._call_count = 0
         self._must_read = True
         self._met_promise = self._successor = self._hand_over_ms = 0
-        self._leaves = False
+        self._leaves = self._is_lost = False
         self._reported_end = self._own_end = 0
         self._asked_ms = self._read_ms = self._frame_ms = self._moved_ms = self._renewed_ms = now_ms
 
@@ -161,6 +168,11 @@ class Election:
     def state(self) -> GroupState | None:
         """The group as the register had it last."""
         return None if self._known is None else self._known.state
+
+    @property
+    def version(self) -> str:
+        """The register's version of that state, "" before there is one."""
+        return "" if self._known is None else self._known.version
 
     @property
     def leader(self) -> int:
@@ -255,6 +267,12 @@ class Election:
 
     def _learn(self, found: VersionedState, now_ms: int) -> None:
         """Take over what the register has."""
+        self._is_lost = found.state is None and self.state is not None
+        if self._is_lost:
+            self._undecided, self._read_ms, self.refusal = None, now_ms, LOST
+            return
+        if self.refusal == LOST:
+            self.refusal = ""
         is_loss = self._is_loss_accepted(found.state)
         if self._known is None or found.version != self._known.version:
             self._moved_ms = now_ms
@@ -326,6 +344,9 @@ class Election:
     def _keep_set(self, now_ms: int) -> None:
         """As master: take a higher epoch, change the set, or say that this one is still here."""
         assert self.in_sync is not None and self._known is not None
+        if self._is_lost:
+            self._read_when_due(now_ms)
+            return
         (state, version), in_sync = self._known, self.in_sync
         assert state is not None
         if self._met_promise > self.epoch:
@@ -354,7 +375,7 @@ class Election:
         if state is None:
             self._found(version, now_ms)
             return
-        if not self._belongs(state):
+        if self._is_lost or not self._belongs(state):
             self._read_when_due(now_ms)
             return
         if state.replicas.get(self.own_id) != self._address:
@@ -396,7 +417,7 @@ class Election:
             self._read_when_due(now_ms)
             return
         if self._epochs.lines and self._epochs.lines[-1].epoch > 0:
-            self.refusal = "the register has lost this group: restore its value"
+            self.refusal = LOST
             self._read_when_due(now_ms)
             return
         if self._epochs.log_id == NO_LOG_ID:

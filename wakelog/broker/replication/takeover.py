@@ -6,15 +6,42 @@ epoch that an operator writes is never served in, and a replica that is dead cha
 
     hand over      to a member of the in-sync set: no acknowledged message is lost
     accept loss    to any replica: what it lacks is lost, and the set is that replica alone
+    found again    as accept loss, in a register that has lost the group: its replicas say the rest
 
 Rules:
 - The epoch grows, so the master of before steps down when it reads the state, whatever it holds.
 - Without accepted loss the in-sync set stays: every acknowledged byte is on each of its members.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from wakelog.broker.replication.group_state import GroupState
+from wakelog.broker.config import PORTS_ABOVE
+from wakelog.broker.replication.group_state import GroupState, ReplicaAddress
+
+REPLICA_VALUE: Final = "wakelog.replica"
+LOG_ID_VALUE: Final = "wakelog.logId"
+LOG_EPOCH_VALUE: Final = "wakelog.logEpoch"
+"""Names of runtime values (code 28) of replicas with a register: number, log, epoch of its end."""
+
+
+class SeenReplica(NamedTuple):
+    """What a replica that answers says of itself. epoch, end: where its log ends."""
+
+    number: int
+    address: str
+    log_id: str
+    epoch: int
+    end: int
+
+
+def seen_replica(address: str, values: Mapping[str, str]) -> SeenReplica | None:
+    """Read the runtime values of a broker; None if it has been in no group with a register."""
+    if not values.get(LOG_ID_VALUE):
+        return None
+    number, log_id = int(values[REPLICA_VALUE]), values[LOG_ID_VALUE]
+    epoch, end = int(values[LOG_EPOCH_VALUE]), int(values["commitLogMaxOffset"])
+    return SeenReplica(number, address, log_id, epoch, end)
 
 
 class TakeoverRefused(ValueError):
@@ -59,6 +86,46 @@ def accept_loss(state: GroupState, to: int) -> GroupState:
     """Return the state with any replica as master, alone in the set. Raises: TakeoverRefused."""
     _check_known(state, to)
     return state.led_by(to, epoch=state.epoch + 1, in_sync=frozenset({to}))
+
+
+def found_again(seen: Sequence[SeenReplica], to: int | None) -> GroupState:
+    """Return a state for a register that has lost it, with a replica as master, alone in the set.
+
+    to: None for the replica whose log is of the latest epoch, and reaches furthest in it. Where
+        members take followers is a guess; each replica corrects its own.
+
+    Raises: TakeoverRefused.
+    """
+    by_number = {one.number: one for one in seen}
+    if not by_number:
+        raise TakeoverRefused(
+            "the register has lost the group, and no replica of it answers", "Start its replicas."
+        )
+    logs = {one.log_id for one in seen}
+    if len(logs) > 1:
+        texts = (f"{one.number} has {one.log_id}" for one in sorted(seen))
+        raise TakeoverRefused(
+            f"the replicas have different logs: {', '.join(texts)}",
+            "Stop those that are of another group.",
+        )
+    if to is None:
+        to = max(sorted(by_number), key=lambda one: (by_number[one].epoch, by_number[one].end))
+    if to not in by_number:
+        known = ", ".join(map(str, sorted(by_number)))
+        raise TakeoverRefused(f"replica {to} does not answer", f"Start it, or name one of {known}.")
+    return GroupState(
+        log_id=by_number[to].log_id,
+        epoch=max(one.epoch for one in seen) + 1,
+        master=to,
+        in_sync=frozenset({to}),
+        replicas={one.number: ReplicaAddress(one.address, _above(one.address)) for one in seen},
+    )
+
+
+def _above(address: str) -> str:
+    """Return where a broker at an address takes members, unless `brokerIP2` says another host."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + PORTS_ABOVE}"
 
 
 def has_taken_over(state: GroupState | None, written: GroupState) -> bool:

@@ -446,7 +446,8 @@ def cluster_failover(
     """Give a broker's replicas another master, and wait until that one serves.
 
     Without --accept-loss it has to be in the in-sync set, and no acknowledged message is lost.
-    Without --to it is the member that answers and whose log reaches furthest.
+    Without --to it is the member that answers and whose log reaches furthest. In a register that
+    has lost the group, --accept-loss founds it again.
 
     \b
     wakelog cluster failover broker-a --register etcd://a:2379,b:2379 --yes

@@ -35,11 +35,15 @@ from wakelog.actors.registers.register import (
 from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import (
+    LOG_ID_VALUE,
+    SeenReplica,
     TakeoverRefused,
     accept_loss,
     best_heir,
+    found_again,
     hand_over,
     has_taken_over,
+    seen_replica,
 )
 from wakelog.cli.admin.brokers import every_broker
 from wakelog.cli.admin.command import Output, Text
@@ -152,12 +156,18 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
 async def _read_groups(admin: Admin, address: str) -> list[Group]:
     """Ask every broker and the register. Raises: ClientError; RegisterRefused for an address."""
     groups: dict[tuple[str, str], list[Registered]] = {}
+    known = set()  # groups whose replicas had it in a register
     for cluster, name, broker_id, broker, values, _ in await every_broker(admin):
+        if values.get(LOG_ID_VALUE):
+            known.add((cluster, name))
         end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
         groups.setdefault((cluster, name), []).append(Registered(broker_id, broker, end))
     ordered = sorted(groups.items())
     readings = await asyncio.gather(
-        *(asyncio.to_thread(_read_state, address, *group) for group, _ in ordered)
+        *(
+            asyncio.to_thread(_read_state, address, *group, is_known=group in known)
+            for group, _ in ordered
+        )
     )
     return [
         Group(*names, reading, list(compare(registered, reading.state, reading.note)))
@@ -217,7 +227,10 @@ async def failover(
     with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
         state, version = await asyncio.to_thread(group.read)
         if state is None:
-            raise _unknown_group(address, group)
+            told = (seen_replica(one.address, one.values) for one in members)
+            seen = [one for one in told if one is not None]
+            state = _found_again(address, group, seen, to, accepts_loss=accepts_loss)
+            to = state.master
         ends = _ends(state, {one.address: one.values.get("commitLogMaxOffset") for one in members})
         if to is None and accepts_loss:
             raise TakeoverRefused("--accept-loss names nobody", "Name the replica with --to.")
@@ -239,7 +252,7 @@ async def failover(
             except StaleVersion:  # the master says every second or two that it is still there
                 state, version = await asyncio.to_thread(group.read)
                 if state is None:
-                    raise _unknown_group(address, group) from None
+                    raise _unknown_group(address, group, is_lost=True) from None
                 wanted = change(state, to)
             else:
                 break
@@ -249,6 +262,20 @@ async def failover(
         found = await asyncio.to_thread(partial(_wait_taken_over, group, wanted, is_written))
         value = {"broker": name, "changed": True, "master": to, "epoch": found.epoch}
         yield Text(f"replica {to} is master of {name} in epoch {found.epoch}", value)
+
+
+def _found_again(
+    address: str,
+    group: GroupRegister,
+    seen: Sequence[SeenReplica],
+    to: int | None,
+    *,
+    accepts_loss: bool,
+) -> GroupState:
+    """Return a state for a register without one. Raises: DeploymentFailed, TakeoverRefused."""
+    if not accepts_loss or not seen:
+        raise _unknown_group(address, group, is_lost=bool(seen))
+    return found_again(seen, to)
 
 
 def _wait_taken_over(group: GroupRegister, wanted: GroupState, is_written: bool) -> GroupState:
@@ -308,12 +335,17 @@ def _loss(state: GroupState, known: Mapping[int, int], to: int, *, accepts_loss:
     return Text(text, value)
 
 
-def _unknown_group(address: str, group: GroupRegister) -> DeploymentFailed:
+def _unknown_group(
+    address: str, group: GroupRegister, *, is_lost: bool = False
+) -> DeploymentFailed:
     cause = f"the register {address} has nothing of {group.key}"
+    if is_lost:
+        remedy = "Restore its value, or let a replica found it again: failover with --accept-loss."
+        return DeploymentFailed(f"{cause}, and its replicas had it in a register", remedy)
     return DeploymentFailed(cause, "Leave --register out for groups without failover.")
 
 
-def _read_state(address: str, cluster: str, name: str) -> Reading:
+def _read_state(address: str, cluster: str, name: str, *, is_known: bool) -> Reading:
     """Return what the register has, or why it says nothing. Raises: RegisterRefused (address)."""
     if not address:
         return Reading(None)
@@ -324,5 +356,6 @@ def _read_state(address: str, cluster: str, name: str) -> Reading:
         except RegisterError as error:
             return Reading(None, NOT_READ, error)
     if state is None:
-        return Reading(None, NOT_IN_REGISTER, _unknown_group(address, group))
+        unknown = _unknown_group(address, group, is_lost=is_known)
+        return Reading(None, NOT_IN_REGISTER, unknown)
     return Reading(state)
