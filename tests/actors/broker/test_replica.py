@@ -18,6 +18,7 @@ from tests.compat.processes import free_port
 from wakelog.actors.broker import member_follower, member_server, replica
 from wakelog.actors.broker.following import Follower
 from wakelog.actors.broker.member_connections import FollowerConnection
+from wakelog.actors.broker.member_follower import MemberFollower
 from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.broker.service import BrokerService
@@ -533,6 +534,25 @@ async def said_of_itself(group: Group, number: int) -> SeenReplica:
     found = seen_replica(group.address(number), decode_body(KVTable, answer.body).table)
     assert found is not None
     return found
+
+
+@on_loop
+async def test_a_follower_stops_in_order_with_bytes_that_are_not_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        with monkeypatch.context() as patch:
+            patch.setattr(MemberFollower, "acknowledge", lambda *_, **__: None)
+            waiting = asyncio.create_task(send(group, 1))
+            await until(lambda: second.end > 0)
+            assert await group.stop(2)
+        assert (await waiting).code == ResponseCode.SUCCESS
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
 
 
 @on_loop

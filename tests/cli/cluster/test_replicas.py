@@ -185,17 +185,17 @@ def test_a_group_that_its_register_has_lost_is_found_again(
     """By an operator, who is told how: it may lose what only a silent replica has."""
     ask = Admin.runtime_info
 
-    async def told(admin: Admin, address: str) -> dict[str, str]:
+    async def with_own_values(admin: Admin, address: str) -> dict[str, str]:
         own = {REPLICA_VALUE: "2", LOG_ID_VALUE: "7" * 32, LOG_EPOCH_VALUE: "4"}
         return {**await ask(admin, address), **own}
 
-    monkeypatch.setattr(Admin, "runtime_info", told)
+    monkeypatch.setattr(Admin, "runtime_info", with_own_values)
     group = GroupRegister(open_register(register), group_key("DefaultCluster", "broker-t"))
     cli("cluster", "status", "--register", register, code=1)
-    assert "found it again: failover with --accept-loss" in cli.err
+    assert "Give their wakelog.register" in cli.err
     words = "cluster", "failover", "broker-t", "--register", register
     cli(*words, "--yes", code=1)
-    assert "found it again" in cli.err
+    assert "found the group again: failover with --accept-loss" in cli.err
     loss, _ = cli.json(*words, "--accept-loss")
     assert loss == {"to": 2, "lossBytes": 0, "silent": []}
     assert group.read().state is None
@@ -260,6 +260,22 @@ def test_a_failover_waits_until_the_replica_serves(
     found = group.read().state
     assert found is not None and found.master == to
     assert found.in_sync == ({3} if more else {1, 2})
+
+
+def test_a_failover_ends_at_once_when_another_replica_takes_over(
+    cli: CommandLine, register: str, group: GroupRegister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch_state = GroupRegister.watch
+
+    def watched(self: GroupRegister, version: str, seconds_max: float) -> VersionedState:
+        found, own = self.read()
+        if found is not None and found.master == 2:
+            self.replace(replace(found, master=1, epoch=9), own)
+        return watch_state(self, version, seconds_max)
+
+    monkeypatch.setattr(GroupRegister, "watch", watched)
+    cli("cluster", "failover", "broker-t", "--to", "2", "--register", register, "--yes", code=1)
+    assert "replica 1 of wakelog/DefaultCluster/broker-t leads in epoch 9 instead" in cli.err
 
 
 def test_a_failover_goes_on_when_the_master_renews_meanwhile(

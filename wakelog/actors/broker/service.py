@@ -392,7 +392,11 @@ class BrokerService:
         with suppress(OSError):
             Path(self._plan.runtime_directory).rmdir()
         behind_bytes = self.store.max_physical_offset - self.store.dispatched
-        return self.store.close(dispatch_behind_bytes=behind_bytes)
+        is_clean = self.store.close(dispatch_behind_bytes=behind_bytes)
+        # What is not confirmed is not dispatched either. The next start looks at it, in order.
+        has_all_confirmed = self.store.dispatched >= self._progress.readable
+        is_member = self._member is not None
+        return is_clean or (is_member and has_all_confirmed and self._progress.failure is None)
 
     async def _wait_durable(self, table: str) -> None:
         if table in POSITIONS:

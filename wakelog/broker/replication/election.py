@@ -18,8 +18,8 @@ Rules:
 - A replica that is being seeded, or has another log than the register says, never proposes itself.
 - A master steps down if the register names a later epoch, and if for `fresh_ms` it has neither
   renewed its value nor been acknowledged by all that count. Alone it counts as acknowledged.
-- A register that has lost the group's value decides nothing: a master goes on as it may without an
-  answer, followers follow it, and nobody asks for an epoch before there is a value again.
+- A register that has lost the group's value decides nothing. A master goes on as without an answer,
+  and followers follow it. Nobody asks for an epoch before there is a value again.
 - A master hands over to a member once all members have its whole log; it takes no sends meanwhile.
   The member then takes an epoch of its own.
 - Clocks decide when somebody tries, and never whether it is right.

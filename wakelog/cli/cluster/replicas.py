@@ -227,8 +227,8 @@ async def failover(
     with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
         state, version = await asyncio.to_thread(group.read)
         if state is None:
-            told = (seen_replica(one.address, one.values) for one in members)
-            seen = [one for one in told if one is not None]
+            answers = (seen_replica(one.address, one.values) for one in members)
+            seen = [one for one in answers if one is not None]
             state = _found_again(address, group, seen, to, accepts_loss=accepts_loss)
             to = state.master
         ends = _ends(state, {one.address: one.values.get("commitLogMaxOffset") for one in members})
@@ -299,6 +299,9 @@ def _wait_taken_over(group: GroupRegister, wanted: GroupState, is_written: bool)
         missed = ""
         if found is not None and has_taken_over(found, wanted):
             return found
+        if found is not None and found.epoch > wanted.epoch:
+            cause = f"replica {found.master} of {group.key} leads in epoch {found.epoch} instead"
+            raise DeploymentFailed(cause, "Look for a second failover, and try again.")
         is_written |= found == wanted
     written = "it is written" if is_written else "it is not known to be written"
     seconds = f"{TAKEOVER_SECONDS_MAX:.0f} s"
@@ -340,8 +343,11 @@ def _unknown_group(
 ) -> DeploymentFailed:
     cause = f"the register {address} has nothing of {group.key}"
     if is_lost:
-        remedy = "Restore its value, or let a replica found it again: failover with --accept-loss."
-        return DeploymentFailed(f"{cause}, and its replicas had it in a register", remedy)
+        remedy = (
+            "Give their wakelog.register. If it is this one, let a replica found the group again: "
+            "failover with --accept-loss."
+        )
+        return DeploymentFailed(f"{cause}, and its replicas have a register", remedy)
     return DeploymentFailed(cause, "Leave --register out for groups without failover.")
 
 
