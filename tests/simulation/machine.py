@@ -170,7 +170,7 @@ class Machine:
         self._stored_ms = result.store_timestamp_ms
         sent = Sent(
             result.physical_offset,
-            self.store.log._pending[-1],  # the log has put its offsets among the properties
+            bytes(self.store.log._pending[-1]),  # the log has put its offsets among the properties
             draft.topic,
             draft.queue_id,
             result.queue_offset,

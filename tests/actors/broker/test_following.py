@@ -61,6 +61,11 @@ class Slave:
         opened: Any = self.transport
         self.connection.connection_made(opened)
 
+    def receive(self, data: bytes) -> None:
+        """Bring bytes of the master."""
+        self.connection.get_buffer(len(data))[: len(data)] = data
+        self.connection.buffer_updated(len(data))
+
     def append(self, offset: int, data: bytes, **_: int) -> None:
         if self.failure:
             raise NotWriteable(self.failure)
@@ -74,7 +79,7 @@ class Slave:
 async def test_the_first_report_is_sent_at_once() -> None:
     slave = Slave()
     assert slave.transport.sent == [bytes(8)]
-    slave.connection.data_received(encode_header(0, 0))
+    slave.receive(encode_header(0, 0))
     slave.connection.connection_lost(None)
     assert "closed the connection" in await slave.connection.ended
     slave.connection.close()
@@ -92,8 +97,8 @@ async def test_the_first_report_is_sent_at_once() -> None:
 @on_loop
 async def test_what_ends_a_connection(data: bytes, failure: str, kind: type[Exception]) -> None:
     slave = Slave(failure)
-    slave.connection.data_received(data)
-    slave.connection.data_received(encode_header(0, 0))
+    slave.receive(data)
+    slave.receive(encode_header(0, 0))
     with pytest.raises(kind):
         await slave.connection.ended
     assert slave.turns == 1 and slave.taken == []
@@ -104,7 +109,7 @@ async def test_what_ends_a_connection(data: bytes, failure: str, kind: type[Exce
 @on_loop
 async def test_half_a_frame_is_no_record() -> None:
     slave = Slave()
-    slave.connection.data_received((encode_header(0, 300) + bytes(300))[:200])
+    slave.receive((encode_header(0, 300) + bytes(300))[:200])
     slave.connection.connection_lost(ConnectionResetError())
     await slave.connection.ended
     assert slave.taken == []

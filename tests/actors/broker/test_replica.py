@@ -1,9 +1,8 @@
 """Replicas with a register in one process: who serves, what is copied, what is cut."""
 
 import asyncio
-import errno
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,44 +11,39 @@ from msgspec import structs
 
 from tests.actors.bounded import on_loop
 from tests.actors.client import Client
+from tests.actors.group_in_process import (
+    POLL_SECONDS,
+    QUICK,
+    TOPIC,
+    Group,
+    bodies,
+    group_of,
+    send,
+    until,
+)
 from tests.actors.plans import service_plan
 from tests.actors.replicas import ACCOUNTS, guarded
 from tests.compat.processes import free_port
-from wakelog.actors.broker import member_follower, member_server, replica
+from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.following import Follower
-from wakelog.actors.broker.member_connections import FollowerConnection
-from wakelog.actors.broker.member_follower import MemberFollower
-from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.registers.register import NO_VERSION, GroupRegister, open_register
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
-from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import (
-    SeenReplica,
     accept_loss,
-    found_again,
     hand_over,
-    seen_replica,
 )
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.bodies import KVTable, TopicConfig, decode_body
+from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.member_frames import Ack, Answer, Hello, MasterReader, encode_hello
-from wakelog.storage.errors import StoreError, StoreFull
-from wakelog.storage.log.mapped_file import MappedFile
-
-TOPIC = "TBW102"
-QUICK = ElectionSettings(read_ms=100)
-POLL_SECONDS = 0.02
+from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
 
 pytestmark = pytest.mark.slow
 
@@ -59,103 +53,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "times", QUICK)
 
 
-class Group:
-    """Replicas by number, on folders of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.register = f"file://{folder}/register"
-        self.brokers: dict[int, LocalBroker] = {}
-        self.access_key, self.home = "", folder
-        self.ports = {number: free_port(-2, 1) for number in (1, 2)}
-
-    async def start(self, number: int, min_in_sync: int = 1) -> Replica:
-        """Start one; it serves as a follower then, or soon as the master."""
-        folder = self.folder / str(number)
-        folder.mkdir(exist_ok=True)
-        plan = service_plan(
-            folder,
-            brokerRole="SYNC_MASTER",
-            listenPort=self.ports[number],
-            minInSyncReplicas=min_in_sync,
-            aclEnable=str(bool(self.access_key)).lower(),
-            rocketmqHome=self.home,
-        )
-        plan = structs.replace(
-            plan, register=self.register, replica_id=number, access_key=self.access_key
-        )
-        broker = self.brokers[number] = LocalBroker(plan)
-        await broker.service.start()
-        return self.replica(number)
-
-    def replica(self, number: int) -> Replica:
-        """Return one that runs."""
-        found = self.brokers[number].service
-        assert isinstance(found, Replica)
-        return found
-
-    async def stop(self, number: int) -> bool:
-        """Stop one in order."""
-        return await self.brokers.pop(number).stop()
-
-    def address(self, number: int) -> str:
-        """Return where one answers."""
-        return f"127.0.0.1:{self.ports[number]}"
-
-    async def until_serving(self, number: int) -> Replica:
-        """Return once a replica takes sends."""
-        one = self.replica(number)
-        await until(lambda: one.run.serves and one.service.store.writable)
-        return one
-
-    def group_register(self) -> GroupRegister:
-        """Return what decides."""
-        return GroupRegister(open_register(self.register), "wakelog/DefaultCluster/broker-a")
-
-    def state(self) -> GroupState:
-        """Return what was decided."""
-        found = self.group_register().read().state
-        assert found is not None
-        return found
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(POLL_SECONDS)
-
-
-@asynccontextmanager
-async def group_of(folder: Path) -> AsyncIterator[Group]:
-    group = Group(folder)
-    try:
-        yield group
-    finally:
-        for number in list(group.brokers):
-            await group.stop(number)
-
-
-async def send(group: Group, number: int, body: bytes = b"body") -> RemotingCommand:
-    client = Client(group.address(number))
-    try:
-        return await client.send(TOPIC, body)
-    finally:
-        await client.close()
-
-
 def locks_of(one: Replica) -> LockTable:
     return one.service.broker.state.locks
-
-
-async def bodies(group: Group, number: int) -> list[bytes]:
-    """Return what a replica shows consumers."""
-    store = group.replica(number).service.store
-    found: list[bytes] = []
-    while (result := store.get_message(TOPIC, 0, len(found), 32)) and result.count:
-        offsets = range(len(found), len(found) + result.count)
-        entries = [store.consume_queue_entries(TOPIC, 0, offset, 1)[0] for offset in offsets]
-        records = [store.message_at(one.physical_offset) for one in entries]
-        found += [record.body for record in records if record is not None]
-    return found
 
 
 @on_loop
@@ -479,161 +378,6 @@ async def test_the_stores_of_a_master_and_its_slave_become_a_group(tmp_path: Pat
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: second.service.store.dispatched == group.replica(1).end)
         assert (await bodies(group, 2))[-6:] == [*sent, b"later"]
-
-
-@on_loop
-async def test_a_master_whose_disk_fails_opens_its_store_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replica, "FAILED_MS_MIN", 0)
-    async with group_of(tmp_path) as group:
-        await group.start(1)
-        first = await group.until_serving(1)
-        assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
-        first.service.flush_failed("fdatasync: Input/output error")
-        await until(lambda: group.state().epoch > 1)
-        await group.until_serving(1)
-        assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
-        await until(lambda: first.service.store.dispatched == first.end)
-        assert await bodies(group, 1) == [b"kept", b"later"]
-
-
-@on_loop
-async def test_a_group_is_found_again_in_a_register_that_has_lost_it(tmp_path: Path) -> None:
-    async with group_of(tmp_path) as group:
-        await group.start(1)
-        await group.until_serving(1)
-        second = await group.start(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-        [value] = (tmp_path / "register").glob("*.json")
-        value.unlink()
-        await until(lambda: "lost this group" in second.elector.cause)
-        assert (await send(group, 1, b"without it")).code == ResponseCode.SUCCESS
-        assert await group.stop(1)
-        await group.start(1)
-        await until(lambda: "lost this group" in group.replica(1).elector.cause)
-        assert (await send(group, 1)).code == ResponseCode.SERVICE_NOT_AVAILABLE
-        seen = [await said_of_itself(group, number) for number in (1, 2)]
-        state = found_again(seen, 2)
-        assert state.log_id == second.epochs.log_id.hex()
-        await asyncio.to_thread(group.group_register().replace, state, NO_VERSION)
-        await group.until_serving(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-        assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
-        await until(lambda: second.service.store.dispatched == second.end)
-        assert await bodies(group, 2) == [b"without it", b"later"]
-
-
-async def said_of_itself(group: Group, number: int) -> SeenReplica:
-    """Return what a replica tells an operator."""
-    client = Client(group.address(number))
-    try:
-        answer = await client.call(RequestCode.GET_BROKER_RUNTIME_INFO, {})
-    finally:
-        await client.close()
-    found = seen_replica(group.address(number), decode_body(KVTable, answer.body).table)
-    assert found is not None
-    return found
-
-
-@on_loop
-async def test_a_follower_stops_in_order_with_bytes_that_are_not_confirmed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with group_of(tmp_path) as group:
-        await group.start(1)
-        await group.until_serving(1)
-        second = await group.start(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-        with monkeypatch.context() as patch:
-            patch.setattr(MemberFollower, "acknowledge", lambda *_, **__: None)
-            waiting = asyncio.create_task(send(group, 1))
-            await until(lambda: second.end > 0)
-            assert await group.stop(2)
-        assert (await waiting).code == ResponseCode.SUCCESS
-        await group.start(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-
-
-@on_loop
-async def test_sends_wait_for_no_follower_whose_disk_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes back once there is space, and does not connect again and again before."""
-    connected = set[int]()
-    take = member_server.MemberServer.take_ack
-
-    def note(server: MemberServer, connection: FollowerConnection, ack: Ack) -> None:
-        connected.add(id(connection))
-        take(server, connection, ack)
-
-    monkeypatch.setattr(MemberServer, "take_ack", note)
-    async with group_of(tmp_path) as group:
-        await group.start(1)
-        await group.until_serving(1)
-        second = await group.start(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-        second.service.store.set_disk_full(True)
-        connected.clear()
-        assert (await send(group, 1, b"beside it")).code == ResponseCode.SUCCESS
-        assert group.state().in_sync == {1} and "disk is full" in second._follower.cause
-        assert len(connected) <= 1
-        second.service.store.set_disk_full(False)
-        await until(lambda: group.state().in_sync == {1, 2})
-        assert (await send(group, 1, b"to both")).code == ResponseCode.SUCCESS
-        await until(lambda: second.service.store.dispatched == second.end)
-        assert await bodies(group, 2) == [b"beside it", b"to both"]
-
-
-@on_loop
-async def test_a_follower_whose_disk_takes_no_segment_waits_before_it_connects_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(member_follower, "DISK_AGAIN_SECONDS", 1.5)
-    async with group_of(tmp_path) as group:
-        await group.start(1)
-        await group.until_serving(1)
-        second = await group.start(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-        full = StoreFull("log", "reserve", OSError(errno.ENOSPC, "No space left on device"))
-        with monkeypatch.context() as patch:
-            patch.setattr(MappedFile, "reserve", raises_for(second, full))
-            assert (await send(group, 1, b"beside it")).code == ResponseCode.SUCCESS
-            assert group.state().in_sync == {1} and "No space" in second._follower.cause
-        await until(lambda: group.state().in_sync == {1, 2})
-        await until(lambda: second.service.store.dispatched == second.end)
-        assert await bodies(group, 2) == [b"beside it"]
-
-
-def raises_for(one: Replica, error: StoreError) -> Callable[[MappedFile, int, int], None]:
-    """Return a `MappedFile.reserve` that fails in the log of one replica."""
-    reserve, folder = MappedFile.reserve, str(Path(one.run.plan.store_directory))
-
-    def fail(file: MappedFile, position: int, length: int) -> None:
-        if file.path.startswith(folder):
-            raise error
-        reserve(file, position, length)
-
-    return fail
-
-
-@on_loop
-@pytest.mark.parametrize("is_measured", [False, True])
-async def test_a_master_whose_disk_is_full_lets_another_one_lead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_measured: bool
-) -> None:
-    monkeypatch.setattr(replica, "FULL_MS_MIN", 500)
-    async with group_of(tmp_path) as group:
-        first = await group.start(1)
-        await group.until_serving(1)
-        await group.start(2)
-        await until(lambda: group.state().in_sync == {1, 2})
-        full = StoreFull("log", "reserve", OSError(errno.ENOSPC, "No space left on device"))
-        monkeypatch.setattr(MappedFile, "reserve", raises_for(first, full))
-        first.service.store.set_disk_full(is_measured)
-        assert (await send(group, 1)).code != ResponseCode.SUCCESS
-        await group.until_serving(2)
-        assert (await send(group, 2)).code == ResponseCode.SUCCESS
 
 
 def _name_master(

@@ -1,0 +1,190 @@
+"""Replicas with a register in one process: disks that fill, and a register that forgets."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.actors.bounded import on_loop
+from tests.actors.client import Client
+from tests.actors.group_in_process import QUICK, Group, bodies, group_of, send, until
+from wakelog.actors.broker import member_follower, member_server, replica
+from wakelog.actors.broker.member_connections import FollowerConnection
+from wakelog.actors.broker.member_follower import MemberFollower
+from wakelog.actors.broker.member_server import MemberServer
+from wakelog.actors.broker.replica import Replica
+from wakelog.actors.registers.register import NO_VERSION
+from wakelog.broker.replication.takeover import (
+    SeenReplica,
+    found_again,
+    seen_replica,
+)
+from wakelog.protocol.bodies import KVTable, decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.member_frames import Ack
+from wakelog.storage.errors import StoreError, StoreFull
+from wakelog.storage.log.mapped_file import MappedFile
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replica, "times", QUICK)
+
+
+@on_loop
+async def test_a_master_whose_disk_fails_opens_its_store_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "FAILED_MS_MIN", 0)
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        first = await group.until_serving(1)
+        assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
+        first.service.flush_failed("fdatasync: Input/output error")
+        await until(lambda: group.state().epoch > 1)
+        await group.until_serving(1)
+        assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: first.service.store.dispatched == first.end)
+        assert await bodies(group, 1) == [b"kept", b"later"]
+
+
+@on_loop
+async def test_a_group_is_found_again_in_a_register_that_has_lost_it(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        [value] = (tmp_path / "register").glob("*.json")
+        value.unlink()
+        await until(lambda: "lost this group" in second.elector.cause)
+        assert (await send(group, 1, b"without it")).code == ResponseCode.SUCCESS
+        assert await group.stop(1)
+        await group.start(1)
+        await until(lambda: "lost this group" in group.replica(1).elector.cause)
+        assert (await send(group, 1)).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        seen = [await said_of_itself(group, number) for number in (1, 2)]
+        state = found_again(seen, 2)
+        assert state.log_id == second.epochs.log_id.hex()
+        await asyncio.to_thread(group.group_register().replace, state, NO_VERSION)
+        await group.until_serving(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"without it", b"later"]
+
+
+async def said_of_itself(group: Group, number: int) -> SeenReplica:
+    """Return what a replica tells an operator."""
+    client = Client(group.address(number))
+    try:
+        answer = await client.call(RequestCode.GET_BROKER_RUNTIME_INFO, {})
+    finally:
+        await client.close()
+    found = seen_replica(group.address(number), decode_body(KVTable, answer.body).table)
+    assert found is not None
+    return found
+
+
+@on_loop
+async def test_a_follower_stops_in_order_with_bytes_that_are_not_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        with monkeypatch.context() as patch:
+            patch.setattr(MemberFollower, "acknowledge", lambda *_, **__: None)
+            waiting = asyncio.create_task(send(group, 1))
+            await until(lambda: second.end > 0)
+            assert await group.stop(2)
+        assert (await waiting).code == ResponseCode.SUCCESS
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+
+
+@on_loop
+async def test_sends_wait_for_no_follower_whose_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back once there is space, and does not connect again and again before."""
+    connected = set[int]()
+    take = member_server.MemberServer.take_ack
+
+    def note(server: MemberServer, connection: FollowerConnection, ack: Ack) -> None:
+        connected.add(id(connection))
+        take(server, connection, ack)
+
+    monkeypatch.setattr(MemberServer, "take_ack", note)
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        second.service.store.set_disk_full(True)
+        connected.clear()
+        assert (await send(group, 1, b"beside it")).code == ResponseCode.SUCCESS
+        assert group.state().in_sync == {1} and "disk is full" in second._follower.cause
+        assert len(connected) <= 1
+        second.service.store.set_disk_full(False)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1, b"to both")).code == ResponseCode.SUCCESS
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"beside it", b"to both"]
+
+
+@on_loop
+async def test_a_follower_whose_disk_takes_no_segment_waits_before_it_connects_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member_follower, "DISK_AGAIN_SECONDS", 1.5)
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        second = await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        full = StoreFull("log", "reserve", OSError(errno.ENOSPC, "No space left on device"))
+        with monkeypatch.context() as patch:
+            patch.setattr(MappedFile, "reserve", raises_for(second, full))
+            assert (await send(group, 1, b"beside it")).code == ResponseCode.SUCCESS
+            assert group.state().in_sync == {1} and "No space" in second._follower.cause
+        await until(lambda: group.state().in_sync == {1, 2})
+        await until(lambda: second.service.store.dispatched == second.end)
+        assert await bodies(group, 2) == [b"beside it"]
+
+
+def raises_for(one: Replica, error: StoreError) -> Callable[[MappedFile, int, int], None]:
+    """Return a `MappedFile.reserve` that fails in the log of one replica."""
+    reserve, folder = MappedFile.reserve, str(Path(one.run.plan.store_directory))
+
+    def fail(file: MappedFile, position: int, length: int) -> None:
+        if file.path.startswith(folder):
+            raise error
+        reserve(file, position, length)
+
+    return fail
+
+
+@on_loop
+@pytest.mark.parametrize("is_measured", [False, True])
+async def test_a_master_whose_disk_is_full_lets_another_one_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_measured: bool
+) -> None:
+    monkeypatch.setattr(replica, "FULL_MS_MIN", 500)
+    async with group_of(tmp_path) as group:
+        first = await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        full = StoreFull("log", "reserve", OSError(errno.ENOSPC, "No space left on device"))
+        monkeypatch.setattr(MappedFile, "reserve", raises_for(first, full))
+        first.service.store.set_disk_full(is_measured)
+        assert (await send(group, 1)).code != ResponseCode.SUCCESS
+        await group.until_serving(2)
+        assert (await send(group, 2)).code == ResponseCode.SUCCESS
