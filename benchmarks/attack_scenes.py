@@ -91,7 +91,9 @@ def connect(address: str) -> socket.socket:
 def read_answer(connection: socket.socket) -> bool:
     """Read one frame; False if the connection was closed or nothing came in time."""
     with suppress(OSError):
-        head = connection.recv(4, socket.MSG_WAITALL)
+        head = b""  # with a time limit MSG_WAITALL waits for nothing
+        while len(head) < 4 and (data := connection.recv(4 - len(head))):
+            head += data
         if len(head) == 4:
             rest = struct.unpack(">I", head)[0]
             while rest and (data := connection.recv(min(rest, 1 << 20))):

@@ -4,7 +4,7 @@ Messages are readable as soon as they are put, unless `lagging` is set: then the
 `dispatch`. Any put can be refused, any read can be made to need the disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from wakelog.storage.read.reader import GetResult, GetStatus
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
+MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
 
 
 @dataclass
@@ -167,6 +168,7 @@ class FakeStore:
         match_unit: MatchUnit | None = None,
         blocking: bool = True,
         by_bytes: bool = False,
+        match_records: MatchRecords | None = None,
     ) -> GetResult | None:
         self.asked_by_bytes = by_bytes
         self.asked.append((topic, queue_id, queue_offset))
@@ -185,6 +187,9 @@ class FakeStore:
             and self._unit_matches(m, match_unit)
             and (match_record is None or match_record(m.record))
         ]
+        if match_records is not None:
+            verdicts = match_records([m.record for m in wanted])
+            wanted = [m for m, passes in zip(wanted, verdicts, strict=True) if passes]
         taken = wanted[: max(count_max, 1)]
         if not taken:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, end, begin, queue.readable)

@@ -8,7 +8,8 @@ from lark.parsers.lalr_parser_state import ParserState
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
 from wakelog.filter.limits import CHARACTERS_MAX, RECENT_CHARACTERS_MAX, WORDS_MAX, WORDS_PER_STEP
-from wakelog.filter.sql92 import _COMPILED, compile_filter, compile_in_steps
+from wakelog.filter.sql92 import _COMPILED, _COMPILING, compile_filter, compile_in_steps
+from wakelog.protocol.steps import finish
 
 
 def test_only_what_is_true_matches() -> None:
@@ -48,6 +49,27 @@ def test_a_text_has_a_greatest_length_and_number_of_words() -> None:
         with pytest.raises(IllegalExpression, match=str(limit)):
             compile_filter(text + more)
         assert compile_filter(text + more, 2)
+
+
+def test_of_equal_new_texts_one_is_compiled_and_the_others_wait() -> None:
+    text = " OR ".join(f"a = 'wanted by many {number}'" for number in range(50))
+    first, second, third = (compile_in_steps(text) for _ in range(3))
+    next(first)
+    next(second)
+    next(third)
+    first.close()  # its client has gone: another compiles
+    found = finish(second)
+    with pytest.raises(StopIteration) as end:
+        next(third)
+    assert end.value.value is found is compile_filter(text)
+    assert not _COMPILING
+
+
+def test_what_is_needed_at_once_waits_for_no_steps() -> None:
+    steps = compile_in_steps("a = 'under way' OR a = 'b' OR a = 'c' OR a = 'd' OR a = 'e'")
+    next(steps)
+    assert compile_filter("a = 'under way' OR a = 'b' OR a = 'c' OR a = 'd' OR a = 'e'")
+    steps.close()
 
 
 WIDE = {

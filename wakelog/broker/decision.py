@@ -105,16 +105,23 @@ class HoldPull(msgspec.Struct, frozen=True):
     codes: frozenset[int] | None
 
 
+DoSteps: TypeAlias = Callable[[Steps[Any]], Any]
+"""Returns the result of steps, however and wherever they are done."""
+
+
 class RunInPool(msgspec.Struct, frozen=True):
     """Work that may block on the disk.
 
     ``work()`` only reads the store and touches no table of the core, so any thread may run it.
     ``finish(result, now_ms)`` runs on the Broker's thread and returns what ``process`` would have.
     If ``work`` raises, the shell responds with ``error_response(request, error)``.
+    ``judges``: it also computes for long, in steps. It is called as ``work(do_steps)`` then, which
+    has them done on the Broker's thread between other requests, and waits.
     """
 
-    work: Callable[[], Any]
+    work: Callable[..., Any]
     finish: Callable[[Any, int], "Outcome"]
+    judges: bool = False
 
 
 class AskClient(msgspec.Struct, frozen=True):

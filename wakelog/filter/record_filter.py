@@ -7,7 +7,7 @@ Source: org.apache.rocketmq.broker.filter.{ExpressionMessageFilter,
 ExpressionForRetryMessageFilter} (4.9.3).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from wakelog.filter.bloom import BloomFilter
@@ -16,6 +16,7 @@ from wakelog.filter.sql92 import Sql92Filter
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.properties import RETRY_TOPIC, decode_properties
 from wakelog.protocol.record import decode_properties_text
+from wakelog.protocol.steps import Steps
 
 MatchRecord: TypeAlias = Callable[[bytes], bool]
 MatchUnit: TypeAlias = Callable[[int, bytes], bool]
@@ -30,6 +31,15 @@ def match_expression(compiled: Sql92Filter) -> MatchRecord:
         return properties is not None and compiled.matches(properties)
 
     return passes
+
+
+def judge_in_steps(match: MatchRecord, records: Sequence[bytes]) -> Steps[list[bool]]:
+    """Return which records pass; a step judges one of them."""
+    verdicts = []
+    for record in records:
+        verdicts.append(match(record))
+        yield
+    return verdicts
 
 
 def match_bitmap(bloom: BloomFilter, kept: ConsumerFilter) -> MatchUnit:

@@ -1,7 +1,8 @@
 """Sql92Filter: a compiled filter, and the way from its text to it.
 
 Equal texts share one compiled filter for as long as anybody uses it. The latest stay for a while
-without a user, failures too: pulls and heartbeats repeat their texts.
+without a user, failures too: pulls and heartbeats repeat their texts. Of requests that come with
+the same new text one compiles it, and the others wait.
 
 Source: org.apache.rocketmq.filter.{FilterFactory, SqlFilter}, SelectorParser.parse (4.9.3).
 """
@@ -64,6 +65,8 @@ class _Compiled:
 
 
 _COMPILED: Final = _Compiled()
+_COMPILING: Final[set[_Key]] = set()
+"""What is being compiled in steps."""
 
 
 def known_filter(text: str, factor: int = 1) -> Sql92Filter | str | None:
@@ -76,19 +79,34 @@ def compile_filter(text: str, factor: int = 1) -> Sql92Filter:
 
     factor: multiplies the limits of one expression.
     """
-    return finish(compile_in_steps(text, factor))
+    check_characters(text, factor)
+    return finish(_find_or_compile((text, factor)))
 
 
 def compile_in_steps(text: str, factor: int = 1) -> Steps[Sql92Filter]:
     """Compile an expression; no step if it is known already. Raises: IllegalExpression."""
     check_characters(text, factor)
-    found = _COMPILED.get((text, factor))
+    key = (text, factor)
+    while key in _COMPILING:
+        yield
+    if _COMPILED.get(key) is not None:
+        return (yield from _find_or_compile(key))
+    _COMPILING.add(key)
+    try:
+        return (yield from _find_or_compile(key))
+    finally:
+        _COMPILING.discard(key)
+
+
+def _find_or_compile(key: _Key) -> Steps[Sql92Filter]:
+    text, factor = key
+    found = _COMPILED.get(key)
     if found is None:
         try:
             found = Sql92Filter(text, (yield from parse_in_steps(text, factor)))
         except IllegalExpression as error:
             found = error.remark
-        _COMPILED.add((text, factor), found)
+        _COMPILED.add(key, found)
     if isinstance(found, str):
         raise IllegalExpression(found)
     return found

@@ -45,6 +45,7 @@ from wakelog.storage.read.reader import (
     LogView,
     Match,
     MatchRecord,
+    MatchRecords,
     MatchUnit,
 )
 from wakelog.storage.read.store_readers import StoreReaders
@@ -263,6 +264,7 @@ class MessageStore:
         match_unit: MatchUnit | None = None,
         blocking: bool = True,
         by_bytes: bool = False,
+        match_records: MatchRecords | None = None,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
@@ -274,12 +276,15 @@ class MessageStore:
             entry pass. An entry without a unit passes.
         blocking: False never waits for the disk; the result is then None if it would have to.
         by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
+        match_records: in the place of `match_record`, called with several records at once. Some of
+            them may be after the last one that is sent. Only with `blocking`.
 
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(
             *(topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit),
             by_bytes=by_bytes,
+            match_records=match_records,
         )
         readers = self._readers.borrow()
         try:

@@ -10,17 +10,18 @@ import pytest
 
 from tests.actors.bounded import run
 from wakelog.actors.broker import work_pool
-from wakelog.actors.broker.work_pool import WorkPool
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.actors.broker.work_pool import RunSteps, WorkPool
+from wakelog.broker.decision import DoSteps, Outcome, RunInPool
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.steps import Steps, finish
 
 REQUEST = RemotingCommand(code=11, opaque=1)
 
 
-async def outcome_of(pool: WorkPool, deferred: RunInPool) -> Any:
+async def outcome_of(pool: WorkPool, deferred: RunInPool, run_steps: RunSteps | None = None) -> Any:
     done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    pool.run(REQUEST, deferred, done.set_result)
+    pool.run(REQUEST, deferred, done.set_result, run_steps)
     return await done
 
 
@@ -140,5 +141,62 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
         await asyncio.gather(*outcomes)
         pool.close()  # after all that was begun
         assert ran == []
+
+    run_with_pool(body)
+
+
+def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
+    async def body(pool: WorkPool) -> None:
+        threads: list[threading.Thread] = []
+
+        def compute(number: int) -> Steps[int]:
+            threads.append(threading.current_thread())
+            yield
+            return number + 1
+
+        def work(do_steps: DoSteps) -> int:
+            threads.append(threading.current_thread())
+            return int(do_steps(compute(do_steps(compute(40)))))
+
+        def run_steps(steps: Steps[Any], _: RemotingCommand, done: Callable[[Any], None]) -> None:
+            done(finish(steps))
+
+        judging = RunInPool(work, lambda result, _: answer(REQUEST, 0, str(result)), judges=True)
+        outcome = await outcome_of(pool, judging, run_steps)
+        assert outcome.remark == "42"
+        main = threading.main_thread()
+        assert [thread is main for thread in threads] == [False, True, True]
+        assert pool.statistics()["waiting_count"] == 0
+
+    run_with_pool(body)
+
+
+def test_steps_that_are_refused_are_answered_so() -> None:
+    async def body(pool: WorkPool) -> None:
+        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, judges=True)
+        busy = answer(REQUEST, ResponseCode.SYSTEM_BUSY, "too many")
+        outcome = await outcome_of(pool, judging, lambda _steps, _request, done: done(busy))
+        assert (outcome.code, outcome.remark) == (ResponseCode.SYSTEM_BUSY, "too many")
+
+    run_with_pool(body)
+
+
+def test_work_that_waits_for_steps_does_not_hold_up_the_end() -> None:
+    async def body(pool: WorkPool) -> None:
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, judges=True)
+
+        def never(_steps: Any, _request: Any, _done: Any) -> None:
+            if not asked.done():
+                asked.set_result(None)
+
+        outcomes = [
+            asyncio.ensure_future(outcome_of(pool, judging, never))
+            for _ in range(work_pool.JUDGING_COUNT + 3)
+        ]
+        await asked
+        pool.close()
+        codes = {outcome.code for outcome in await asyncio.gather(*outcomes)}
+        assert codes == {ResponseCode.SERVICE_NOT_AVAILABLE}
 
     run_with_pool(body)

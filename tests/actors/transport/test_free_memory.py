@@ -1,6 +1,7 @@
 """When memory is returned to the system."""
 
 import asyncio
+import re
 import subprocess
 import sys
 
@@ -19,7 +20,13 @@ class Process:
     def __init__(self, resident_mib: int) -> None:
         self.resident_mib = self.used_mib = resident_mib
         self.trims_count = 0
-        self.memory = FreeMemory(lambda: self.resident_mib * MIB, self._trim)
+        self.cleared_count = 0
+        self.memory = FreeMemory(
+            lambda: self.resident_mib * MIB, self._trim, clear_free_lists=self._clear
+        )
+
+    def _clear(self) -> None:
+        self.cleared_count += 1
 
     def _trim(self) -> None:
         self.trims_count += 1
@@ -70,6 +77,39 @@ def test_a_little_traffic_after_a_peak_does_not_keep_its_memory() -> None:
     process = Process(100)
     process.check_at(500, 500)
     assert process.check_at(501, 110)
+
+
+def test_dead_objects_are_freed_once_after_each_change() -> None:
+    process = Process(100)
+    process.check_at(500, 500)
+    for used_mib, count in ((500, 1), (500, 1), (498, 1), (300, 1), (300, 2), (300, 2)):
+        process.check_at(process.resident_mib, used_mib)
+        assert process.cleared_count == count
+    assert process.trims_count == 6
+
+
+DEAD_OBJECTS = """
+import gc, re, sys
+from wakelog.actors.transport.free_memory import clear_free_lists
+
+if sys.argv[1:]:
+    gc.freeze()
+frozen_count = gc.get_freeze_count()
+alive = [(number, number) for number in range(5_000)]
+del alive
+clear_free_lists()
+assert gc.get_freeze_count() == frozen_count
+sys._debugmallocstats()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("freezes", [False, True])
+def test_python_keeps_no_dead_tuples_after_a_peak(freezes: bool) -> None:
+    command = [sys.executable, "-c", DEAD_OBJECTS, *["frozen"] * freezes]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    [free_count] = re.findall(r"(\d+) free 2-sized PyTupleObjects", ended.stderr)
+    assert int(free_count) < 200, "2,000 are kept without"
 
 
 def test_this_process_can_be_asked() -> None:

@@ -1,11 +1,13 @@
 """Which messages a pull wants."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tests.broker.harness import NOW_MS, Harness, pull_fields, sql_subscription, subscription
+from tests.calls import calls_of_steps
 from tests.filter.bits import bitmap_of
 from wakelog.broker.decision import Continue, HoldPull, Push, RunInPool
 from wakelog.filter.limits import LOOP_CHARACTERS_MAX
@@ -13,6 +15,7 @@ from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.record import decode_record
+from wakelog.protocol.steps import Steps
 
 MakeHarness = Callable[..., Harness]
 
@@ -116,7 +119,7 @@ def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harne
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_a_long_expression_judges_records_in_a_pool(
+def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
     with_properties: Harness, is_long: bool
 ) -> None:
     text = " OR ".join([SQL["subscription"]] * (LOOP_CHARACTERS_MAX // 9 + 2 * is_long))
@@ -127,6 +130,17 @@ def test_a_long_expression_judges_records_in_a_pool(
     outcome = with_properties.broker.process(request, with_properties.channel, NOW_MS)
     assert isinstance(outcome, RunInPool) is is_long
     assert pulled(with_properties, **wanted) == [b"2", b"3"]
+    if isinstance(outcome, RunInPool):
+        pieces: list[int] = []
+
+        def do_steps(steps: Steps[Any]) -> Any:
+            calls, result = calls_of_steps(steps)
+            pieces.extend(calls)
+            return result
+
+        assert outcome.judges
+        assert outcome.work(do_steps).count == 2
+        assert len(pieces) > 3, "one record in a step"
 
 
 def test_a_pull_by_expression_waits_for_any_message(with_properties: Harness) -> None:

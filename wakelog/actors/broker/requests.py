@@ -226,7 +226,8 @@ class Requests:
                 self._notes.append(outcome)
             case RunInPool():
                 began = self.times.clock_seconds()
-                self._pool.run(request, outcome, partial(self._settle, request, reply, began))
+                settle = partial(self._settle, request, reply, began)
+                self._pool.run(request, outcome, settle, self._server.run_steps)
             case AskClient():
                 self._begin_task(self._ask(outcome, request, reply))
             case RemoveQueues():

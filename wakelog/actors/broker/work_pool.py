@@ -10,12 +10,13 @@ cold reads (4.9.3).
 """
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.decision import Outcome, RunInPool
@@ -23,13 +24,22 @@ from wakelog.broker.error_response import error_response
 from wakelog.network.turn import YIELD_SECONDS
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.steps import Steps
 
 THREADS_COUNT = 4
+JUDGING_COUNT: Final = 2
+"""One reads while the other's records are judged. More would be judged no sooner."""
+
 SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
 call of the loop would wait as long for a thread that encodes a large table."""
 
 WAITING_MAX = 10_000  # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
+
+RunSteps: TypeAlias = Callable[[Steps[Any], RemotingCommand, Callable[[Any], None]], None]
+"""Does the steps of a request on the loop, and gives a function their result, or an error response
+if they failed or were refused."""
 
 
 class WorkPool:
@@ -37,6 +47,10 @@ class WorkPool:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
+        self._judging = ThreadPoolExecutor(JUDGING_COUNT, thread_name_prefix="broker-judging")
+        self._awaited: set[Future[Any]] = set()
+        self._closing = threading.Lock()
+        self._is_closed = False
         self._results: deque[Callable[[], None]] = deque()
         self._is_finishing = False
         self.waiting_count = 0
@@ -44,9 +58,16 @@ class WorkPool:
         self.run_count = 0
 
     def run(
-        self, request: RemotingCommand, deferred: RunInPool, done: Callable[[Outcome], None]
+        self,
+        request: RemotingCommand,
+        deferred: RunInPool,
+        done: Callable[[Outcome], None],
+        run_steps: RunSteps | None = None,
     ) -> None:
-        """Run the work in a thread, finish it on the loop, and give `done` the outcome."""
+        """Run the work in a thread, finish it on the loop, and give `done` the outcome.
+
+        run_steps: needed for work that judges.
+        """
         if self.waiting_count >= WAITING_MAX:
             self.refused_count += 1
             remark = f"[OVERLOAD]system busy, {self.waiting_count} requests wait for the disk"
@@ -70,7 +91,40 @@ class WorkPool:
                 self._is_finishing = True
                 asyncio.get_running_loop().call_soon(self._finish_results)
 
-        self.submit(deferred.work).add_done_callback(keep)
+        loop = asyncio.get_running_loop()
+        if deferred.judges:
+            assert run_steps is not None
+            do_steps = partial(self._do_steps, loop, run_steps, request)
+            judging = loop.run_in_executor(self._judging, deferred.work, do_steps)
+            judging.add_done_callback(keep)
+        else:
+            self.submit(deferred.work).add_done_callback(keep)
+
+    def _do_steps(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        run_steps: RunSteps,
+        request: RemotingCommand,
+        steps: Steps[Any],
+    ) -> Any:
+        """Have steps done on the loop, and wait for their result; in a thread."""
+        awaited: Future[Any] = Future()
+        with self._closing:
+            if self._is_closed:
+                raise _closed()
+            self._awaited.add(awaited)
+
+        def done(result: Any) -> None:
+            self._awaited.discard(awaited)
+            if awaited.done():
+                return  # the pool is closed
+            if isinstance(result, RemotingCommand):
+                awaited.set_exception(RemoteProtocolError(result.code, result.remark or ""))
+            else:
+                awaited.set_result(result)
+
+        loop.call_soon_threadsafe(run_steps, steps, request, done)
+        return awaited.result()
 
     def _finish_results(self) -> None:
         """Finish results until the pulls' share of a turn is over."""
@@ -103,5 +157,15 @@ class WorkPool:
         }
 
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads once their work is done; what judges fails."""
+        with self._closing:
+            self._is_closed = True
+            awaited, self._awaited = self._awaited, set()
+        for one in awaited:
+            one.set_exception(_closed())
+        self._judging.shutdown()
         self._threads.shutdown()
+
+
+def _closed() -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker stops")

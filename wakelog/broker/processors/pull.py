@@ -1,8 +1,10 @@
 """Code 11: messages of one queue from one offset on, now or when there are any.
 
 A pull is checked (``_admit``), in 4.9.3's order and with its codes. The store is read without
-waiting for the disk, and by a pool thread if that is not enough. ``_finish`` turns the result into
-a code, holds the pull if it may wait, and commits the offset that the client sent with it.
+waiting for the disk, and by a pool thread if that is not enough. Records that such a thread reads
+are judged in steps on the Broker's thread: a thread that computes would take Python from it.
+``_finish`` turns the result into a code, holds the pull if it may wait, and commits the offset that
+the client sent with it.
 
 A held pull that was woken goes through all of it again, because permissions and subscriptions may
 have changed; it commits no offset. Before its deadline, a pull that found nothing is held again: at
@@ -14,16 +16,18 @@ every five seconds does not, and then answers the client without messages. Here 
 tags at most, and the woken pull reads for itself.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from wakelog.broker.decision import Outcome, ReadAhead, RunInPool
+from wakelog.broker.decision import DoSteps, Outcome, ReadAhead, RunInPool
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
 from wakelog.broker.processors.pull_filter import PullFilter, compile_expression, find_filter
 from wakelog.broker.state import BrokerState
+from wakelog.filter.record_filter import MatchRecord, judge_in_steps
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import OffsetMovedEvent, SubscriptionGroupConfig, encode_body
@@ -35,6 +39,7 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.names import OFFSET_MOVED_EVENT
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import finish as do_at_once
 from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
@@ -95,9 +100,23 @@ def pull_message(
         by_bytes=header.sys_flag & PULL_BY_BYTES != 0,
     )
     result = None if pull.wanted.is_long else read(blocking=False)
-    if result is None:
-        return RunInPool(partial(read, blocking=True), partial(_finish, state, pull))
-    return _finish(state, pull, result, request.now_ms)
+    if result is not None:
+        return _finish(state, pull, result, request.now_ms)
+    finish = partial(_finish, state, pull)
+    match = pull.wanted.match_record
+    if match is None:
+        return RunInPool(partial(read, blocking=True), finish)
+    return RunInPool(partial(_read_and_judge, read, match), finish, judges=True)
+
+
+def _read_and_judge(
+    read: Callable[..., GetResult | None], match: MatchRecord, do_steps: DoSteps = do_at_once
+) -> GetResult | None:
+    return read(
+        blocking=True,
+        match_record=None,
+        match_records=lambda records: do_steps(judge_in_steps(match, records)),
+    )
 
 
 def _pull_when_compiled(

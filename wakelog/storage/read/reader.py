@@ -19,6 +19,7 @@ checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -34,6 +35,8 @@ from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
+MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
+"""Judges records together: by far the most of the time goes on elsewhere then."""
 
 BY_BYTES_COUNT_MAX: Final = 1_000
 """Records of a batch that bytes alone should end; 4.9.3's counts are 32 and 8."""
@@ -45,6 +48,9 @@ LOOP_SCAN_COUNT_MAX: Final = 4_000
 # a KiB counts as one for each.
 LOOP_MATCHED_COUNT_MAX: Final = 100
 _COUNTED_BYTES: Final = 1_024
+# How many records are judged together: so many, and so many bytes of them, but at least one.
+TOGETHER_COUNT_MAX: Final = 64
+TOGETHER_BYTES_MAX: Final = 262_144
 
 
 class GetStatus(Enum):
@@ -102,6 +108,7 @@ class GetRequest(NamedTuple):
     match_record: MatchRecord | None = None
     match_unit: MatchUnit | None = None
     by_bytes: bool = False
+    match_records: MatchRecords | None = None
 
 
 class _Selection(NamedTuple):
@@ -245,13 +252,16 @@ class Reader:
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
-        checks = request.match_record is not None or self._damaged or mismatched
+        checks = _judges(request) or self._damaged or mismatched
         if not checks and request.match is None and request.match_unit is None:
             front = self._front(data, request, view)
             if front is not None:
                 return front
+        may_pass = partial(_passes, queue, request=request)
         record_filter = (
-            _RecordFilter(self._log, self._damaged, mismatched, request) if checks else None
+            _RecordFilter(self._log, self._damaged, mismatched, request, may_pass, data)
+            if checks
+            else None
         )
         return self._select_each(queue, request, view, data, record_filter)
 
@@ -331,7 +341,7 @@ class Reader:
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
         few = count
-        if not filters and request.match_record is None:
+        if not filters and not _judges(request):
             # Every entry takes a place, and one more is read: the one that a full batch leaves.
             limit = self._batch_limits(request).count_max()
             few = min(count, max(request.count_max, 1) + 1, limit + 1)
@@ -353,7 +363,19 @@ class _RecordFilter:
     skip_below: after a refusal entries below are skipped; -1 if none are.
     """
 
-    __slots__ = ("_blocking", "_damaged", "_left", "_log", "_match", "_mismatched", "skip_below")
+    __slots__ = (
+        "_ahead",
+        "_blocking",
+        "_damaged",
+        "_left",
+        "_log",
+        "_match",
+        "_match_together",
+        "_may_pass",
+        "_mismatched",
+        "_verdicts",
+        "skip_below",
+    )
 
     def __init__(
         self,
@@ -361,24 +383,38 @@ class _RecordFilter:
         damaged: Sequence[range],
         mismatched: frozenset[int],
         request: GetRequest,
+        may_pass: Match,
+        data: bytes,
     ) -> None:
+        """Judge by the request.
+
+        may_pass: whether an entry with this tags code is not refused by itself.
+        data: the entries, of which records are judged ahead if several are judged together.
+        """
         self.skip_below = -1
         self._mismatched = mismatched
         self._log = log
         self._damaged = damaged
         self._match = request.match_record
+        self._match_together = request.match_records
         self._blocking = request.blocking
         self._left = LOOP_MATCHED_COUNT_MAX
+        self._may_pass = may_pass
+        self._ahead = ENTRY.iter_unpack(data)
+        self._verdicts: dict[int, bool | None] = {}
 
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
         """Return the status of a get that found only this record, None to send it.
 
         Raises: ColdEntry.
         """
-        if physical_offset in self._mismatched or any(
-            physical_offset in stretch for stretch in self._damaged
-        ):
+        if self._is_damaged(physical_offset):
             return GetStatus.NO_MATCHED_MESSAGE
+        if self._match_together is not None:
+            if physical_offset not in self._verdicts:
+                self._judge_ahead(physical_offset, self._match_together)
+            verdict = self._verdicts[physical_offset]
+            return self._removed(physical_offset) if verdict is None else _status(passes=verdict)
         if self._match is None:
             return None
         if not self._blocking:
@@ -387,11 +423,48 @@ class _RecordFilter:
             self._left -= 1 + size_bytes // _COUNTED_BYTES
         record = self._log.view(physical_offset, size_bytes, blocking=self._blocking)
         if record is not None:
-            return None if self._match(bytes(record)) else GetStatus.NO_MATCHED_MESSAGE
+            return _status(passes=self._match(bytes(record)))
         if not self._blocking:
             raise ColdEntry  # without waiting, absent and not cached are the same
+        return self._removed(physical_offset)
+
+    def _is_damaged(self, physical_offset: int) -> bool:
+        return physical_offset in self._mismatched or any(
+            physical_offset in stretch for stretch in self._damaged
+        )
+
+    def _removed(self, physical_offset: int) -> GetStatus:
         self.skip_below = self._log.segment_end(physical_offset)
         return GetStatus.MESSAGE_WAS_REMOVING
+
+    def _judge_ahead(self, first_offset: int, match: MatchRecords) -> None:
+        """Judge a record, and those of the next entries that may pass; absent ones get None."""
+        verdicts: dict[int, bool | None] = {}
+        records: dict[int, bytes] = {}
+        left_bytes = TOGETHER_BYTES_MAX
+        is_ahead = False
+        for physical_offset, size_bytes, tags_code in self._ahead:
+            is_ahead = is_ahead or physical_offset == first_offset
+            if not is_ahead or self._is_damaged(physical_offset) or not self._may_pass(tags_code):
+                continue
+            record = self._log.view(physical_offset, size_bytes, blocking=True)
+            verdicts[physical_offset] = None
+            if record is not None:
+                records[physical_offset] = bytes(record)
+            left_bytes -= size_bytes
+            if len(verdicts) == TOGETHER_COUNT_MAX or left_bytes <= 0:
+                break
+        if records:
+            verdicts.update(zip(records, match([*records.values()]), strict=True))
+        self._verdicts = verdicts
+
+
+def _judges(request: GetRequest) -> bool:
+    return request.match_record is not None or request.match_records is not None
+
+
+def _status(*, passes: bool) -> GetStatus | None:
+    return None if passes else GetStatus.NO_MATCHED_MESSAGE
 
 
 def _passes(queue: ReadableQueue, tags_code: int, request: GetRequest) -> bool:
