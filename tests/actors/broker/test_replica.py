@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 from typing import Any
 
 import pytest
@@ -274,6 +275,24 @@ async def test_a_number_is_given_to_one_replica(tmp_path: Path) -> None:
         with pytest.raises(DeploymentFailed, match="already"):
             await other.start(1)
         other.brokers.pop(1).close()
+
+
+@on_loop
+async def test_two_brokers_with_one_number_do_not_both_take_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second could not reach the first when it started. It has not its log, so nobody leads."""
+    monkeypatch.setattr(Replica, "_refuse_taken_id", mock.AsyncMock())
+    async with group_of(tmp_path) as group, group_of(tmp_path / "other") as other:
+        (tmp_path / "other").mkdir()
+        other.register = group.register
+        await group.start(1)
+        first = await group.until_serving(1)
+        second = await other.start(1)
+        await until(lambda: "is that of the broker at" in first.elector.cause)
+        await until(lambda: not first.run.is_master and first.run.is_open)
+        assert (await send(group, 1)).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert second.election.in_sync is None and group.state().epoch == 1
 
 
 @on_loop

@@ -144,6 +144,22 @@ def test_a_follower_asks_for_no_epoch_while_the_register_has_lost_the_group() ->
     assert isinstance(proposal, ReplaceState) and proposal.state.master == 2
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_who_had_a_number_before_another_broker_took_it_takes_no_part(leads: bool) -> None:
+    node = led(Node()) if leads else Node(1)
+    state = state_of(1 if leads else 2, {1, 2}, epoch=5 if leads else 4)
+    node.read(state, "11")
+    other = replace(state, replicas={**ADDRESSES, 1: ReplicaAddress("other:1", "other:2")})
+    actions = node.read(other, "12")
+    assert any(isinstance(action, StepDown) for action in actions) is leads
+    assert "is that of the broker at other:1 by now" in node.election.refusal
+    for _ in range(20):
+        for action in node.tick(1_000):
+            assert isinstance(action, ReadRegister)
+            node.election.note_read(action.call, VersionedState(other, "12"), node.now_ms)
+    assert (node.election.role, node.election.leader) == (Role.FOLLOWER, 0)
+
+
 def test_an_empty_store_joins_to_be_seeded_and_another_log_does_not() -> None:
     node = Node(2, belongs=False)
     node.read(state_of(1, {1, 2}), "9")

@@ -20,6 +20,7 @@ Rules:
   renewed its value nor been acknowledged by all that count. Alone it counts as acknowledged.
 - A register that has lost the group's value decides nothing. A master goes on as without an answer,
   and followers follow it. Nobody asks for an epoch before there is a value again.
+- A number belongs to the broker that wrote its address last. One that had it before takes no part.
 - A master hands over to a member once all members have its whole log; it takes no sends meanwhile.
   The member then takes an epoch of its own.
 - Clocks decide when somebody tries, and never whether it is right.
@@ -160,7 +161,7 @@ class Election:
         self._call = self._call_count = 0
         self._must_read = True
         self._met_promise = self._successor = self._hand_over_ms = 0
-        self._leaves = self._is_lost = False
+        self._leaves = self._is_lost = self._had_place = self._is_replaced = False
         self._reported_end = self._own_end = 0
         self._asked_ms = self._read_ms = self._frame_ms = self._moved_ms = self._renewed_ms = now_ms
 
@@ -179,6 +180,8 @@ class Election:
         """The replica id of the master to follow, 0 for none."""
         state = self.state
         if self.role is not Role.FOLLOWER or state is None or state.master == self.own_id:
+            return 0
+        if self._is_replaced:
             return 0
         return state.master
 
@@ -282,9 +285,22 @@ class Election:
         state = found.state
         if state is None:
             return
+        self._note_place(state)
         self._take_over(state, found.version, now_ms)
         if is_loss and not self.in_sync:
             self.reported_confirmed = 0
+
+    def _note_place(self, state: GroupState) -> None:
+        """Look whether another broker has this replica's number by now."""
+        place = state.replicas.get(self.own_id)
+        is_own = place is not None and place.address == self._address.address
+        self._had_place = self._had_place or is_own
+        self._is_replaced = self._had_place and place is not None and not is_own
+        if self._is_replaced and place is not None:
+            self.refusal = (
+                f"brokerId {self.own_id} is that of the broker at {place.address} by now: "
+                "stop one of the two, and start the other one again"
+            )
 
     def _take_over(self, state: GroupState, version: str, now_ms: int) -> None:
         is_mine = state.master == self.own_id
@@ -347,6 +363,9 @@ class Election:
         if self._is_lost:
             self._read_when_due(now_ms)
             return
+        if self._is_replaced:
+            self.step_down(self.refusal, now_ms)
+            return
         (state, version), in_sync = self._known, self.in_sync
         assert state is not None
         if self._met_promise > self.epoch:
@@ -375,7 +394,7 @@ class Election:
         if state is None:
             self._found(version, now_ms)
             return
-        if self._is_lost or not self._belongs(state):
+        if self._is_lost or self._is_replaced or not self._belongs(state):
             self._read_when_due(now_ms)
             return
         if state.replicas.get(self.own_id) != self._address:
