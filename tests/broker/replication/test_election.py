@@ -145,7 +145,7 @@ def test_a_follower_asks_for_no_epoch_while_the_register_has_lost_the_group() ->
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_who_had_a_number_before_another_broker_took_it_takes_no_part(leads: bool) -> None:
+def test_the_older_of_two_brokers_with_one_number_takes_no_part(leads: bool) -> None:
     node = led(Node()) if leads else Node(1)
     state = state_of(1 if leads else 2, {1, 2}, epoch=5 if leads else 4)
     node.read(state, "11")
