@@ -16,6 +16,7 @@ from wakelog.audit.findings import Compared, Finding, Severity
 from wakelog.audit.queue_compare import Span
 from wakelog.audit.same_bytes import same_bytes
 from wakelog.storage.file_system import FileSystem, reading, size_of
+from wakelog.storage.index.index_block import ENTRY_DTYPE
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER_BYTES,
@@ -24,7 +25,7 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
-from wakelog.storage.index.index_repair import ENTRY_DTYPE, newest_by_slot, sound_entries_count
+from wakelog.storage.index.index_repair import newest_by_slot, sound_entries_count
 from wakelog.storage.index.index_service import index_names
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 

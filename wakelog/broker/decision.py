@@ -117,11 +117,13 @@ class RunInPool(msgspec.Struct, frozen=True):
     If ``work`` raises, the shell responds with ``error_response(request, error)``.
     ``judges``: it also computes for long, in steps. It is called as ``work(do_steps)`` then, which
     has them done on the Broker's thread between other requests, and waits.
+    ``searches``: it may take seconds, and gets no thread that short work waits for.
     """
 
     work: Callable[..., Any]
     finish: Callable[[Any, int], "Outcome"]
     judges: bool = False
+    searches: bool = False
 
 
 class AskClient(msgspec.Struct, frozen=True):

@@ -85,6 +85,37 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     run_with_pool(body)
 
 
+def test_searches_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_pool, "SEARCHES_MAX", 6)
+
+    async def body(pool: WorkPool) -> None:
+        gate = threading.Event()
+        search = RunInPool(gate.wait, lambda *_: None, searches=True)
+        searches = [asyncio.ensure_future(outcome_of(pool, search)) for _ in range(6)]
+        await asyncio.sleep(0)
+        refused = await outcome_of(pool, search)
+        assert refused.code == ResponseCode.SYSTEM_BUSY and "6 requests wait" in refused.remark
+        assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
+        assert pool.statistics() == {"waiting_count": 6, "run_count": 7, "refused_count": 1}
+        gate.set()
+        assert await asyncio.gather(*searches) == [None] * 6
+
+    run_with_pool(body)
+
+
+def test_a_search_whose_client_has_given_up_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_pool, "SEARCH_WAIT_SECONDS_MAX", -1.0)
+
+    async def body(pool: WorkPool) -> None:
+        begun: list[int] = []
+        search = RunInPool(partial(begun.append, 1), lambda *_: None, searches=True)
+        late = await outcome_of(pool, search)
+        assert late.code == ResponseCode.SYSTEM_BUSY and not begun
+        assert late.remark.startswith("[TIMEOUT_CLEAN_QUEUE]system busy, other searches took")
+
+    run_with_pool(body)
+
+
 def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_pool, "YIELD_SECONDS", 0.0)
     monkeypatch.setattr(work_pool, "THREADS_COUNT", 1)

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,28 @@ def test_more_slaves_than_there_may_be_are_refused(
             second.sendall(encode_report(0))
             until(lambda: master.service.statistics()["refused_count"] == 1)
             assert master.exchange(0) == (0, 1)
+
+
+def test_refused_connections_take_no_slaves_place_and_few_are_held(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication, "SLAVES_MAX", 1)
+    monkeypatch.setattr(replication, "REFUSED_MAX", 2)
+    monkeypatch.setattr(replication, "is_this_host", lambda host, local_host: False)
+    with ExitStack() as stack:
+        strangers = [stack.enter_context(closing(master.connect())) for _ in range(3)]
+        until(lambda: master.service.statistics()["refused_count"] == 3)
+        strangers[2].settimeout(WAIT_SECONDS_MAX)
+        with suppress(ConnectionResetError):
+            assert strangers[2].recv(1) == b""
+        monkeypatch.setattr(replication, "is_this_host", lambda host, local_host: True)
+        slave = stack.enter_context(closing(master.connect()))
+        slave.sendall(encode_report(0))
+        until(lambda: master.exchange(0) == (0, 1))
+        for held in strangers[:2]:
+            held.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                held.recv(1)
 
 
 @pytest.mark.parametrize(("trusted", "is_let_in"), [("", False), ("127.0.0.*", True)])

@@ -5,6 +5,9 @@ for a thread; above it, a request is refused, as 4.9.3 does when a queue is full
 finished a few at a time. So new requests do not wait longer for a consumer that reads from the disk
 than for one that reads from memory.
 
+Searches of the index have threads of their own: one for a key of 20,000,000 messages takes two
+seconds. One that waited so long that its client has given up is not begun.
+
 Source: org.apache.rocketmq.broker.BrokerController.queryMessageExecutor and the pull executor's
 cold reads (4.9.3).
 """
@@ -37,6 +40,13 @@ call of the loop would wait as long for a thread that encodes a large table."""
 
 WAITING_MAX = 10_000  # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
 
+SEARCHING_COUNT: Final = 2
+SEARCHES_MAX: Final = 1_000
+"""Searches that may wait. They have no share of WAITING_MAX."""
+
+SEARCH_WAIT_SECONDS_MAX: Final = 10.0
+"""mqadmin waits for 6 s, a consumer's queryMessage for 15 s."""
+
 RunSteps: TypeAlias = Callable[[Steps[Any], RemotingCommand, Callable[[Any], None]], None]
 """Does the steps of a request on the loop, and gives a function their result, or an error response
 if they failed or were refused."""
@@ -48,6 +58,8 @@ class WorkPool:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
         self._judging = ThreadPoolExecutor(JUDGING_COUNT, thread_name_prefix="broker-judging")
+        self._searching = ThreadPoolExecutor(SEARCHING_COUNT, thread_name_prefix="broker-search")
+        self._searches_count = 0
         self._awaited: set[Future[Any]] = set()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -68,16 +80,19 @@ class WorkPool:
 
         run_steps: needed for work that judges.
         """
-        if self.waiting_count >= WAITING_MAX:
+        waiting_count, waiting_max = self.waiting_count, WAITING_MAX
+        if deferred.searches:
+            waiting_count, waiting_max = self._searches_count, SEARCHES_MAX
+        if waiting_count >= waiting_max:
             self.refused_count += 1
-            remark = f"[OVERLOAD]system busy, {self.waiting_count} requests wait for the disk"
+            remark = f"[OVERLOAD]system busy, {waiting_count} requests wait for the disk"
             done(answer(request, ResponseCode.SYSTEM_BUSY, remark))
             return
-        self.waiting_count += 1
+        self._count(deferred, 1)
         self.run_count += 1
 
         def finish(result: asyncio.Future[Any]) -> None:
-            self.waiting_count -= 1
+            self._count(deferred, -1)
             outcome: Outcome
             try:
                 outcome = deferred.finish(result.result(), wall_ms())
@@ -97,8 +112,29 @@ class WorkPool:
             do_steps = partial(self._do_steps, loop, run_steps, request)
             judging = loop.run_in_executor(self._judging, deferred.work, do_steps)
             judging.add_done_callback(keep)
+        elif deferred.searches:
+            begin_seconds_max = time.monotonic() + SEARCH_WAIT_SECONDS_MAX
+            search = partial(self._search, deferred.work, begin_seconds_max)
+            loop.run_in_executor(self._searching, search).add_done_callback(keep)
         else:
             self.submit(deferred.work).add_done_callback(keep)
+
+    def _search(self, work: Callable[[], Any], begin_seconds_max: float) -> Any:
+        """Do a search, unless it has waited too long; in a thread."""
+        if self._is_closed:
+            raise _closed()
+        late_seconds = time.monotonic() - begin_seconds_max
+        if late_seconds > 0:
+            waited_ms = int((SEARCH_WAIT_SECONDS_MAX + late_seconds) * 1_000)
+            remark = f"[TIMEOUT_CLEAN_QUEUE]system busy, other searches took {waited_ms} ms"
+            raise RemoteProtocolError(ResponseCode.SYSTEM_BUSY, remark)
+        return work()
+
+    def _count(self, deferred: RunInPool, change: int) -> None:
+        if deferred.searches:
+            self._searches_count += change
+        else:
+            self.waiting_count += change
 
     def _do_steps(
         self,
@@ -151,7 +187,7 @@ class WorkPool:
     def statistics(self) -> dict[str, int]:
         """Return counters."""
         return {
-            "waiting_count": self.waiting_count,
+            "waiting_count": self.waiting_count + self._searches_count,
             "run_count": self.run_count,
             "refused_count": self.refused_count,
         }
@@ -163,6 +199,7 @@ class WorkPool:
             awaited, self._awaited = self._awaited, set()
         for one in awaited:
             one.set_exception(_closed())
+        self._searching.shutdown()
         self._judging.shutdown()
         self._threads.shutdown()
 

@@ -39,6 +39,10 @@ from wakelog.telemetry.logs import LineBudget, Log, logger
 SLAVES_MAX: Final = 16
 """Connections at the same time; each may hold a segment open."""
 
+REFUSED_MAX: Final = 64
+"""Refused connections that are held at the same time. More are closed at once: whoever reaches the
+port may open thousands, and each would take a descriptor for 10 s."""
+
 PIECES_PER_TURN: Final = 32
 """How many frames of 32 KiB one slave gets before the next one's turn."""
 
@@ -142,15 +146,21 @@ class ReplicationService(Service):
         local_host: the address of this end of it.
         """
         self._accepted_count += 1
+        refused_count = sum(bool(one.core.refusal) for one in self.slaves)
+        others_count = len(self.slaves) - refused_count
         self.slaves.add(slave)
-        self._files.refresh()  # Retention may have removed segments since
         if not self._timer.is_running:
             self._timer.start(CHECK_SECONDS)
+        refusal = ""
         if not (is_this_host(host, local_host) or self._trusted.match(host)):
-            return f"{host} is not trusted: set {TRUSTED_ADDRESSES_KEY} to let it read the log"
-        if len(self.slaves) > SLAVES_MAX:
-            return f"there are {SLAVES_MAX} slaves already"
-        return ""
+            refusal = f"{host} is not trusted: set {TRUSTED_ADDRESSES_KEY} to let it read the log"
+        elif others_count >= SLAVES_MAX:
+            refusal = f"there are {SLAVES_MAX} slaves already"
+        else:
+            self._files.refresh()  # Retention may have removed segments since
+        if refusal and refused_count >= REFUSED_MAX:
+            slave.drop()
+        return refusal
 
     def forget(self, slave: "_Slave") -> None:
         """Note that a connection is closed."""

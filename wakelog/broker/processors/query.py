@@ -42,7 +42,7 @@ def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader
         remark = "can not find message, maybe time range not correct"
         return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
 
-    return RunInPool(work, finish)
+    return RunInPool(work, finish, searches=True)
 
 
 def view_message_by_id(state: BrokerState, request: Request[ViewMessageRequestHeader]) -> Outcome:

@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wakelog.storage.file_system import FileSystem, opened
+from wakelog.storage.index.index_block import ENTRY_DTYPE
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER_BYTES,
@@ -41,14 +42,10 @@ from wakelog.storage.log.mapped_file_queue import zero_from
 from wakelog.storage.log.record_check import SECTOR_BYTES
 
 Array = np.ndarray[Any, Any]
-ENTRY_DTYPE: Final = np.dtype(
-    [("hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
-)
 _PLACE: Final = struct.Struct(">q")
 _PLACE_POSITION: Final = 4  # in an entry
 _PREVIOUS_POSITION: Final = 16
 
-assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 assert HEADER_BYTES % 4 == SLOT_BYTES % 4 == ENTRY_BYTES % 4 == 0
 
 
