@@ -24,6 +24,13 @@ def test_messages_are_shown_as_they_were_stored(cli: CommandLine) -> None:
     assert cli.json("tail", "shown", "--since", "now") == []
 
 
+def test_a_topic_that_cannot_be_read_is_an_error(cli: CommandLine) -> None:
+    cli.broker.create_topic("closed", queues=1)
+    cli("admin", "updateTopicPerm", "-b", cli.broker.address, "-t", "closed", "-p", "2")
+    cli("tail", "closed", code=1)
+    assert "no queue of topic closed can be read. Give it the permission" in cli.err
+
+
 class TakingTurns(FakeCluster):
     """Lets others run before it answers, as a connection does."""
 

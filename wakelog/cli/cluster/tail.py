@@ -18,6 +18,7 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.output import Moment
 from wakelog.client.admin import Admin, records
+from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
@@ -119,7 +120,10 @@ async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output
     """Yield messages that are there, then with `follows` those that come. Raises: ClientError."""
     accepts = make_filter(wanted.tags, wanted.sql)
     await admin.route(topic)  # refuses an unknown topic
-    queues = await admin.routes.readable(topic) or []
+    queues = await admin.routes.readable(topic)
+    if not queues:
+        remedy = "Give it the permission (wakelog admin updateTopicPerm -p 6), or start its brokers"
+        raise ClientError(f"no queue of topic {topic} can be read", remedy)
     pullers = [await _begin(admin, queue, wanted, accepts) for queue in queues]
     found = merged(pullers)
     if wanted.since_ms is None:
