@@ -93,7 +93,7 @@ ERRORS = [
     (
         ClientError("no", remedy_of(SendFailed("a:1", "lost"))),
         FAILED,
-        "if it requires TLS, give --tls.",
+        "if it requires TLS, give --tls, or --tls-config where it wants a certificate.",
     ),
     (JobFailed("no 'x', is it 'y'?", "look"), FAILED, "no 'x', is it 'y'? Look."),
 ]

@@ -35,7 +35,7 @@ def test_an_error_comes_whole_from_another_process(kind: type[ClientError]) -> N
     ("error", "words"),
     [
         (TlsFailed("a:1", "no TLS"), "tls.client.trustCertPath"),
-        (SendFailed("a:1", "the connection was lost"), "give tls=True"),
+        (SendFailed("a:1", "the connection was lost"), "give tls=True, or tls=Tls(cert_path=...)"),
         (CallTimeout("a:1", "no answer"), "that RocketMQ listens there"),
         (ConnectFailed("a:1", "Connection refused"), ""),
     ],

@@ -27,7 +27,9 @@ _OPTIONS: Final = {
     "tls=Tls(trust_path=...) (Spark: tls.client.trustCertPath, checkHost)": (
         "--tls-trust, or trust any by --tls-insecure (hello: --tls-config)"
     ),
-    "give tls=True (Spark: tls.enable)": "give --tls",
+    "give tls=True, or tls=Tls(cert_path=...) where it wants a certificate (Spark: tls.enable)": (
+        "give --tls, or --tls-config where it wants a certificate"
+    ),
 }
 """By what a remedy of the client says, what it says on a command line."""
 

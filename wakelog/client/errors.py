@@ -115,8 +115,8 @@ def remedy_of(error: RemotingError) -> str:
         )
     if isinstance(error, SendFailed):
         return (
-            "Check that RocketMQ listens there, and its log; if it requires TLS, give tls=True "
-            "(Spark: tls.enable)"
+            "Check that RocketMQ listens there, and its log; if it requires TLS, give tls=True, or "
+            "tls=Tls(cert_path=...) where it wants a certificate (Spark: tls.enable)"
         )
     if isinstance(error, CallTimeout):
         return "Check that RocketMQ listens there, no other server, and that it is not overloaded"
