@@ -12,11 +12,11 @@ import msgspec
 from benchmarks.kept import KeptPage, page_head
 
 TEXT: Final = (
-    "A master and one slave on one machine, with segments of 1 MiB. In the first row SIGKILL met"
-    " both, each at seeded random moments of its own; messages are sends that were acknowledged. In"
-    " the others messages were sent in batches, and the slave was killed. At the end both logs have"
-    " to be equal, byte for byte, and the slave has to serve all messages, each once. Made by"
-    " `./dev long`."
+    "A master and one slave on one machine, with segments of 1 MiB unless another length is said."
+    " In the first row SIGKILL met both, each at seeded random moments of its own; messages are"
+    " sends that were acknowledged. In the others messages were sent in batches, and the slave was"
+    " killed. At the end both logs have to be equal, byte for byte, and the slave has to serve all"
+    " messages, each once. Made by `./dev long`."
 )
 _COLUMNS: Final = ("what", "kills", "messages", "rolls", "lost", "seconds")
 

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,14 +128,16 @@ class Load:
         await client.close()
 
 
-async def pull_all(address: str, topic: str) -> dict[int, list[bytes]]:
-    """Return the bodies of every queue, in order."""
+async def pull_all(
+    address: str, topic: str, *, shorten: Callable[[bytes], bytes] = lambda body: body
+) -> dict[int, list[bytes]]:
+    """Return the bodies of every queue, in order, or what is kept of each."""
     client = Client(address)
     found: dict[int, list[bytes]] = {}
     for queue_id in range(QUEUES_COUNT):
         bodies = found.setdefault(queue_id, [])
         while (answer := await client.pull(topic, len(bodies), queue_id=queue_id)).code == 0:
-            bodies += [record.body for record in records(answer)]
+            bodies += [shorten(record.body) for record in records(answer)]
     await client.close()
     return found
 

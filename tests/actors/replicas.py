@@ -1,5 +1,6 @@
 """Masters and slaves in tests: messages to one, and what both have of them."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import KVTable, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
-SEGMENT_BYTES = 1 << 20
+SEGMENT_BYTES = int(os.environ.get("SEGMENT_BYTES", str(1 << 20)))
+"""Another length is for the long tests that send so much."""
+
 SMALL = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
 MASTER = {**SMALL, "brokerRole": "SYNC_MASTER"}
 SLAVE = {**SMALL, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
@@ -29,9 +32,11 @@ accounts:
 """
 
 
-def wait_until(true: Callable[[], object], what: str) -> None:
+def wait_until(
+    true: Callable[[], object], what: str, seconds_max: float = WAIT_SECONDS_MAX
+) -> None:
     """Return once it is true."""
-    end = time.monotonic() + WAIT_SECONDS_MAX
+    end = time.monotonic() + seconds_max
     while not true():
         assert time.monotonic() < end, what
         time.sleep(0.02)
