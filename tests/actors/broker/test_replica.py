@@ -72,7 +72,9 @@ async def test_two_lead_by_turns_and_the_second_goes_on_alone(tmp_path: Path) ->
             answer = await send(group, 1, b"%d" % number)
             assert answer.code == ResponseCode.SUCCESS, answer
         assert (await send(group, 2)).code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert first.statistics()["election"]["in_sync_count"] == 2
+        numbers = first.statistics()["election"]
+        assert (numbers["in_sync_count"], numbers["members_count"]) == (2, 1)
+        assert numbers["behind_bytes_max"] == numbers["refused_count"] == 0
         assert first.service.broker.state.config.broker_id == 0
         assert group.replica(2).service.broker.state.config.broker_id == 2
         await until(lambda: group.replica(2).service.store.dispatched == first.end)
@@ -206,6 +208,7 @@ async def test_strangers_change_nothing_and_keep_no_follower_out(
         words = ["wakelog/Other", "has log 000", "mappedFileSize", "far above", "master's own"]
         assert [word in text for word, text in zip(words, refusals, strict=True)] == [True] * 5
         assert [word in text for word, text in zip(words, lines, strict=False)] == [True] * 5
+        assert first.statistics()["election"]["refused_count"] == 5
         assert await said_to(group, 1, bytes(8)) == ""
         assert "4.9.3's slaves cannot" in lines[-1], lines
         silent = [await connect(group, 1) for _ in range(member_server.CONNECTIONS_MAX)]

@@ -50,6 +50,7 @@ class MemberServer:
         self._server: asyncio.Server | None = None
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._lines = LineBudget()
+        self._refused_count = 0
         self._log = logger(Log.BROKER)
 
     async def open(self, host: str, port: int) -> None:
@@ -76,6 +77,16 @@ class MemberServer:
         """The replicas that have acknowledged something on their present connection."""
         cores = [connection.core for connection in self._shipping]
         return {core.replica for core in cores if core is not None and core.acked is not None}
+
+    def statistics(self, end: int) -> dict[str, int]:
+        """Return numbers of the followers of a master whose log ends here."""
+        cores = [connection.core for connection in self._shipping]
+        acked = [core.acked for core in cores if core is not None and core.acked is not None]
+        return {
+            "members_count": len(acked),
+            "behind_bytes_max": max((end - one for one in acked), default=0),
+            "refused_count": self._refused_count,
+        }
 
     def confirmed(self) -> int:
         """Return the confirmed offset."""
@@ -113,10 +124,10 @@ class MemberServer:
     def accept(self, connection: FollowerConnection, host: str, local_host: str) -> bool:
         """Tell whether a host may follow."""
         if len(self._accepted) >= CONNECTIONS_MAX:
-            self._say("member refused", member=connection.address, cause="too many connections")
+            self._refuse(member=connection.address, cause="too many connections")
             return False
         if not (is_this_host(host, local_host) or self._trusted.match(host)):
-            self._say("member refused", member=connection.address, remedy=TRUSTED_ADDRESSES_KEY)
+            self._refuse(member=connection.address, remedy=TRUSTED_ADDRESSES_KEY)
             return False
         self._accepted.add(connection)
         return True
@@ -131,7 +142,7 @@ class MemberServer:
         instead = connection.proof.take(hello)
         if instead is not None:
             if instead.refusal:
-                self._say("member refused", member=connection.address, cause=instead.refusal)
+                self._refuse(member=connection.address, cause=instead.refusal)
             else:
                 connection.expect_hello()
             return instead
@@ -142,7 +153,7 @@ class MemberServer:
         if core.met_promise:
             self._member.election.note_promise(core.met_promise)
         if answer.refusal:
-            self._say("member refused", member=connection.address, cause=answer.refusal)
+            self._refuse(member=connection.address, cause=answer.refusal)
             return answer
         for other in list(self._shipping):
             if other.core is not None and other.core.replica == hello.replica:
@@ -153,7 +164,7 @@ class MemberServer:
 
     def note_broken(self, connection: FollowerConnection, cause: str) -> None:
         """Count a connection no longer. It stays open a while: 4.9.3's slaves do not pause."""
-        self._say("member refused", member=connection.address, cause=cause, remedy=NO_MEMBER)
+        self._refuse(member=connection.address, cause=cause, remedy=NO_MEMBER)
         self._end_shipping(connection)
 
     def take_ack(self, connection: FollowerConnection, ack: Ack) -> None:
@@ -186,7 +197,7 @@ class MemberServer:
         """Note that a connection has ended."""
         self._accepted.discard(connection)
         if connection.proof is not None and connection.proof.is_waiting:
-            self._say("member refused", member=connection.address, cause=UNPROVED)
+            self._refuse(member=connection.address, cause=UNPROVED)
         self._end_shipping(connection)
 
     def _end_shipping(self, connection: FollowerConnection) -> None:
@@ -197,6 +208,10 @@ class MemberServer:
         if core is not None and core.acked is not None and in_sync is not None:
             in_sync.note_lost(core.replica, steady_ms())
             self._log.info("member disconnected", replica=core.replica, acked=core.acked)
+
+    def _refuse(self, **values: object) -> None:
+        self._refused_count += 1
+        self._say("member refused", **values)
 
     def _say(self, event: str, **values: object) -> None:
         if self._lines.allows(asyncio.get_running_loop().time()):

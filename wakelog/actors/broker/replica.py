@@ -185,6 +185,7 @@ class Replica:
             **self.service.statistics(),
             "election": {
                 **self.elector.statistics(),
+                **self._server.statistics(self.end if self.run.is_open else 0),
                 "epoch": 0 if in_sync is None else self.election.epoch,
                 "leads": self.run.is_master and self._refusal is None,
                 "in_sync_count": 0 if in_sync is None else len(in_sync.members),
