@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tests.broker.attacks import attacks
 from tests.broker.harness import pull_fields, send_fields
+from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.bodies import (
     DataVersion,
     RegisterBrokerBody,
@@ -48,6 +49,10 @@ JUDGED_TOPIC = "judged"
 JUDGED_MESSAGES = 1_000
 JUDGING_COUNT = 10
 JUDGING_EACH = 4
+BATCHES_COUNT = 20
+BATCHED_MESSAGES = 30_000
+"""Their records are nearly the 4 MiB that a batch may have."""
+
 FILLED_MESSAGES = 64
 FILLED_BYTES = 200_000
 
@@ -304,6 +309,12 @@ def known() -> Iterator[Scene]:
     yield at_broker(
         "2,000 messages of 8,000 keys",
         *[lambda: frame(Code.SEND_MESSAGE_V2, send_fields(TOPIC, i=keys), b"b")] * 2_000,
+    )
+    batch = encode_batch_body([(0, b"b", b"")] * BATCHED_MESSAGES)
+    yield at_broker(
+        f"{BATCHES_COUNT} batches of {BATCHED_MESSAGES:,} messages",
+        *[lambda: frame(Code.SEND_BATCH_MESSAGE, send_fields(TOPIC, m="true", i=""), batch)]
+        * BATCHES_COUNT,
     )
     yield Scene("5,000 members join one group", lambda: members_join)
     yield Scene("60 clients ask and do not read", lambda: ask_and_read_nothing)

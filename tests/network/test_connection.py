@@ -48,6 +48,9 @@ class FakeOwner:
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.ended.append((reason, detail))
 
+    def puts_off(self, connection: Connection) -> bool:
+        return False
+
     def note_held(self, size_bytes: int) -> None:
         self.noted_bytes += size_bytes
 

@@ -78,6 +78,7 @@ class Bench:
             clock_seconds=self.clock,
             wall_ms=self.clock.wall_ms,
         )
+        self.send, self.puts_off = self.turn.push, self.turn.puts_off
 
     def keep(self, outcome: Any, request: RemotingCommand, reply: Reply) -> None:
         self.deferred.append((outcome, reply))
@@ -89,9 +90,6 @@ class Bench:
         self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
         self.turn.deliver(connection, requests, size_bytes)
-
-    def send(self, connection: Connection, command: RemotingCommand) -> bool:
-        return self.turn.push(connection, command)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.turn.channel_closed(connection)

@@ -296,6 +296,10 @@ class RemotingClient:
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
 
+    def puts_off(self, connection: Connection) -> bool:
+        """Put nothing off: a client has few connections (ConnectionOwner)."""
+        return False
+
     def note_held(self, size_bytes: int) -> None:
         """Do nothing: callers wait for what a client holds (ConnectionOwner)."""
 

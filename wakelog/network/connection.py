@@ -8,6 +8,9 @@ The memory of an accepted connection is bounded. The lanes bound the requests th
 are crowded, the connection is not read. ``write_buffer_bytes_max`` bounds the responses that the
 peer has not read. The frame limit of protocol.frame bounds an unfinished frame.
 
+A hundred connections may have thousands of requests ready at once. A chunk that its owner puts off
+is kept undecoded, and no more is read until ``read_on``.
+
 Invariants:
     - after ``connection_lost`` nothing is written, and ``closed`` stays true.
     - reading is paused exactly while ``_paused_by`` is not 0.
@@ -33,6 +36,10 @@ from wakelog.protocol.frame import BodyBytesMax, encode_frame, encode_frame_head
 
 PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
+PAUSED_BY_TURN = 0x4
+
+PUT_OFF_BYTES_MIN = 1024
+"""A shorter chunk is decoded at once: its few requests do not wait for the many of others."""
 
 WRITE_NOTED_BYTES_MIN = 64 * 1024
 """Smaller writes to a peer that reads are not reported to the owner: they leave at once."""
@@ -72,6 +79,10 @@ class ConnectionOwner(Protocol):
         """Remove a connection."""
         ...
 
+    def puts_off(self, connection: "Connection") -> bool:
+        """Return whether a chunk is to be kept; the owner calls ``read_on`` later then."""
+        ...
+
     def note_held(self, size_bytes: int) -> None:
         """Note that a connection may hold so much more: of a frame, or of unread responses."""
         ...
@@ -103,6 +114,8 @@ class Connection(asyncio.Protocol):
         refused_codes: requests that the port does not serve.
         body_bytes_max: a request with a longer body comes without it.
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
+
+        put_off_seconds: since when a chunk is kept undecoded; 0 while none is.
         """
         self.id = next(_ids)
         self.remote_host = self.local_host = ""
@@ -123,6 +136,8 @@ class Connection(asyncio.Protocol):
         self._paused_by = 0
         self._responses_count = 0
         self._undelivered_bytes = 0
+        self._put_off: list[bytes] = []
+        self.put_off_seconds = 0.0
         self._parts: list[bytes] = []
         self._written_bytes = 0
 
@@ -156,7 +171,25 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
 
     def data_received(self, data: bytes | memoryview) -> None:
-        """Decode a chunk and deliver the requests that it completed; nothing of it is kept."""
+        """Decode a chunk and deliver the requests that it completed, or keep it for later."""
+        if self._put_off or (len(data) >= PUT_OFF_BYTES_MIN and self._owner.puts_off(self)):
+            if not self._put_off:
+                self.put_off_seconds = self._clock_seconds()
+                self.pause_reading(PAUSED_BY_TURN)
+            self._put_off.append(bytes(data))
+            self._owner.note_held(len(data))
+        else:
+            self._receive(data)
+
+    def read_on(self) -> None:
+        """Decode what was put off, and read again."""
+        chunks, self._put_off = self._put_off, []
+        for chunk in chunks:
+            self._receive(chunk)
+        self.put_off_seconds = 0.0
+        self.resume_reading(PAUSED_BY_TURN)
+
+    def _receive(self, data: bytes | memoryview) -> None:
         if self._close_reason is not PEER:
             return
         activity, peer = self.activity, self.peer
@@ -243,7 +276,8 @@ class Connection(asyncio.Protocol):
         """How much it holds: responses that the peer has not read, and an unfinished frame."""
         if not self.is_open:
             return 0
-        return self._transport.get_write_buffer_size() + self.peer.decoder.buffered_bytes
+        unread_bytes = self.peer.decoder.buffered_bytes + sum(map(len, self._put_off))
+        return self._transport.get_write_buffer_size() + unread_bytes
 
     def observe(self, now_seconds: float) -> None:
         """Note how much of its responses the peer has read, for ``verdict``."""
@@ -305,6 +339,7 @@ class Connection(asyncio.Protocol):
         """Report the end to the owner; the transport calls this exactly once."""
         self.closed = True
         self._parts = []
+        self._put_off = []
         self._close_detail = self._close_detail or (repr(exc) if exc is not None else "")
         self._lose()
         self._owner.closed(self, self._close_reason, self._close_detail)

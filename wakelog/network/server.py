@@ -99,6 +99,7 @@ class Server:
         # A ConnectionOwner, without a call in between.
         self.deliver = self._turn.deliver
         self.send = self._turn.push
+        self.puts_off = self._turn.puts_off
         self.run_steps = self._turn.run_steps
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(

@@ -1,14 +1,17 @@
 """Turn: one turn of the event loop, from requests in lanes to one write for each connection.
 
 Connections call ``deliver`` for each chunk. That asks for one ``run``, which comes after every
-readable socket was read, so that requests which arrived together are processed together:
+readable socket was read, so that requests which arrived together are processed together. Decoding
+has a budget, too. Beyond it longer chunks are put off: some of them are decoded after each turn, in
+the order in which they came.
 
     1. refuse what waited too long
     2. process requests in the lanes' order, until none is left or the budget is spent
     3. do some steps of the requests whose work is long (``long_work``)
     4. handler.end_of_turn(): write pending appends, once for all requests
     5. encode the responses and write to each connection once
-    6. if requests are left, ask for another run, after the next reads
+    6. decode chunks that were put off, for one budget
+    7. if anything is left, ask for another run, after the next reads
 
 Requests of lanes that yield (pulls) come after 4 and 5 were done for the others. They get as much
 time as the others took, or ``YIELD_SECONDS``. A request that alone took a turn's time ends the
@@ -121,6 +124,8 @@ class Turn:
         self._answers: list[tuple[Connection, RemotingCommand]] = []
         self._unflushed: list[Connection] = []
         self._closed: deque[Connection] = deque()
+        self._put_off: deque[Connection] = deque()
+        self._reading_seconds = 0.0
         self._counts = TurnStatistics()
 
     def schedule(self) -> None:
@@ -134,7 +139,10 @@ class Turn:
     ) -> None:
         """Put the requests of one chunk of ``size_bytes`` into the lanes."""
         now_seconds = self._clock_seconds()
+        self._reading_seconds += now_seconds - connection.activity.read_seconds
         since_seconds = now_seconds - self._loop_lag.note_read(now_seconds)
+        if connection.put_off_seconds:
+            since_seconds = min(since_seconds, connection.put_off_seconds)
         self._counts.received_bytes += size_bytes
         share_bytes = size_bytes // len(requests)
         offer = self._lanes.offer
@@ -157,6 +165,18 @@ class Turn:
                 connection.pause_reading(PAUSED_BY_LANE)
         self.schedule()
 
+    def puts_off(self, connection: Connection) -> bool:
+        """Return whether decoding has had its share, so that this connection waits with a chunk."""
+        if self._reading_seconds < self._budget_seconds:
+            return False
+        self._put_off.append(connection)
+        self.schedule()
+        return True
+
+    def _read_on(self) -> None:
+        while self._put_off and self._reading_seconds < self._budget_seconds:
+            self._put_off.popleft().read_on()
+
     def channel_closed(self, connection: Connection) -> None:
         """Report a closed connection to the handler, after its last request."""
         if not connection.waiting_count:
@@ -166,6 +186,7 @@ class Turn:
     def run(self) -> None:
         """Do one turn."""
         self.is_scheduled = False
+        self._reading_seconds = 0.0
         counts = self._counts
         began_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
@@ -190,7 +211,9 @@ class Turn:
         took_seconds = ended_seconds - began_seconds
         counts.busy_seconds += took_seconds
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
-        if self._lanes.waiting_count or self._closed or self._long_work.under_way:
+        if self._put_off:
+            self._read_on()
+        if self._lanes.waiting_count or self._closed or self._put_off or self._long_work.under_way:
             self.schedule()
         if processed_count or self._has_answered:
             self._note_turn(began_seconds, ended_seconds)

@@ -4,6 +4,7 @@ import errno
 import itertools
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.fakes.logs import (
 )
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
+from wakelog.protocol.batch import encode_records
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import (
     BLANK_MAGIC,
@@ -299,6 +301,22 @@ class TestBatch:
         assert [r.physical_offset for r in records] == list(result.physical_offsets)
         assert {r.properties_text for r in records} == {"k\x01v\x02CLUSTER\x01c"}
         assert log.queue_offsets.get(("TopicTest", 2)) == 4
+
+    def test_it_is_encoded_again_only_in_another_segment(
+        self, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Blocks are reserved for it in either case."""
+        counts = [0]
+
+        def count(*arguments: Any, **options: Any) -> Any:
+            counts[-1] += 1
+            return encode_records(*arguments, **options)
+
+        monkeypatch.setattr("wakelog.storage.log.commit_log.encode_records", count)
+        for bodies in ((b"a", b"b"), (b"x" * 1_500, b"y" * 1_400), (b"a" * 400, b"b" * 400)):
+            assert log.append_batch(self.batch(*bodies), NOW_MS).status is PutStatus.PUT_OK
+            counts.append(0)
+        assert counts == [1, 1, 2, 0]
 
     def test_it_is_never_split_over_two_segments(
         self, fs: MemoryFileSystem, log: CommitLog

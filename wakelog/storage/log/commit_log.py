@@ -149,10 +149,12 @@ class CommitLog:
             if not fits(0, size, self.files.file_size_bytes):
                 return _ILLEGAL
             if self.end_offset + size > self._room_end:
+                place = self.end_offset, timestamp_ms
                 if not self._make_room(size, now_ms):
                     return self._no_segment()
                 timestamp_ms = self._store_timestamp_ms
-                records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
+                if place != (self.end_offset, timestamp_ms):
+                    records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
         except (IllegalName, ProtocolError, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
         physical_offset = self.end_offset

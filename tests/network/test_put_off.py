@@ -1,0 +1,67 @@
+"""Chunks that a turn puts off: in which order they are decoded, and when."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.network.fakes import FakeHandler
+from tests.network.test_turn import Bench, frames, opaques_of
+from wakelog.network.connection import PUT_OFF_BYTES_MIN
+from wakelog.network.peer import Peer
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+
+
+def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(FakeHandler())
+    receive = Peer.receive
+
+    def slow(peer: Peer, data: bytes) -> Sequence[RemotingCommand]:
+        bench.clock.seconds += 0.0008 if len(data) >= PUT_OFF_BYTES_MIN else 0.0
+        return receive(peer, data)
+
+    monkeypatch.setattr(Peer, "receive", slow)
+    many = [bench.connection() for _ in range(8)]
+    for number, (connection, _) in enumerate(many):
+        connection.data_received(frames(*range(number * 20, number * 20 + 20)))
+    assert [transport.reading for _, transport in many] == [True] * 3 + [False] * 5
+    assert many[-1][0].held_bytes == len(frames(*range(140, 160)))
+    other, answered = bench.connection()
+    other.data_received(frames(1_000))
+    bench.loop.turn_over()
+    assert opaques_of(answered) == [1_000], "a short chunk waits for none of the others"
+    assert [transport.reading for _, transport in many] == [True] * 6 + [False] * 2
+    many[6][0].data_received(frames(998, 999))  # of a transport that has read it already
+    bench.loop.run_until_quiet()
+    assert all(transport.reading for _, transport in many)
+    assert opaques_of(many[6][1]) == [*range(120, 140), 998, 999]
+    assert bench.handler.processed == [
+        *range(60),
+        1_000,
+        *range(60, 140),
+        *(998, 999),
+        *range(140, 160),
+    ]
+
+
+def test_a_request_that_was_put_off_has_waited_since_then() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    bench.turn._reading_seconds = 1.0
+    connection.data_received(frames(*range(20)))
+    bench.pass_time(0.3)
+    bench.loop.run_until_quiet()
+    assert {command.code for command in transport.answers()} == {ResponseCode.SYSTEM_BUSY}
+    assert connection.put_off_seconds == 0.0
+
+
+def test_nothing_of_a_chunk_is_decoded_after_its_connection_has_ended() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    bench.turn._reading_seconds = 1.0
+    connection.data_received(frames(*range(20)))
+    transport.abort()
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == []
