@@ -237,7 +237,7 @@ ELECTION = (
           f"{BROKER}/election/epoch"),
     gauge("rocketmq_in_sync_replicas", "Replicas that a message waits for; 0 on a follower.",
           f"{BROKER}/election/in_sync_count"),
-    gauge("rocketmq_members", "Followers that are connected to this master and acknowledge its log.",
+    gauge("rocketmq_members", "Followers that are connected here and acknowledge the log.",
           f"{BROKER}/election/members_count"),
     gauge("rocketmq_member_behind_bytes",
           "Bytes of the log that the slowest of them has not acknowledged; 0 on a follower.",
