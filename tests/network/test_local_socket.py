@@ -99,6 +99,24 @@ def test_open_connections_outlive_the_name() -> None:
     run(scenario)
 
 
+def test_a_server_that_has_stopped_keeps_no_new_connection() -> None:
+    async def scenario(pair: Pair) -> None:
+        assert await pair.ask(b"12") == b"21"
+        pair.server.stop_listening()
+        assert await pair.ask(b"34") == b"43", "this connection goes on"
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        class Client(asyncio.Protocol):
+            def connection_lost(self, exc: Exception | None) -> None:
+                ended.set_result(None)
+
+        assert await connect_locally(pair.local.name, Client())
+        await ended
+        assert await CallChannels(pair.server.make_connection).open_channel() is None
+
+    run(scenario)
+
+
 def test_a_client_leaves_what_another_user_listens_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(pair: Pair) -> None:
         own = os.geteuid()

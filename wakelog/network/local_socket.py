@@ -58,7 +58,10 @@ class LocalSocket:
             task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, accepted: socket.socket) -> None:
-        await self._loop.connect_accepted_socket(self._accept, accepted)
+        try:
+            await self._loop.connect_accepted_socket(self._accept, accepted)
+        except OSError:  # the client has gone
+            accepted.close()
 
     def close(self) -> None:
         """Accept no more; connections that were accepted go on."""

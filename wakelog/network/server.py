@@ -108,6 +108,7 @@ class Server:
         )
         self._bound: list[tuple[socket.socket, Collection[int]]] = []
         self._listening: list[asyncio.Server] = []
+        self._is_stopped = False
         self._probe_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._uncounted_bytes = 0
@@ -185,6 +186,7 @@ class Server:
 
     def stop_listening(self) -> None:
         """Accept no more connections; those that are open go on."""
+        self._is_stopped = True
         for listening in self._listening:
             listening.close()
         self._listening.clear()
@@ -251,8 +253,11 @@ class Server:
             connection.close(CloseReason.REQUESTED)
 
     def opened(self, connection: Connection) -> CloseReason | None:
-        """Add a connection, or return why it may not stay (ConnectionOwner)."""
-        return self._table.add(connection)
+        """Add a connection, or return why it may not stay (ConnectionOwner).
+
+        Those that come by no port would else stay at a server that has stopped.
+        """
+        return CloseReason.SERVER_STOPPED if self._is_stopped else self._table.add(connection)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         """Remove a connection (ConnectionOwner)."""
