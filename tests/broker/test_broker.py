@@ -208,6 +208,20 @@ def test_a_woken_pull_that_needs_the_disk_goes_to_the_pool(harness: Harness) -> 
     assert response.code == ResponseCode.SUCCESS
 
 
+def test_a_closed_connection_with_many_pulls_is_forgotten_in_several_calls(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakelog.broker.held_requests.FORGOTTEN_COUNT", 2)
+    harness.send("T")
+    ids = {harness.hold(queueOffset=1).hold_id for _ in range(3)}
+    harness.instructions()
+    assert harness.broker.channel_closed(harness.channel, NOW_MS) is True
+    assert harness.broker.channel_closed(harness.channel, NOW_MS) is False
+    forgotten = [one.hold_ids for one in harness.instructions() if isinstance(one, ForgetHolds)]
+    assert [len(some) for some in forgotten] == [2, 1]
+    assert ids == {hold_id for some in forgotten for hold_id in some}
+
+
 def test_a_closed_connection_is_forgotten_everywhere(harness: Harness) -> None:
     other = FakeChannel(2)
     harness.beat("g", subscription())

@@ -83,6 +83,23 @@ def test_a_closed_connection_loses_its_requests(held: HeldRequests) -> None:
     assert [note.hold_id for note in held.notes()] == [2]
 
 
+def test_many_requests_of_a_closed_connection_go_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_requests, "FORGOTTEN_COUNT", 3)
+    monkeypatch.setattr(held_requests, "HOLDS_MAX", 8)
+    held = HeldRequests()
+    hold(held, channel_id=1)
+    for _ in range(7):
+        hold(held, channel_id=0)
+    counts = []
+    while held.has_channel(0):
+        counts.append(len(held.forget_channel(0)))
+        held.validate()
+    assert counts == [3, 3, 1]
+    assert len(held) == 1
+
+
 @pytest.mark.parametrize(
     ("now_ms", "is_over"), [(49, True), (50, False), (98, False), (99, False), (100, True)]
 )

@@ -219,8 +219,8 @@ class Broker:
         request = Request(command, deferred.request.header, channel, now_ms)
         return self._run(command, PROCESSORS[command.code].handle, self.state, request)
 
-    def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Remove the clients and the held pulls of a connection."""
+    def channel_closed(self, channel: Channel, now_ms: int) -> bool:
+        """Remove the clients and some held pulls of a connection; True if it has more of these."""
         self.state.producers.remove_channel(channel.id)
         self.state.filter_servers.remove(channel.id)
         for change in self.state.consumers.channel_closed(channel.id):
@@ -229,6 +229,7 @@ class Broker:
         hold_ids = self.state.held.forget_channel(channel.id)
         if hold_ids:
             self.state.instructions.append(ForgetHolds(hold_ids))
+        return self.state.held.has_channel(channel.id)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by time; see ``housekeeping``.

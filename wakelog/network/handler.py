@@ -44,8 +44,8 @@ class Handler(Protocol):
         """
         ...
 
-    def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Forget a closed connection."""
+    def channel_closed(self, channel: Channel, now_ms: int) -> bool | None:
+        """Forget a closed connection; True if much was left of it, for another call of this."""
         ...
 
 

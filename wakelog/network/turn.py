@@ -340,7 +340,8 @@ class Turn:
         while self._closed:
             connection = self._closed.popleft()
             try:
-                self._handler.channel_closed(connection, now_ms)
+                if self._handler.channel_closed(connection, now_ms):
+                    self._closed.append(connection)
             except Exception as error:
                 self._counts.failures_count += 1
                 self._log.error("closing failed", peer=connection.address, exc_info=error)

@@ -1,4 +1,4 @@
-"""Chunks that a turn puts off: in which order they are decoded, and when."""
+"""What a turn leaves to the next ones: chunks to decode, and connections to forget."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ import pytest
 from tests.network.fakes import FakeHandler
 from tests.network.test_turn import Bench, frames, opaques_of
 from wakelog.network.connection import PUT_OFF_BYTES_MIN
+from wakelog.network.handler import Channel
 from wakelog.network.peer import Peer
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -65,3 +66,23 @@ def test_nothing_of_a_chunk_is_decoded_after_its_connection_has_ended() -> None:
     transport.abort()
     bench.loop.run_until_quiet()
     assert bench.handler.processed == []
+
+
+def test_a_closed_connection_of_which_much_is_left_is_reported_again() -> None:
+    bench = Bench(FakeHandler())
+    reports: list[int] = []
+    connection, transport = bench.connection()
+    other, other_transport = bench.connection()
+
+    def forget(closed: Channel, _now_ms: int) -> bool:
+        reports.append(closed.id)
+        bench.clock.spend(0.0015)
+        return closed is connection and len(reports) < 5
+
+    bench.handler.channel_closed = forget  # type: ignore[method-assign,assignment]
+    transport.close()
+    other_transport.close()
+    bench.loop.turn_over()
+    assert reports == [connection.id, other.id]
+    bench.loop.run_until_quiet()
+    assert reports == [connection.id, other.id, *[connection.id] * 3]
