@@ -25,7 +25,7 @@ from typing import NamedTuple
 from benchmarks.load import SETTINGS, Drivers, Run, memory
 from benchmarks.rebuild_alone import measure_alone
 from benchmarks.rows import REBUILD_MESSAGES
-from benchmarks.sides import STORE_LOG_NAME, RocketMQ, Side, Wakelog
+from benchmarks.sides import STORE_LOG_NAME, OtherCheckout, RocketMQ, Side, Wakelog
 
 LOG_NAME = "commitlog"
 INDEX = "index"
@@ -38,9 +38,11 @@ POLL_SECONDS = 0.005
 REBUILD_SECONDS_MAX = 120.0
 
 # What each side writes when it begins to dispatch, and where; a line begins with its time.
+_OWN_BEGINNING = ("store/wakelog.logs/*.log", 'event="dispatch begins"')
 _BEGINNINGS = {
-    "wakelog": ("store/wakelog.logs/*.log", 'event="dispatch begins"'),
-    "rocketmq": (STORE_LOG_NAME, "[SetReputOffset]"),
+    Wakelog.name: _OWN_BEGINNING,
+    OtherCheckout.name: _OWN_BEGINNING,
+    RocketMQ.name: (STORE_LOG_NAME, "[SetReputOffset]"),
 }
 
 

@@ -20,6 +20,12 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
             'event="dispatch begins" position=0',
         ),
         (
+            "other",
+            "store/wakelog.logs/store.log",
+            "timestamp=2026-01-02T03:04:05.678Z level=info logger=RocketmqStore "
+            'event="dispatch begins" position=0',
+        ),
+        (
             "rocketmq",
             "store.log",
             "2026-01-02T03:04:05.678Z [SetReputOffset] maxPhysicalPosInLogicQueue=0",
