@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,11 @@ from wakelog.broker.replication.takeover import (
     found_again,
     seen_replica,
 )
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import KVTable, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.member_frames import Ack
-from wakelog.storage.errors import StoreError, StoreFull
+from wakelog.storage.errors import StoreError, StoreFailed, StoreFull
 from wakelog.storage.log.mapped_file import MappedFile
 
 pytestmark = pytest.mark.slow
@@ -159,14 +161,14 @@ async def test_a_follower_whose_disk_takes_no_segment_waits_before_it_connects_a
         assert await bodies(group, 2) == [b"beside it"]
 
 
-def raises_for(one: Replica, error: StoreError) -> Callable[[MappedFile, int, int], None]:
-    """Return a `MappedFile.reserve` that fails in the log of one replica."""
-    reserve, folder = MappedFile.reserve, str(Path(one.run.plan.store_directory))
+def raises_for(one: Replica, error: StoreError, name: str = "reserve") -> Callable[..., None]:
+    """Return a method of MappedFile that fails in the log of one replica."""
+    call, folder = getattr(MappedFile, name), str(Path(one.run.plan.store_directory))
 
-    def fail(file: MappedFile, position: int, length: int) -> None:
+    def fail(file: MappedFile, *given: object) -> None:
         if file.path.startswith(folder):
             raise error
-        reserve(file, position, length)
+        call(file, *given)
 
     return fail
 
@@ -188,3 +190,28 @@ async def test_a_master_whose_disk_is_full_lets_another_one_lead(
         assert (await send(group, 1)).code != ResponseCode.SUCCESS
         await group.until_serving(2)
         assert (await send(group, 2)).code == ResponseCode.SUCCESS
+
+
+@on_loop
+async def test_a_master_whose_disk_cannot_be_written_lets_another_one_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would lead again at once, and fail again. It follows once its disk works."""
+    monkeypatch.setattr(Replica, "times", QUICK._replace(patience_ms=1_500))
+    monkeypatch.setattr(replica, "FAILED_MS_MIN", 500)
+    monkeypatch.setattr(replica, "YIELD_MS", 4_000)
+    async with group_of(tmp_path) as group:
+        first = await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        read_only = StoreFailed("log", "write", OSError(errno.EROFS, "Read-only file system"))
+        with monkeypatch.context() as patch:
+            patch.setattr(MappedFile, "write_all", raises_for(first, read_only, "write_all"))
+            with suppress(RemotingError):
+                assert (await send(group, 1)).code != ResponseCode.SUCCESS
+            await group.until_serving(2)
+            assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
+        await until(lambda: group.state().in_sync == {1, 2})
+        await until(lambda: first.service.store.dispatched == first.end)
+        assert await bodies(group, 1) == [b"later"]

@@ -58,7 +58,7 @@ class Elector:
         self._timer = Timer(self._tick)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="register")
         self._under_way: asyncio.Task[None] | None = None
-        self._calls_count = self._failures_count = 0
+        self._calls_count = self._failures_count = self._rests_until_ms = 0
         self.cause = ""
         self._log = logger(Log.BROKER)
 
@@ -76,10 +76,15 @@ class Elector:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._group.close)
         self._thread.shutdown()
 
+    def rest(self, duration_ms: int) -> None:
+        """Ask for nothing for a time, as a stopped process would: others may lead instead."""
+        self._rests_until_ms = steady_ms() + duration_ms
+
     def work(self) -> None:
         """Let the election decide, and carry out what it wants; call it after each event."""
         try:
-            self.election.tick(steady_ms())
+            if steady_ms() >= self._rests_until_ms:
+                self.election.tick(steady_ms())
         except StoreError as error:
             self._note_cause(str(error))
         except Exception as error:

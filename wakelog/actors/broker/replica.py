@@ -78,6 +78,9 @@ FAILED_MS_MIN: Final = 5_000
 FULL_MS_MIN: Final = 10_000
 """How long a master leads at least before it lets another one lead because its disk is full."""
 
+YIELD_MS: Final = 12_000
+"""For so long a master whose log has failed lets its followers elect another one."""
+
 HAND_OVER_SECONDS_MAX: Final = 1.0
 """How long a master that stops waits for a member to have its whole log."""
 
@@ -491,8 +494,11 @@ class Replica:
         if not run.is_open or (failure := run.open_store.log.failure) is None:
             return
         if self.election.in_sync is not None:
+            has_heirs = bool(self._heirs)
             self.election.step_down(f"the log takes no more: {failure}", now_ms)
             self.elector.work()
+            if has_heirs:  # it would lead again at once, also with a disk that fails again
+                self.elector.rest(YIELD_MS)
         is_new = run.open_store.recovery.read_only is None
         if is_new and now_ms - self._opened_ms > FAILED_MS_MIN:
             self._must_reopen = True
