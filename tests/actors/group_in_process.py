@@ -15,6 +15,7 @@ from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.registers.register import GroupRegister, open_register
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
+from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.command import RemotingCommand
 
 TOPIC = "TBW102"
@@ -98,9 +99,14 @@ async def group_of(folder: Path) -> AsyncIterator[Group]:
 
 
 async def send(group: Group, number: int, body: bytes = b"body") -> RemotingCommand:
+    """Send one message, once the replica accepts: it opens anew for each role."""
     client = Client(group.address(number))
     try:
-        return await client.send(TOPIC, body)
+        while True:
+            try:
+                return await client.send(TOPIC, body)
+            except ConnectFailed:
+                await asyncio.sleep(POLL_SECONDS)
     finally:
         await client.close()
 
