@@ -5,7 +5,6 @@ Read in this order: ``peer`` (requests and their responses in both directions, w
 The server has these parts:
 
     limits             every bound, with its reason
-    accepted_connection, read_share   how much is decoded before others have their turn
     tls_gate           with or without TLS
     handshake_line     how many handshakes may begin
     activity           when a connection did what, and why it has to end

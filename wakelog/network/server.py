@@ -19,7 +19,6 @@ from functools import partial
 import msgspec
 
 from wakelog.network import refusals
-from wakelog.network.accepted_connection import AcceptedConnection
 from wakelog.network.activity import CloseReason, verdict
 from wakelog.network.connection import Connection, close_all
 from wakelog.network.connection_table import (
@@ -33,7 +32,6 @@ from wakelog.network.handshake_line import HandshakeLine
 from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
-from wakelog.network.read_share import ReadShare
 from wakelog.network.tls import WITHOUT_TLS, ServerContext, TlsMode
 from wakelog.network.tls_gate import TlsGate
 from wakelog.network.turn import Turn, TurnStatistics
@@ -85,7 +83,6 @@ class Server:
         self._clock_seconds = clock_seconds
         self._lanes = lanes
         self.use_tls(tls)
-        self._read_share = ReadShare(self._loop.call_soon)
         self._handshake_line = HandshakeLine(self._loop.call_soon)
         self._loop_lag = LoopLag(self._start_probe)
         self._turn = Turn(
@@ -168,10 +165,9 @@ class Server:
 
     def make_connection(self, refused_codes: Collection[int] = frozenset()) -> Connection:
         """Return a connection that waits for its transport: of a port, or of other calls."""
-        return AcceptedConnection(
+        return Connection(
             self,
             self._limits,
-            self._read_share,
             refused_codes=refused_codes,
             clock_seconds=self._clock_seconds,
             body_bytes_max=self._body_bytes_max,
