@@ -1,6 +1,7 @@
 """When memory is returned to the system."""
 
 import asyncio
+import gc
 import re
 import subprocess
 import sys
@@ -110,6 +111,18 @@ def test_python_keeps_no_dead_tuples_after_a_peak(freezes: bool) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     [free_count] = re.findall(r"(\d+) free 2-sized PyTupleObjects", ended.stderr)
     assert int(free_count) < 200, "2,000 are kept without"
+
+
+def test_many_objects_beside_frozen_ones_are_not_visited(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[object] = []
+    monkeypatch.setattr(gc, "collect", lambda *generation: collected.append(generation))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 1)
+    monkeypatch.setattr(free_memory_module, "VISITED_MAX", len(gc.get_objects()) * 2)
+    free_memory_module.clear_free_lists()
+    assert collected == [(1,), ()]
+    monkeypatch.setattr(free_memory_module, "VISITED_MAX", 10)
+    free_memory_module.clear_free_lists()
+    assert collected == [(1,), (), (1,)]
 
 
 def test_this_process_can_be_asked() -> None:

@@ -42,6 +42,9 @@ MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
 """A block of so many bytes has pages of its own. By default this grows, too, up to 32 MiB. The
 largest message is such a block; all others are made and freed without a call of the system."""
 
+VISITED_MAX: Final = 100_000
+"""Objects that a collection may visit beside requests: some 25 ms."""
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_... of malloc.h
 
 
@@ -120,11 +123,13 @@ def clear_free_lists() -> None:
     """Free the dead objects that Python keeps for the next ones; takes some 2 ms.
 
     A full collection does it. With all objects frozen it visits none. What a process has frozen for
-    good stays frozen: there the collection visits the others, which came later.
+    good stays frozen: there the collection visits the others, which came later, unless there are
+    too many.
     """
     gc.collect(1)
     if gc.get_freeze_count():
-        gc.collect()
+        if len(gc.get_objects()) <= VISITED_MAX:
+            gc.collect()
         return
     gc.freeze()
     try:
