@@ -6,17 +6,24 @@ import pytest
 
 from tests.network.fakes import FakeHandler
 from tests.network.test_turn import Bench, frames, opaques_of
-from wakelog.network.connection import PUT_OFF_BYTES_MIN
+from wakelog.network.connection import PUT_OFF_BYTES_MIN, READ_ON_BYTES
 from wakelog.network.handler import Channel
 from wakelog.network.peer import Peer
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
+COUNT = 80
+"""Of small requests in a chunk that may be put off."""
+
+
+def requests_of(number: int) -> range:
+    return range(number * COUNT, (number + 1) * COUNT)
+
 
 def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench(FakeHandler())
+    bench = Bench(FakeHandler(), capacity=8 * COUNT)
     receive = Peer.receive
 
     def slow(peer: Peer, data: bytes) -> Sequence[RemotingCommand]:
@@ -26,9 +33,9 @@ def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
     monkeypatch.setattr(Peer, "receive", slow)
     many = [bench.connection() for _ in range(8)]
     for number, (connection, _) in enumerate(many):
-        connection.data_received(frames(*range(number * 20, number * 20 + 20)))
+        connection.data_received(frames(*requests_of(number)))
     assert [transport.reading for _, transport in many] == [True] * 3 + [False] * 5
-    assert many[-1][0].held_bytes == len(frames(*range(140, 160)))
+    assert many[-1][0].held_bytes == len(frames(*requests_of(7)))
     other, answered = bench.connection()
     other.data_received(frames(1_000))
     bench.loop.turn_over()
@@ -37,21 +44,33 @@ def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
     many[6][0].data_received(frames(998, 999))  # of a transport that has read it already
     bench.loop.run_until_quiet()
     assert all(transport.reading for _, transport in many)
-    assert opaques_of(many[6][1]) == [*range(120, 140), 998, 999]
+    assert opaques_of(many[6][1]) == [*requests_of(6), 998, 999]
     assert bench.handler.processed == [
-        *range(60),
+        *range(3 * COUNT),
         1_000,
-        *range(60, 140),
+        *range(3 * COUNT, 8 * COUNT),
         *(998, 999),
-        *range(140, 160),
     ]
+
+
+def test_a_long_chunk_that_was_put_off_waits_for_others_piece_by_piece() -> None:
+    bench = Bench(FakeHandler(), capacity=2_000, crowded=2_000)
+    (long, answered), (short, _) = bench.connection(), bench.connection()
+    bench.turn._reading_seconds = 1.0
+    long.data_received(frames(*range(1_000)))
+    short.data_received(frames(*range(1_000, 1_000 + COUNT)))
+    assert len(frames(*range(1_000))) > 3 * READ_ON_BYTES
+    bench.loop.run_until_quiet()
+    processed = bench.handler.processed
+    assert processed.index(999) > processed.index(1_000 + COUNT - 1) > processed.index(0)
+    assert opaques_of(answered) == list(range(1_000))
 
 
 def test_a_request_that_was_put_off_has_waited_since_then() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
     bench.turn._reading_seconds = 1.0
-    connection.data_received(frames(*range(20)))
+    connection.data_received(frames(*requests_of(0)))
     bench.pass_time(0.3)
     bench.loop.run_until_quiet()
     assert {command.code for command in transport.answers()} == {ResponseCode.SYSTEM_BUSY}
@@ -62,7 +81,7 @@ def test_nothing_of_a_chunk_is_decoded_after_its_connection_has_ended() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
     bench.turn._reading_seconds = 1.0
-    connection.data_received(frames(*range(20)))
+    connection.data_received(frames(*requests_of(0)))
     transport.abort()
     bench.loop.run_until_quiet()
     assert bench.handler.processed == []

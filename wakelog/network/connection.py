@@ -38,8 +38,12 @@ PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
 PAUSED_BY_TURN = 0x4
 
-PUT_OFF_BYTES_MIN = 1024
-"""A shorter chunk is decoded at once: its few requests do not wait for the many of others."""
+PUT_OFF_BYTES_MIN = 4_096
+"""A shorter chunk is decoded at once: its few requests do not wait for the many of others. A
+message of 1 KiB is one."""
+
+READ_ON_BYTES = 16_384
+"""What is decoded in one go of a chunk that was put off: a larger one waits for the others then."""
 
 WRITE_NOTED_BYTES_MIN = 64 * 1024
 """Smaller writes to a peer that reads are not reported to the owner: they leave at once."""
@@ -181,13 +185,18 @@ class Connection(asyncio.Protocol):
         else:
             self._receive(data)
 
-    def read_on(self) -> None:
-        """Decode what was put off, and read again."""
-        chunks, self._put_off = self._put_off, []
-        for chunk in chunks:
-            self._receive(chunk)
+    def read_on(self) -> bool:
+        """Decode a piece of what was put off; after the last one read again and return False."""
+        if self._put_off:
+            chunk = self._put_off.pop(0)
+            if len(chunk) > READ_ON_BYTES:
+                self._put_off.insert(0, chunk[READ_ON_BYTES:])
+            self._receive(chunk[:READ_ON_BYTES])
+        if self._put_off:
+            return True
         self.put_off_seconds = 0.0
         self.resume_reading(PAUSED_BY_TURN)
+        return False
 
     def _receive(self, data: bytes | memoryview) -> None:
         if self._close_reason is not PEER:

@@ -139,7 +139,6 @@ class Turn:
     ) -> None:
         """Put the requests of one chunk of ``size_bytes`` into the lanes."""
         now_seconds = self._clock_seconds()
-        self._reading_seconds += now_seconds - connection.activity.read_seconds
         since_seconds = now_seconds - self._loop_lag.note_read(now_seconds)
         if connection.put_off_seconds:
             since_seconds = min(since_seconds, connection.put_off_seconds)
@@ -163,6 +162,8 @@ class Turn:
             connection.waiting_count += 1
             if outcome is CROWDED:
                 connection.pause_reading(PAUSED_BY_LANE)
+        # Thousands of refusals take longer than to decode what is refused.
+        self._reading_seconds += self._clock_seconds() - connection.activity.read_seconds
         self.schedule()
 
     def puts_off(self, connection: Connection) -> bool:
@@ -175,7 +176,9 @@ class Turn:
 
     def _read_on(self) -> None:
         while self._put_off and self._reading_seconds < self._budget_seconds:
-            self._put_off.popleft().read_on()
+            connection = self._put_off.popleft()
+            if connection.read_on():
+                self._put_off.append(connection)
 
     def channel_closed(self, connection: Connection) -> None:
         """Report a closed connection to the handler, after its last request."""
