@@ -182,6 +182,8 @@ class Load:
         return range(self._sent_count), frozenset(self._unclear)
 
     def _result(self, seconds: int) -> Soak:
+        minutes = (self._memory_mib[at : at + 60] for at in range(0, len(self._memory_mib), 60))
+        print("MiB by the minute:", [round(median(minute), 1) for minute in minutes])
         sent, unclear = self._outcome()
         ordered, concurrent = (group.result(sent, unclear) for group in self.groups)
         return Soak(
