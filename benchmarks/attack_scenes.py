@@ -6,6 +6,7 @@ is closed, or `SCENE_SECONDS_MAX` is over. Frames are built before the clock run
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -216,6 +217,28 @@ def wake_at_once(target: Target) -> None:
     _read_each(waiting, WAITING_EACH)
 
 
+def begin_handshakes() -> Callable[[Target], None]:
+    """Return an attack by TLS handshakes that begin at once, and that no client goes on with."""
+    outgoing = ssl.MemoryBIO()
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(
+        ssl.MemoryBIO(), outgoing, server_hostname="localhost"
+    )
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+
+    def play(target: Target) -> None:
+        begun = [connect(target.broker) for _ in range(CONNECTIONS_COUNT)]
+        for connection in begun:
+            connection.sendall(hello)
+        for connection in begun:
+            with suppress(OSError):
+                connection.recv(1)
+            connection.close()
+
+    return play
+
+
 def judge_by_long_expressions() -> Callable[[Target], None]:
     """Return an attack by pulls whose expression judges many messages and lets none pass."""
     names = [f"p{number}" for number in range(20)]
@@ -320,6 +343,7 @@ def known() -> Iterator[Scene]:
     yield Scene("60 clients ask and do not read", lambda: ask_and_read_nothing)
     yield Scene("20,000 pulls that one message wakes", lambda: wake_at_once)
     yield Scene("40 pulls by 1,000 conditions", judge_by_long_expressions)
+    yield Scene("5,000 TLS handshakes begin at once", begin_handshakes)
 
 
 def at_name_servers() -> Iterator[Scene]:

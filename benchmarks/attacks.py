@@ -1,13 +1,14 @@
 """What attackers cost the others: a steady sender beside each attack, by the clock.
 
-    python -m benchmarks.attacks [--side NAME] [--part attacks|codes]
+    python -m benchmarks.attacks [--side NAME] [--part attacks|codes] [--after-minutes N]
 
 A sender of 50 messages a second and a client that asks for routes as often run beside all scenes
 (``attack_scenes``). Each sample belongs to the scene during which it was sent, or to the pauses
 between scenes, which are the baseline of the same minutes. Memory is of the processes that grew
-most: before the first scene, but after as many ordinary messages as load all code; at most; and a
-minute after the last scene. Part of that are tables that clients made and that the store keeps:
-what a side that is started again over this store has more than before.
+most: before the first scene, but after as many ordinary messages as load all code; at most; and one
+or more minutes after the last scene, with a message a second. Part of that are tables that clients
+made and that the store keeps: what a side that is started again over this store has more than
+before.
 """
 
 import argparse
@@ -61,7 +62,7 @@ SETTLE_SECONDS = 0.2
 """Of a pause, what still belongs to the attack before."""
 
 SCENE_SECONDS_MIN = 1.0
-AFTER_SECONDS = 60.0
+MINUTE_SECONDS = 60.0
 P99_MORE_MS_MAX = 50.0
 MAX_MS = 200.0
 CONNECTIONS_FACTOR_MAX = 1.5
@@ -95,7 +96,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Resident MiB of one process: before, at most, and a minute after.
+    """Resident MiB of one process: before, at most, and some minutes after.
 
     tables_mib: of the last, what the store keeps of the attacks; None if that was not measured.
     """
@@ -123,6 +124,7 @@ class Attacked(msgspec.Struct, frozen=True, kw_only=True):
     died: list[str]
     metrics_served: bool | None
     load_average: float
+    after_minutes: int = 1
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -177,7 +179,7 @@ def probe(mode: str, address: str, topic: str) -> Iterator["Popen[str]"]:
             process.send_signal(signal.SIGTERM)
 
 
-def measure(name: str, folder: Path, part: str) -> Attacked:
+def measure(name: str, folder: Path, part: str, after_minutes: int) -> Attacked:
     """Start a side, put it through its scenes, stop it, and start it again over its store."""
     side = SIDES[name](folder / name, SETTINGS)
     try:
@@ -197,8 +199,7 @@ def measure(name: str, folder: Path, part: str) -> Attacked:
         peak = resident(side, "VmHWM")
         served = metrics_served(folder / name / "up.out") if name != RocketMQ.name else None
         load_average = os.getloadavg()[0]
-        time.sleep(AFTER_SECONDS)
-        after = resident(side, "VmRSS")
+        after = resident_after(side, after_minutes)
     finally:
         side.stop(in_order=True)
     again = resident_again(name, folder)
@@ -216,7 +217,22 @@ def measure(name: str, folder: Path, part: str) -> Attacked:
         died=[role for pid, (role, _) in before.items() if pid not in after],
         metrics_served=served,
         load_average=round(load_average, 1),
+        after_minutes=after_minutes,
     )
+
+
+def resident_after(side: Side, minutes: int) -> "Resident":
+    """Return the MiB of each process so many minutes later, and print those of each minute."""
+    seconds = MINUTE_SECONDS * (minutes + 1)
+    with client("send", side.broker, "probed", 1.0, seconds) as sender:
+        for minute in range(1, minutes + 1):
+            time.sleep(MINUTE_SECONDS)
+            after = resident(side, "VmRSS")
+            largest = sorted(after.values(), key=lambda one: -one[1])[:3]
+            print(f"  {minute} min:", *(f"{role} {mib} MiB" for role, mib in largest), flush=True)
+        sender.send_signal(signal.SIGTERM)
+        outcome(sender)
+    return after
 
 
 def warm_up(target: Target) -> None:
@@ -369,7 +385,7 @@ def render_page(runs: Sequence[Attacked]) -> str:
         if run.metrics_served is not None:
             said = "served" if run.metrics_served else "not served"
             lines += [f"/metrics beside {METRICS_CONNECTIONS} silent connections: {said}."]
-        lines += _memory_lines(run.memory)
+        lines += _memory_lines(run.memory, run.after_minutes)
         lines += ["", "| beside | samples | p99 ms | max ms | over the limit |"]
         lines += ["| --- | ---: | ---: | ---: | --- |"]
         for one in run.watched:
@@ -380,11 +396,12 @@ def render_page(runs: Sequence[Attacked]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _memory_lines(memory: Sequence[Memory]) -> list[str]:
+def _memory_lines(memory: Sequence[Memory], after_minutes: int) -> list[str]:
     if not memory:
         return []
+    after = "a minute" if after_minutes == 1 else f"{after_minutes} minutes"
     head = (
-        "| process | before MiB | peak MiB | a minute after MiB | of it tables | over the limit |"
+        f"| process | before MiB | peak MiB | {after} after MiB | of it tables | over the limit |"
     )
     lines = ["", head, "| --- | ---: | ---: | ---: | ---: | --- |"]
     for one in memory:
@@ -399,8 +416,11 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
     parser.add_argument("--side", choices=list(SIDES), action="append")
     parser.add_argument("--part", choices=PARTS, action="append")
+    parser.add_argument("--after-minutes", type=int, default=1, metavar="N")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
+    if options.after_minutes < 1:
+        parser.error("--after-minutes: at least 1")
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     missed = False
     wanted = [(name, part) for name in options.side or SIDES for part in options.part or PARTS]
@@ -409,7 +429,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         print(name, part, flush=True)
         with tempfile.TemporaryDirectory(prefix="wakelog-attacks-") as folder:
-            run = measure(name, Path(folder), part)
+            run = measure(name, Path(folder), part, options.after_minutes)
         keep(options.results / JSON_NAME, run)
         runs = read_kept(options.results / JSON_NAME, Attacked)
         over: list[msgspec.Struct] = [*over_limit(run), *(one for one in run.memory if one.is_over)]

@@ -156,3 +156,9 @@ def test_the_page_that_is_kept_is_drawn_from_its_results() -> None:
     path: Path = RESULTS / PAGE_NAME
     assert not runs or path.read_text(encoding="utf-8") == render_page(runs)
     assert not any(run.died for run in runs)
+
+
+def test_the_page_has_the_minutes_after_which_memory_was_read() -> None:
+    assert "| a minute after MiB |" in render_page([attacked()])
+    later = msgspec.structs.replace(attacked(), after_minutes=65)
+    assert "| 65 minutes after MiB |" in render_page([later])
