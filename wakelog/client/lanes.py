@@ -17,8 +17,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from wakelog.client.messages import EncodedMessage, first_batch
 
-BATCH_BYTES_MAX: Final = 1 << 20
-"""A quarter of 4.9.3's maxMessageSize, which limits a batch as it does a message."""
+BATCH_BYTES_MAX: Final = 1 << 21
+"""Half of 4.9.3's maxMessageSize, which limits a batch as it does a message."""
 BATCH_MESSAGES_MAX: Final = 1_000
 REQUESTS_MAX: Final = 4
 """Requests of a lane under way: one on its way, one being stored, one answered, one to spare."""
