@@ -22,7 +22,9 @@ TEXT = (
     " that was stored last, to another member (moved) or to the same one (read again). Or a member"
     " gave it back (sent back). Stored twice are those whose acknowledgement was cut off, so that"
     " the producer sent them again. Memory is that of the process with the broker, the producer and"
-    " the Python members. Made by `./dev long`."
+    " the Python members, in the middle and at the end. It is what they have for themselves once"
+    " the C library gave back what is free. Up to the third run it was all that is resident, and"
+    " first was the second minute. Made by `./dev long`."
 )
 
 
@@ -94,7 +96,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class Soak(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
-    acknowledged, unclear: sends. memory_*_mib: medians of the second and of the last minute.
+    acknowledged, unclear: sends. memory_*_mib: medians of the minute in the middle and of the last.
     """
 
     acknowledged: int

@@ -5,6 +5,7 @@ SOAK_SECONDS in the environment makes it another time, and SOAK_RUN gives its re
 
 import asyncio
 import base64
+import ctypes
 import os
 import time
 from contextlib import suppress
@@ -34,6 +35,8 @@ RESTART_SECONDS: Final = 60
 SETTLE_SECONDS_MAX: Final = 120.0
 JAVA_REBALANCE_MS: Final = 2_000
 MEMORY_GROWTH_MAX: Final = 1.1
+"""In the second half. In the first, members, threads and tables come for the first time."""
+
 JAVA: Final = 0
 GROUPS: Final = {"ordered": True, "concurrent": False}
 
@@ -182,6 +185,7 @@ class Load:
         return range(self._sent_count), frozenset(self._unclear)
 
     def _result(self, seconds: int) -> Soak:
+        half = len(self._memory_mib) // 2
         minutes = (self._memory_mib[at : at + 60] for at in range(0, len(self._memory_mib), 60))
         print("MiB by the minute:", [round(median(minute), 1) for minute in minutes])
         sent, unclear = self._outcome()
@@ -194,7 +198,7 @@ class Load:
             restarts=self.restarts,
             drops=self.drops,
             rebalances=self.rebalances,
-            memory_first_mib=round(median(self._memory_mib[60:120] or self._memory_mib), 1),
+            memory_first_mib=round(median(self._memory_mib[half : half + 60]), 1),
             memory_last_mib=round(median(self._memory_mib[-60:]), 1),
             seconds=seconds,
             load_average=round(os.getloadavg()[0], 1),
@@ -207,7 +211,12 @@ def _now_ms() -> int:
 
 
 def _memory_mib() -> float:
-    """Return what the process has for itself; pages of the broker's log are not among it."""
+    """Return what the process uses for itself.
+
+    The C library first gives back what was freed and lies between blocks in use. Pages of the
+    broker's log do not count.
+    """
+    ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/status").read_text().splitlines()
     [anonymous] = (line for line in status if line.startswith("RssAnon:"))
     return int(anonymous.split()[1]) / 1024
