@@ -53,6 +53,19 @@ def real_with_tls(folder: Path) -> Iterator[Cluster]:
         yield Cluster(at, broker.address, broker.store)
 
 
+async def share_with_java(scene: Scene, tls: Tls) -> None:
+    """Send messages by TLS that a member here and one in Java take, half of them each."""
+    async with scene.consumer(tls=tls) as consumer, scene.producer(tls=tls) as producer:
+        await scene.java_consumes()
+        await scene.shared_out(consumer)
+        for number in range(40):
+            await producer.send("secret", b"%d" % number, queue=("", number % 4))
+        mine = numbers_of(await take(consumer, 20))
+        theirs = [int(each) for each in await scene.java_got(20)]
+        assert sorted(mine + theirs) == list(range(40))
+        await scene.java_leaves()
+
+
 @pytest.mark.parametrize("kind", ["real", "notifications"])
 def test_a_group_of_python_and_java_works_with_tls(kind: str, tmp_path: Path) -> None:
     start = real_with_tls if kind == "real" else STARTERS[kind]
@@ -63,18 +76,7 @@ def test_a_group_of_python_and_java_works_with_tls(kind: str, tmp_path: Path) ->
         driver("createTopic", address=cluster.broker, topic="secret", queues=4)
 
         async def work(scene: Scene) -> None:
-            async with (
-                scene.consumer(tls=ANY_SERVER) as consumer,
-                scene.producer(tls=ANY_SERVER) as producer,
-            ):
-                await scene.java_consumes()
-                await scene.shared_out(consumer)
-                for number in range(40):
-                    await producer.send("secret", b"%d" % number, queue=("", number % 4))
-                mine = numbers_of(await take(consumer, 20))
-                theirs = [int(each) for each in await scene.java_got(20)]
-                assert sorted(mine + theirs) == list(range(40))
-                await scene.java_leaves()
+            await share_with_java(scene, ANY_SERVER)
             with pytest.raises(ClientError, match="its certificate is not trusted"):
                 await scene.consumer(tls=True).__aenter__()
 
@@ -146,18 +148,7 @@ def test_members_with_certificates_share_a_group(kind: str, tmp_path: Path) -> N
         driver("createTopic", address=cluster.broker, topic="secret", queues=4)
 
         async def work(scene: Scene) -> None:
-            async with (
-                scene.consumer(tls=WITH_CERTIFICATE) as consumer,
-                scene.producer(tls=WITH_CERTIFICATE) as producer,
-            ):
-                await scene.java_consumes()
-                await scene.shared_out(consumer)
-                for number in range(40):
-                    await producer.send("secret", b"%d" % number, queue=("", number % 4))
-                mine = numbers_of(await take(consumer, 20))
-                theirs = [int(each) for each in await scene.java_got(20)]
-                assert sorted(mine + theirs) == list(range(40))
-                await scene.java_leaves()
+            await share_with_java(scene, WITH_CERTIFICATE)
             for tls in (False, Tls(SIGNER, checks_host=False)):
                 with pytest.raises(ClientError, match="TLS"):
                     async with scene.producer(tls=tls) as producer:

@@ -89,8 +89,6 @@ def compile_in_steps(text: str, factor: int = 1) -> Steps[Sql92Filter]:
     key = (text, factor)
     while key in _COMPILING:
         yield
-    if _COMPILED.get(key) is not None:
-        return (yield from _find_or_compile(key))
     _COMPILING.add(key)
     try:
         return (yield from _find_or_compile(key))

@@ -12,10 +12,10 @@ import secrets
 import socket
 import struct
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final
 
+from wakelog.network.call_channels import Accept
 from wakelog.network.limits import MEBIBYTE
 
 BACKLOG: Final = 128
@@ -23,9 +23,6 @@ SEND_BUFFER_BYTES: Final = 4 * MEBIBYTE
 """A batch leaves in one call of the kernel, which grants less where `wmem_max` says so."""
 
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group: struct ucred
-
-Accept: TypeAlias = Callable[[], asyncio.Protocol]
-"""Return the protocol of a new connection (Server.make_connection)."""
 
 
 class LocalSocket:

@@ -153,15 +153,13 @@ class FollowerConnection(_MemberConnection):
             if head is None:
                 return
             words = encode_data_head(head)
-            frame, begin = bytearray(len(words) + head.size_bytes), len(words)
-            frame[:begin] = words
-            if head.size_bytes:
-                try:
-                    if not self._log.fill(memoryview(frame)[begin:], head.offset, view.end):
-                        return
-                except StoreError:
-                    self.abort()
-                    return
+            try:
+                frame = self._log.frame(words, head.offset, head.size_bytes, view.end)
+            except StoreError:
+                self.abort()
+                return
+            if frame is None:
+                return
             self._head = None
             self._transport.write(frame)
 

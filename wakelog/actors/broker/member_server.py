@@ -75,13 +75,20 @@ class MemberServer:
     @property
     def acknowledging(self) -> set[int]:
         """The replicas that have acknowledged something on their present connection."""
+        return set(self._acked())
+
+    def _acked(self) -> dict[int, int]:
+        """Return up to where each replica has acknowledged the log."""
         cores = [connection.core for connection in self._shipping]
-        return {core.replica for core in cores if core is not None and core.acked is not None}
+        return {
+            core.replica: core.acked
+            for core in cores
+            if core is not None and core.acked is not None
+        }
 
     def statistics(self, end: int) -> dict[str, int]:
         """Return numbers of the followers of a master whose log ends here."""
-        cores = [connection.core for connection in self._shipping]
-        acked = [core.acked for core in cores if core is not None and core.acked is not None]
+        acked = self._acked().values()
         return {
             "members_count": len(acked),
             "behind_bytes_max": max((end - one for one in acked), default=0),

@@ -43,6 +43,17 @@ class LogPieces:
         self._is_reading = False
         self._failure: BaseException | None = None
 
+    def frame(self, head: bytes, offset: int, size_bytes: int, log_end: int) -> bytearray | None:
+        """Return a frame of a head and bytes of one segment; None if `when_read` is called first.
+
+        Raises: StoreError if they are not there any more, or cannot be read.
+        """
+        frame = bytearray(len(head) + size_bytes)
+        frame[: len(head)] = head
+        if size_bytes and not self.fill(memoryview(frame)[len(head) :], offset, log_end):
+            return None
+        return frame
+
     def fill(self, buffer: memoryview, offset: int, log_end: int) -> bool:
         """Fill a buffer with bytes of one segment; False if `when_read` is called first.
 

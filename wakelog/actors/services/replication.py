@@ -316,9 +316,8 @@ class _Slave(asyncio.Protocol):
             piece = self._piece = self._piece or self.core.next_piece(log, now_ms)
             if piece is None:
                 break
-            frame, begin = bytearray(len(piece.header) + piece.size_bytes), len(piece.header)
-            frame[:begin] = piece.header
-            if piece.size_bytes and not self._fill(memoryview(frame)[begin:], piece.offset, log):
+            frame = self._frame(piece, log)
+            if frame is None:
                 break
             self._piece = None
             transport.write(frame)
@@ -328,18 +327,18 @@ class _Slave(asyncio.Protocol):
                 asyncio.get_running_loop().call_soon(self._ship_on)
         self._timer.restart_at(max(now_ms + 1, self.core.next_ms()), now_ms)
 
-    def _fill(self, buffer: memoryview, offset: int, log: LogRange) -> bool:
-        """Return whether the bytes of a piece are there; else it is sent later, or never."""
+    def _frame(self, piece: Piece, log: LogRange) -> bytearray | None:
+        """Return a piece with its bytes; None if it is sent later, or never."""
         try:
-            is_there = self._log.fill(buffer, offset, log.end)
+            frame = self._log.frame(piece.header, piece.offset, piece.size_bytes, log.end)
         except StoreError as error:
             self._service.note_gone()
             self._service.log.warning("segment gone", slave=self.address, cause=str(error))
             self.drop()
-            return False
-        if is_there:
-            self._service.note_sent(len(buffer))
-        return is_there
+            return None
+        if frame is not None:
+            self._service.note_sent(piece.size_bytes)
+        return frame
 
     def _ship_on(self) -> None:
         self._is_queued = False
