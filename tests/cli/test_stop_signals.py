@@ -25,6 +25,14 @@ def dispositions() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+def interrupt_by_signals() -> StopSignals:
+    """Have signals end what runs, as a command does once it has begun."""
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+    return signals
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_first_signal_wakes_and_the_next_ones_are_reported(number: signal.Signals) -> None:
     repeats = []
@@ -85,9 +93,7 @@ def test_a_signal_after_the_loop_has_ended_is_harmless() -> None:
 
 
 def test_a_signal_in_a_callback_of_a_loop_ends_the_loop() -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    interrupt_by_signals()
 
     async def main() -> None:
         asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
@@ -101,9 +107,7 @@ def test_a_signal_in_a_callback_of_a_loop_ends_the_loop() -> None:
 def test_a_signal_in_a_task_that_nothing_waits_for_leaves_no_trace(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    interrupt_by_signals()
     tasks = set()
 
     async def stop() -> None:
@@ -148,9 +152,7 @@ async def _ask_and_answer() -> None:
 
 
 def test_one_signal_ends_a_busy_loop_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    signals = interrupt_by_signals()
     main_thread = threading.get_ident()
 
     async def main(after_seconds: float) -> None:
@@ -166,9 +168,7 @@ def test_one_signal_ends_a_busy_loop_at_any_moment(caplog: pytest.LogCaptureFixt
 
 
 def test_a_signal_ends_what_blocks_its_loop() -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    interrupt_by_signals()
     read_end, write_end = os.pipe()
 
     async def main() -> None:
@@ -184,9 +184,7 @@ def test_a_signal_ends_what_blocks_its_loop() -> None:
 
 
 def test_a_second_signal_ends_what_does_not_end() -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    interrupt_by_signals()
 
     async def main() -> None:
         try:
@@ -203,9 +201,7 @@ def test_a_second_signal_ends_what_does_not_end() -> None:
 
 
 def test_an_error_that_a_signal_brings_about_is_not_shown() -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    interrupt_by_signals()
 
     async def main() -> None:
         try:
@@ -231,9 +227,7 @@ def test_a_command_without_a_loop_is_interrupted(comes_before: bool) -> None:
 
 
 def test_an_unbroken_block_ends_before_a_signal_interrupts() -> None:
-    signals = StopSignals()
-    signals.install()
-    signals.interrupt()
+    signals = interrupt_by_signals()
     done = []
     with pytest.raises(StopAsked), unbroken():
         signal.raise_signal(signal.SIGINT)
