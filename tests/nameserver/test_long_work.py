@@ -96,9 +96,7 @@ def test_many_values_are_listed_in_steps(harness: Harness) -> None:
     """Else 100,000 take 30 ms in one call of C, at each registration as well."""
     order = {f"T{number}": "broker-a:4" for number in range(TOPICS_COUNT)}
     for key, value in order.items():
-        harness.ask(
-            RequestCode.PUT_KV_CONFIG, namespace="ORDER_TOPIC_CONFIG", key=key, value=value
-        )
+        harness.ask(RequestCode.PUT_KV_CONFIG, namespace="ORDER_TOPIC_CONFIG", key=key, value=value)
     fields = {"namespace": "ORDER_TOPIC_CONFIG"}
     asked = make_request(RequestCode.GET_KVLIST_BY_NAMESPACE, fields, opaque=1)
     for request in (asked, SOME.request()):

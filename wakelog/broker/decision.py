@@ -118,12 +118,14 @@ class RunInPool(msgspec.Struct, frozen=True):
     ``judges``: it also computes for long, in steps. It is called as ``work(do_steps)`` then, which
     has them done on the Broker's thread between other requests, and waits.
     ``searches``: it may take seconds, and gets no thread that short work waits for.
+    ``encodes``: it makes the text of a whole table, for which it needs the interpreter.
     """
 
     work: Callable[..., Any]
     finish: Callable[[Any, int], "Outcome"]
     judges: bool = False
     searches: bool = False
+    encodes: bool = False
 
 
 class AskClient(msgspec.Struct, frozen=True):
