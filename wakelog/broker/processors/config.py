@@ -16,7 +16,6 @@ from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage import config as store_config
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.retention.retention import parse_hours
@@ -61,11 +60,12 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
     The remark names the keys that were ignored. If none was applied the code is 1, because mqadmin
     shows the remark of an error only.
     """
+    text = decode_settings(request.command.body)
 
     def work() -> dict[str, str] | Exception:
         try:
-            return parse_properties(decode_settings(request.command.body))
-        except (RemoteProtocolError, IllegalConfiguration) as error:
+            return parse_properties(text)
+        except IllegalConfiguration as error:
             return error
 
     return RunInPool(work, partial(_apply, state, request), encodes=True)
