@@ -113,7 +113,7 @@ class GroupClients:
 
     def all(self) -> Steps[dict[str, list[Client]]]:
         """Return the clients of each group."""
-        found = {}
+        found: dict[str, list[Client]] = {}
         for groups in batched(self._clients, GROUPS_PER_STEP):
             found |= {group: self.clients(group) for group in groups if group in self._clients}
             if len(groups) == GROUPS_PER_STEP:
