@@ -30,7 +30,14 @@ from wakelog.network.busy_poll import (
 )
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
-from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
+from wakelog.network.errors import (
+    CallTimeout,
+    ClientClosed,
+    ConnectFailed,
+    SendFailed,
+    TlsFailed,
+    TooManyCalls,
+)
 from wakelog.network.limits import GIBIBYTE, ServerLimits
 from wakelog.network.signing import Credentials, sign
 from wakelog.network.tls import Tls, handshake_reason, make_context
@@ -235,7 +242,7 @@ class RemotingClient:
         """Return an open connection; make it if there is none."""
         loop = self._running_loop()
         if self._is_closed:
-            raise SendFailed(address, "this client is closed")
+            raise ClientClosed(address)
         connection = self._connections.get(address)
         if connection is not None and connection.is_open:
             return connection
@@ -275,7 +282,7 @@ class RemotingClient:
                 raise ConnectFailed(address, str(error)) from error
             raise TlsFailed(address, handshake_reason(error)) from error
         except asyncio.CancelledError:
-            raise SendFailed(address, "this client is closed") from None
+            raise ClientClosed(address) from None
         except (OSError, ValueError) as error:
             # TimeoutError is an OSError without a text.
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"
