@@ -59,7 +59,7 @@ def test_one_of_several_patterns_is_enough() -> None:
     assert not AddressPatterns().match("10.0.0.1")
 
 
-def test_many_patterns_are_looked_through_once_for_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_patterns_are_gone_through_once_for_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 took 8 ms at each request."""
     monkeypatch.setattr(addresses, "HOSTS_MAX", 2)
     patterns = AddressPatterns(f"10.0.{number}.*" for number in range(200))
