@@ -16,18 +16,14 @@ NettyRemotingAbstract#processRequestCommand (4.9.3).
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.activity import CloseReason
-from wakelog.network.busy_poll import (
-    POLL_SECONDS,
-    PREEMPTED_SECONDS,
-    BusyPoll,
-    count_preempted,
-)
+from wakelog.network.busy_poll import POLL_SECONDS, BusyPoll
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
 from wakelog.network.errors import (
@@ -126,8 +122,7 @@ class RemotingClient:
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
         self._busy_poll: BusyPoll | None = None
-        self._answered_seconds = self._polls_from_seconds = 0.0
-        self._preempted_count = 0
+        self._answered_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
@@ -171,13 +166,7 @@ class RemotingClient:
         waiter: asyncio.Future[RemotingCommand],
     ) -> RemotingCommand:
         """Send the only request under way; the loop stays awake if the last response came soon."""
-        now_seconds = loop.time()
-        if (preempted_count := count_preempted()) != self._preempted_count:
-            # Others need the processor: the time of polls would be taken from the broker's.
-            self._preempted_count = preempted_count
-            self._polls_from_seconds = now_seconds + PREEMPTED_SECONDS
-        may_poll = now_seconds >= self._polls_from_seconds
-        busy_poll.turn_ended(self._answered_seconds, now_seconds, answered=may_poll)
+        busy_poll.turn_ended(self._answered_seconds, loop.time(), answered=True)
         try:
             return await connection.request(command, waiter)
         finally:
@@ -192,7 +181,10 @@ class RemotingClient:
             self._timer = None
             if POLL_SECONDS:
                 self._busy_poll = BusyPoll(
-                    POLL_SECONDS, call_soon=loop.call_soon, clock_seconds=loop.time
+                    POLL_SECONDS,
+                    call_soon=loop.call_soon,
+                    clock_seconds=loop.time,
+                    cpu_seconds=time.thread_time,
                 )
             self._deadlines = Deadlines()
             self._connections = {}
