@@ -24,7 +24,7 @@ from wakelog.network.errors import RemotingError
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import InOrder, Steps
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 
 
@@ -181,9 +181,11 @@ Deferred: TypeAlias = (
     | RemoveQueues
     | AwaitRegistration
     | AwaitDispatch
+    | InOrder
     | Steps[Any]
 )
-"""The result of Steps is an Outcome; they run on the Broker's thread, between other requests."""
+"""The result of Steps is an Outcome, and so is that of InOrder's ``finish``; both run on the
+Broker's thread, between other requests."""
 
 Outcome: TypeAlias = RemotingCommand | Deferred | None
 
