@@ -21,7 +21,6 @@ from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import (
     ClientError,
     describe,
-    passes,
     reason_of,
     refused,
     remedy_of,
@@ -77,8 +76,7 @@ class GroupCalls:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         """Send no request yet."""
         self.group = group
-        connections, options = instance.connections, instance.options
-        self.offsets = BrokerCalls(connections, options, routes=instance.routes)
+        self.offsets = BrokerCalls(instance.connections, instance.options)
         self._instance = instance
         self._suggested: dict[MessageQueue, int] = {}  # the broker id to pull a queue from
 
@@ -234,4 +232,4 @@ def is_filter(subscription: SubscriptionData) -> bool:
 
 def _unreachable(address: str, code: RequestCode, error: RemotingError) -> ClientError:
     cause = f"{address} does not answer {code.name}: {reason_of(error)}"
-    return ClientError(cause, remedy_of(error) or CHECK_BROKERS, passes=passes(error))
+    return ClientError(cause, remedy_of(error) or CHECK_BROKERS)

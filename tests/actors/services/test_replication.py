@@ -1,6 +1,5 @@
 """Replication's shell: slaves over real sockets; what it reports by watermark and by reference."""
 
-import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,20 +14,13 @@ from tests.actors.bounded import on_loop
 from tests.actors.plans import SEGMENT_BYTES, service_plan
 from tests.actors.services.fakes import (
     EPOCH,
-    Events,
-    FakeCalls,
     attach_request,
-    attached,
-    broker_context,
-    make_watermarks,
-    stop_clients,
 )
 from tests.actors.stores import attached_service, fill, known_of, make_service
 from tests.compat.processes import free_port
 from wakelog.actors.services import replication
-from wakelog.actors.services.replication import ReplicationClient, ReplicationService
+from wakelog.actors.services.replication import ReplicationService
 from wakelog.actors.services.session import Refused
-from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.protocol.ha_frames import FrameReader, encode_report
 from wakelog.storage.message_store import MessageStore
 
@@ -232,43 +224,3 @@ def test_another_host_reads_the_log_only_if_it_is_trusted(
             assert master.exchange(end) == ((1, 1) if is_let_in else (0, 0))
             sent_bytes = master.service.statistics()["sent_bytes"]
             assert sent_bytes == (end - 1 if is_let_in else 0)
-
-
-@on_loop
-async def test_the_client_asks_by_reference_and_counts_none_when_the_service_is_lost() -> None:
-    asked: list[tuple[object, ...]] = []
-
-    def exchange(_epoch: int, *known: object) -> tuple[int, int]:
-        asked.append(known)
-        return (60, 1) if len(asked) < 3 else (100, 1)
-
-    events = Events()
-    context = broker_context(events)
-    client = await attached(ReplicationClient("replication", FakeCalls(exchange=exchange), context))
-    client.note_shippable(100)
-    while (100, 1) not in events.replicas:
-        await asyncio.sleep(0.001)
-    assert asked[-1] == (100, 60, 1, replication.EXCHANGE_SECONDS)
-    client.on_lost()
-    assert events.replicas[-1] == (100, 0)
-    await client.stop_work()
-    await client.stop()
-
-
-@on_loop
-async def test_progress_comes_by_watermark(tmp_path: Path) -> None:
-    shared = make_watermarks(tmp_path / "watermarks")
-    with closing(shared):
-        events = Events()
-        context = broker_context(events, directory=tmp_path, watermarks=shared)
-        client = await attached(ReplicationClient("replication", FakeCalls(), context))
-        shared.set(SharedWatermark.REPLICATED, 70)
-        shared.replace(SharedWatermark.SLAVES, 2)
-        for read in context.watermark_readers:
-            read()
-        shared.replace(SharedWatermark.SLAVES, 0)
-        for read in context.watermark_readers:
-            read()
-        assert events.replicas == [(70, 2), (70, 0)]
-        context.clients["replication"] = client
-        await stop_clients(context)

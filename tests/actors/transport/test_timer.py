@@ -26,3 +26,17 @@ async def test_a_timer_calls_once_for_each_start_and_not_after_a_cancel() -> Non
     assert timer.is_running
     await asyncio.sleep(0.01)
     assert len(called) == 2
+
+
+@on_loop
+async def test_a_time_that_moves_on_leaves_the_call_that_is_due_before() -> None:
+    called: list[int] = []
+    timer = Timer(lambda: called.append(1))
+    timer.start_by(20, 0)
+    timer.start_by(3_600_000, 10)
+    await asyncio.sleep(0.05)
+    assert called == [1]
+    timer.start_by(3_600_000, 0)
+    timer.start_by(1, 0)
+    await asyncio.sleep(0.05)
+    assert called == [1, 1] and not timer.is_running

@@ -39,7 +39,7 @@ from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.client import DecideChecks
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
-from wakelog.actors.services.replication import ReplicationClient
+from wakelog.actors.services.replication_client import ReplicationClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.retention import RetentionClient
 from wakelog.actors.services.schedule import ScheduleClient

@@ -84,7 +84,7 @@ class FlushService(Service):
         self._watermark = self.closing(Watermark(self.fs, paths.watermark))
         self._checkpoint = self.closing(Checkpoint(self.fs, paths.checkpoint))
         self._segments = self.closing(SegmentSync(self.fs, self.store.commit_log_file_bytes))
-        receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory))
+        receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory), int)
         self._receiver = self.closing(receiver)
         if self.has_notifications:
             self._broker = self.notifier_to(BROKER)

@@ -1,4 +1,4 @@
-"""Replication: accepts slaves, and sends them the log as far as it is durable.
+"""Replication: accepts slaves, and sends them what they lack of the log, as far as it is durable.
 
 With `haAckDurable=false` that is as far as it is written. It reads the segments itself, and what is
 not in the page cache in a thread. With notifications it is notified when there is more and slaves
@@ -6,54 +6,55 @@ count. It stores `replicated` and how many slaves count, and notifies the Broker
 Broker calls `exchange`, which waits a little for an acknowledgement. Both happen beside its
 sockets, which are in a loop of their own.
 
-If it dies, connections end, and slaves count for nothing until they have reported again.
+A slave at the log's end goes to the Broker (`replication_client.py`), and comes back if it is slow.
+
+If it dies, its connections end, and these slaves count for nothing until they have reported again.
 
 Source: org.apache.rocketmq.store.ha.HAService.AcceptSocketService, GroupTransferService,
 HAConnection (4.9.3).
 """
 
-import asyncio
+import socket
 import threading
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.log_pieces import LogPieces
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import BROKER, AttachRequest, Refused
-from wakelog.actors.transport.calls import ServiceCalls
+from wakelog.actors.services.slave_connection import (
+    Handover,
+    SlaveConnection,
+    adopt_slave,
+    shipping_settings,
+)
 from wakelog.actors.transport.clocks import steady_ms
+from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.actors.transport.loop_thread import LoopThread
 from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
-from wakelog.broker.replication.shipping import LogRange, Piece, Shipping, ShippingSettings
-from wakelog.storage.errors import StoreError
+from wakelog.broker.replication.shipping import LogRange
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 SLAVES_MAX: Final = 16
-"""Connections at the same time; each may hold a segment open."""
+"""Connections at the same time, the Broker's too; each may hold a segment open."""
+
+TAKEN_MAX: Final = 4
+"""How many of them the Broker has at most: it sends to each in its turn."""
 
 REFUSED_MAX: Final = 64
 """Refused connections that are held at the same time. More are closed at once: whoever reaches the
 port may open thousands, and each would take a descriptor for 10 s."""
 
-PIECES_PER_TURN: Final = 32
-"""How many frames of 32 KiB one slave gets before the next one's turn."""
-
 CHECK_SECONDS: Final = 1.0
 """How often progress is read while slaves are connected: a notification may be lost."""
 
-CLOSING_TURNS: Final = 3
-"""Of the loop, until a connection that was aborted has closed its socket."""
-
-EXCHANGE_SECONDS: Final = 0.05
-"""How long `exchange` waits for an acknowledgement."""
+ACCEPT_PAUSE_SECONDS: Final = 1.0
+"""How long nothing is accepted after that has failed, as without a free descriptor."""
 
 
 class ReplicationService(Service):
@@ -64,22 +65,19 @@ class ReplicationService(Service):
         is_durable = self.store.ha_ack_durable
         self._end = request.flushed if is_durable else request.committed
         self._shipped = SharedWatermark.FLUSHED if is_durable else SharedWatermark.COMMITTED
-        self.settings = ShippingSettings(
-            self.store.ha_send_heartbeat_interval_ms,
-            self.store.ha_housekeeping_interval_ms,
-            self.store.ha_transfer_batch_bytes,
-        )
+        self.settings = shipping_settings(self.store)
         self._trusted = read_trusted(self.plan.trusted_addresses)
         self._files = self.closing(commit_log_files(self.fs, self.store, read_only=True))
         self._files.refresh()
-        self.slaves: set[_Slave] = set()
+        self.slaves: set[SlaveConnection] = set()
         self._changed = threading.Condition()
         self._progress = (0, 0)
         self._accepted_count = self._refused_count = self._sent_bytes = 0
         self._timer = Timer(self._check)
+        self._pause = Timer(self._accept_on)
         self._lines = LineBudget()
         self.log = logger(Log.STORE)
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._loop = LoopThread("replication")
         self.on_release(self._loop.close)
@@ -107,14 +105,20 @@ class ReplicationService(Service):
 
     def counters(self) -> dict[str, Any]:
         """Return how many slaves there are, how far behind they are, and what was sent."""
-        end = self._end
+        end, shared = self._end, self.watermarks
         behind = [end - (one.core.acked or 0) for one in list(self.slaves) if one.core.counts]
+        taken_count = taken_sent_bytes = 0
+        if shared is not None:
+            taken_count = shared.get(SharedWatermark.TAKEN)
+            taken_sent_bytes = shared.get(SharedWatermark.TAKEN_SENT)
+            if taken_count:
+                behind.append(max(0, end - shared.get(SharedWatermark.TAKEN_ACKED)))
         return {
-            "slaves_count": len(behind),
+            "slaves_count": len(behind) - bool(taken_count) + taken_count,
             "behind_bytes_max": max(behind, default=0),
             "accepted_count": self._accepted_count,
             "refused_count": self._refused_count,
-            "sent_bytes": self._sent_bytes,
+            "sent_bytes": self._sent_bytes + taken_sent_bytes,
         }
 
     # In the loop's thread.
@@ -140,38 +144,30 @@ class ReplicationService(Service):
         """Look again which segments there are: one could not be read."""
         self._files.refresh()
 
-    def accept(self, slave: "_Slave", host: str, local_host: str) -> str:
-        """Note a connection, and return why it is refused, "" if it is not.
-
-        local_host: the address of this end of it.
-        """
-        self._accepted_count += 1
-        refused_count = sum(bool(one.core.refusal) for one in self.slaves)
-        others_count = len(self.slaves) - refused_count
-        self.slaves.add(slave)
-        if not self._timer.is_running:
-            self._timer.start(CHECK_SECONDS)
-        refusal = ""
-        if not (is_this_host(host, local_host) or self._trusted.match(host)):
-            refusal = f"{host} is not trusted: set {TRUSTED_ADDRESSES_KEY} to let it read the log"
-        elif others_count >= SLAVES_MAX:
-            refusal = f"there are {SLAVES_MAX} slaves already"
-        else:
-            self._files.refresh()  # Retention may have removed segments since
-        if refusal and refused_count >= REFUSED_MAX:
-            slave.drop()
-        return refusal
-
-    def forget(self, slave: "_Slave") -> None:
-        """Note that a connection is closed."""
-        self.slaves.discard(slave)
+    def note_reported(self, _slave: SlaveConnection) -> None:
+        """Report to the Broker what a slave has."""
         self.publish()
 
-    def note_refused(self, slave: "_Slave") -> None:
+    def note_refused(self, slave: SlaveConnection) -> None:
         """Write down why a slave gets nothing."""
         self._refused_count += 1
         if self._lines.allows(self._loop.loop.time()):
             self.log.warning("slave refused", slave=slave.address, cause=slave.core.refusal)
+
+    def settle(self, slave: SlaveConnection, log: LogRange) -> None:
+        """Let the Broker have a slave that was sent everything."""
+        shared, core = self.watermarks, slave.core
+        if shared is None or not core.counts or slave.is_full or core.position < log.end:
+            return
+        if shared.get(SharedWatermark.TAKEN) < TAKEN_MAX and slave.hand_over(
+            self.plan.runtime_directory, BROKER
+        ):
+            self.forget(slave)
+
+    def forget(self, slave: SlaveConnection) -> None:
+        """Note that a connection is closed."""
+        self.slaves.discard(slave)
+        self.publish()
 
     def publish(self) -> None:
         """Report to the Broker how far the slaves are, if that has changed."""
@@ -186,13 +182,80 @@ class ReplicationService(Service):
             self._report()
 
     async def _open(self) -> None:
-        port = self.store.ha_listen_port
-        self._server = await self._loop.loop.create_server(
-            lambda: _Slave(self), self.plan.bind_host, port, backlog=SLAVES_MAX
-        )
+        host, port = self.plan.bind_host, self.store.ha_listen_port
+        kind = socket.SOCK_STREAM
+        family, *_, address = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_PASSIVE)[0]
+        listening = socket.create_server(address[:2], family=family, backlog=SLAVES_MAX)
+        self._listening = self.closing(listening)
+        listening.setblocking(False)
+        self._accept_on()
         if self.has_notifications:
             self._broker = self.notifier_to(BROKER)
             self.listen(self._on_notified)
+            path = descriptor_path(self.plan.runtime_directory, self.name)
+            self._receiver = self.closing(DescriptorReceiver(path, Handover))
+            self._receiver.watch(self._take_back)
+
+    def _accept_on(self) -> None:
+        if self._listening is not None:
+            self._loop.loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        """Take the connections that wait."""
+        listening = self._listening
+        assert listening is not None
+        while True:
+            try:
+                opened, (host, port, *_) = listening.accept()
+                local_host = opened.getsockname()[0]
+            except (BlockingIOError, ConnectionError):
+                return
+            except OSError as error:
+                self.log.error("cannot accept slaves", cause=str(error))
+                self._loop.loop.remove_reader(listening)
+                self._pause.start(ACCEPT_PAUSE_SECONDS)
+                return
+            self._add(SlaveConnection(self, opened, f"{host}:{port}"), host, local_host)
+
+    def _add(self, slave: SlaveConnection, host: str, local_host: str) -> None:
+        """Note a connection, and refuse it if it may not read the log, or is one too many.
+
+        local_host: the address of this end of it.
+        """
+        self._accepted_count += 1
+        shared = self.watermarks
+        refused_count = sum(bool(one.core.refusal) for one in self.slaves)
+        others_count = len(self.slaves) - refused_count
+        others_count += 0 if shared is None else shared.get(SharedWatermark.TAKEN)
+        self.slaves.add(slave)
+        self._check_later()
+        refusal = ""
+        if not (is_this_host(host, local_host) or self._trusted.match(host)):
+            refusal = f"{host} is not trusted: set {TRUSTED_ADDRESSES_KEY} to let it read the log"
+        elif others_count >= SLAVES_MAX:
+            refusal = f"there are {SLAVES_MAX} slaves already"
+        else:
+            self._files.refresh()  # Retention may have removed segments since
+        if refusal:
+            slave.core.refuse(refusal, steady_ms())
+            self.note_refused(slave)
+        if refusal and refused_count >= REFUSED_MAX:
+            slave.close()
+        else:
+            slave.begin()
+
+    def _take_back(self) -> None:
+        """Go on with slaves that the Broker has handed back."""
+        for handover, descriptor in self._receiver.drain():
+            slave = adopt_slave(self, handover, descriptor)
+            if slave is None:
+                continue
+            self.slaves.add(slave)
+            self._check_later()
+            if slave.core.refusal:
+                self.note_refused(slave)
+            slave.begin()
+        self.publish()
 
     def _stop(self) -> None:
         self._loop.run(self._close())
@@ -200,18 +263,13 @@ class ReplicationService(Service):
 
     async def _close(self) -> None:
         self._timer.cancel()
-        # asyncio drops a connection that it is accepting while its server closes, unclosed.
-        while accepting := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(accepting)
-        if self._server is not None:
-            self._server.close()
+        self._pause.cancel()
+        if self._listening is not None:
+            self._loop.loop.remove_reader(self._listening)
+            self._listening = None
         for slave in list(self.slaves):
-            slave.drop()
-        while self.slaves:
-            await asyncio.sleep(0)
+            slave.close()
         self.reading.shutdown()
-        for _ in range(CLOSING_TURNS):
-            await asyncio.sleep(0)
 
     def _on_notified(self, _notes: Note) -> None:
         self._ship()
@@ -224,9 +282,13 @@ class ReplicationService(Service):
     def _check(self) -> None:
         """Look again at the progress, and say it again: either notification may be lost."""
         if self.slaves:
-            self._timer.start(CHECK_SECONDS)
+            self._check_later()
         self._ship()
         self._report()
+
+    def _check_later(self) -> None:
+        if not self._timer.is_running:
+            self._timer.start(CHECK_SECONDS)
 
     def _report(self) -> None:
         shared = self.watermarks
@@ -236,170 +298,3 @@ class ReplicationService(Service):
             shared.set(SharedWatermark.REPLICATED, max(known, replicated))
             shared.replace(SharedWatermark.SLAVES, near_count)
             self._broker.notify()
-
-
-class _Slave(asyncio.Protocol):
-    """One connection."""
-
-    def __init__(self, service: ReplicationService) -> None:
-        self._service = service
-        self.core = Shipping(service.settings, steady_ms())
-        self.address = ""
-        self._transport: asyncio.Transport | None = None
-        self._is_full = self._is_queued = self._has_reported = False
-        self._timer = Timer(self.ship)
-        self._piece: Piece | None = None  # the next one, while it is read
-        self._log = LogPieces(service.find, service.reading, self.ship)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the connection, and refuse it if it comes from somewhere else."""
-        self._transport = opened = cast(asyncio.Transport, transport)  # uvloop has others
-        peer = opened.get_extra_info("peername")
-        if peer is None:  # it has closed the connection already
-            opened.abort()
-            return
-        host, port = peer[:2]
-        self.address = f"{host}:{port}"
-        if refusal := self._service.accept(self, host, opened.get_extra_info("sockname")[0]):
-            self.core.refuse(refusal, steady_ms())
-            self._service.note_refused(self)
-        self.ship()
-
-    def data_received(self, data: bytes) -> None:
-        """Note what was reported, and send what is wanted."""
-        was_refused = self.core.refusal
-        self.core.receive(data, self._service.log_range(), steady_ms())
-        if self.core.refusal and not was_refused:
-            self._service.note_refused(self)
-        if self.core.counts and not self._has_reported:
-            self._has_reported = True
-            self._service.log.info("slave connected", slave=self.address, begins=self.core.acked)
-        self._service.publish()
-        self.ship()
-
-    def pause_writing(self) -> None:
-        """Send nothing until the socket takes more."""
-        self._is_full = True
-
-    def resume_writing(self) -> None:
-        """Go on."""
-        self._is_full = False
-        self.ship()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
-        self._timer.cancel()
-        self._transport = None
-        if self._has_reported:
-            self._service.log.info("slave disconnected", slave=self.address, acked=self.core.acked)
-        self._service.forget(self)
-
-    def drop(self) -> None:
-        """Close the connection."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def ship(self) -> None:
-        """Send what there is, as far as the socket takes it, and come back when more is due."""
-        transport = self._transport
-        if transport is None:
-            return
-        now_ms = steady_ms()
-        if over := self.core.why_over(now_ms):
-            self._service.log.warning("slave dropped", slave=self.address, cause=over)
-            transport.abort()
-            return
-        for _ in range(PIECES_PER_TURN):
-            if self._is_full:
-                break
-            log = self._service.log_range()
-            piece = self._piece = self._piece or self.core.next_piece(log, now_ms)
-            if piece is None:
-                break
-            frame = self._frame(piece, log)
-            if frame is None:
-                break
-            self._piece = None
-            transport.write(frame)
-        else:
-            if not self._is_queued:
-                self._is_queued = True
-                asyncio.get_running_loop().call_soon(self._ship_on)
-        self._timer.restart_at(max(now_ms + 1, self.core.next_ms()), now_ms)
-
-    def _frame(self, piece: Piece, log: LogRange) -> bytearray | None:
-        """Return a piece with its bytes; None if it is sent later, or never."""
-        try:
-            frame = self._log.frame(piece.header, piece.offset, piece.size_bytes, log.end)
-        except StoreError as error:
-            self._service.note_gone()
-            self._service.log.warning("segment gone", slave=self.address, cause=str(error))
-            self.drop()
-            return None
-        if frame is not None:
-            self._service.note_sent(piece.size_bytes)
-        return frame
-
-    def _ship_on(self) -> None:
-        self._is_queued = False
-        self.ship()
-
-
-class ReplicationClient(ServiceClient):
-    """Tells the service how far the log may be sent, and the Broker how far slaves have it."""
-
-    poll_seconds: ClassVar[float] = 0.2
-    """By reference: how often the service is asked for slaves that came or went."""
-
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Know of no slave."""
-        super().__init__(name, calls, broker)
-        self._notifier = broker.notifier_to(name)
-        self._shippable = 0
-        self._progress = (0, 0)
-        broker.watermark_readers.append(self._read_watermarks)
-
-    def note_shippable(self, physical_offset: int) -> None:
-        """Have the log sent up to here, if there is a slave that follows closely.
-
-        One that is far behind goes on by itself. With notifications Flush reports what is durable.
-        """
-        self._shippable = physical_offset
-        if self._notifier is None:
-            self.worker.request()
-        elif self._progress[1] and not self.broker.plan.settings.store.ha_ack_durable:
-            self._notifier.notify()
-
-    def on_attached(self, answer: Mapping[str, Any]) -> None:
-        """Ask for slaves, if the service cannot report them."""
-        if self._notifier is None:
-            self.worker.request()
-
-    def on_lost(self) -> None:
-        """Count no slave: their connections have ended."""
-        self._note(self._progress[0], 0)
-
-    async def work(self) -> bool:
-        """By reference: exchange what both know; soon again while a send may wait."""
-        replicated, near_count = self._progress
-        waits = near_count and replicated < self._shippable
-        try:
-            known = (self._shippable, replicated, near_count, EXCHANGE_SECONDS if waits else 0.0)
-            answer = await self.call("replication", "exchange", *known)
-        except ServiceLost:
-            return False
-        self._note(*answer)
-        if self._progress[1] and self._progress[0] < self._shippable:
-            return True
-        self.timer.restart(self.poll_seconds)
-        return False
-
-    def _read_watermarks(self) -> None:
-        shared = self.broker.watermarks
-        if shared is not None and self.is_attached:
-            self._note(shared.get(SharedWatermark.REPLICATED), shared.get(SharedWatermark.SLAVES))
-
-    def _note(self, replicated: int, near_count: int) -> None:
-        if self._progress != (replicated, near_count):
-            self._progress = (replicated, near_count)
-            self.broker.events.replicated(replicated, near_count)

@@ -32,7 +32,9 @@ SERVICES: Final = {
     "commit": _row("commit:Commit", lock_byte=3, needed_when="transient_pool_in_use"),
     "schedule": _row("schedule:Schedule", needed_when="appends"),
     "transaction_check": _row("transaction_check:TransactionCheck", needed_when="appends"),
-    "replication": _row("replication:Replication", needed_when="ships"),
+    "replication": _row(
+        "replication:Replication", client="replication_client:Replication", needed_when="ships"
+    ),
     "retention": _row("retention:Retention", lock_byte=4),
 }
 """By name. In this order a Broker attaches them, and in reverse order they release the store."""

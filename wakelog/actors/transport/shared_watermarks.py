@@ -16,6 +16,9 @@ work that it reports is done. Readers may read at any time, mostly because a not
     8     512      replicated: what a slave has, as it says Replic. a slave has reported it
     9     576      slaves: how many count now               Replic. one came, went or fell behind
     10    640      wanted: up to where a sync is waited for Broker  a sync was asked for
+    11    704      taken: slaves that the Broker sends to    Broker  it took or gave back one
+    12    768      taken_acked: the least that these have    Broker  one of them has reported
+    13    832      taken_sent: bytes that it sent to slaves  Broker  one of them has reported
 
 Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
@@ -58,6 +61,9 @@ class SharedWatermark(IntEnum):
     REPLICATED = 8
     SLAVES = 9
     WANTED = 10
+    TAKEN = 11
+    TAKEN_ACKED = 12
+    TAKEN_SENT = 13
 
 
 _INDEX = {name: name * LINE_BYTES // VALUE_BYTES for name in SharedWatermark}

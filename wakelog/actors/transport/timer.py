@@ -7,11 +7,12 @@ from collections.abc import Callable
 class Timer:
     """Calls a function later on the running loop."""
 
-    __slots__ = ("_call", "_handle", "is_running")
+    __slots__ = ("_call", "_due_ms", "_handle", "is_running")
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self._handle: asyncio.TimerHandle | None = None
+        self._due_ms = 0
         self.is_running = False  # whether a call is outstanding; read only
 
     def start(self, seconds: float) -> None:
@@ -30,6 +31,15 @@ class Timer:
         self.cancel()
         if due_ms is not None:
             self.start(max(0, due_ms - now_ms) / 1000)
+
+    def start_by(self, due_ms: int, now_ms: int) -> None:
+        """Call when the clock shows `due_ms`, or before: a call that is due earlier stays.
+
+        For a function that sets the timer again. It costs nothing while the time moves on.
+        """
+        if not self.is_running or due_ms < self._due_ms:
+            self._due_ms = due_ms
+            self.restart_at(due_ms, now_ms)
 
     def cancel(self) -> None:
         """Do not call."""

@@ -1,0 +1,238 @@
+"""The Broker's client for Replication: what it is told, and the slaves that it sends to itself."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from tests.actors.bounded import on_loop
+from tests.actors.plans import notified_plan
+from tests.actors.services.fakes import (
+    EPOCH,
+    Events,
+    FakeCalls,
+    attached,
+    broker_context,
+    make_watermarks,
+    stop_clients,
+)
+from tests.actors.stores import attached_service, fill
+from tests.compat.processes import free_port
+from wakelog.actors.services import replication_client
+from wakelog.actors.services.client import BrokerContext
+from wakelog.actors.services.replication import ReplicationService
+from wakelog.actors.services.replication_client import ReplicationClient
+from wakelog.actors.transport.notifications import NotificationSocket
+from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
+from wakelog.protocol.ha_frames import FrameReader, encode_report
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.message_store import MessageStore
+
+
+@on_loop
+async def test_the_client_asks_by_reference_and_counts_none_when_the_service_is_lost() -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def exchange(_epoch: int, *known: object) -> tuple[int, int]:
+        asked.append(known)
+        return (60, 1) if len(asked) < 3 else (100, 1)
+
+    events = Events()
+    context = broker_context(events)
+    client = await attached(ReplicationClient("replication", FakeCalls(exchange=exchange), context))
+    client.note_shippable(100)
+    while (100, 1) not in events.replicas:
+        await asyncio.sleep(0.001)
+    assert asked[-1] == (100, 60, 1, replication_client.EXCHANGE_SECONDS)
+    client.on_lost()
+    assert events.replicas[-1] == (100, 0)
+    await client.stop_work()
+    await client.stop()
+
+
+@on_loop
+async def test_progress_comes_by_watermark(tmp_path: Path) -> None:
+    shared = make_watermarks(tmp_path / "watermarks")
+    with closing(shared):
+        events = Events()
+        context = broker_context(events, directory=tmp_path, watermarks=shared)
+        client = await attached(ReplicationClient("replication", FakeCalls(), context))
+        shared.set(SharedWatermark.REPLICATED, 70)
+        shared.replace(SharedWatermark.SLAVES, 2)
+        for read in context.watermark_readers:
+            read()
+        shared.replace(SharedWatermark.SLAVES, 0)
+        for read in context.watermark_readers:
+            read()
+        assert events.replicas == [(70, 2), (70, 0)]
+        context.clients["replication"] = client
+        await stop_clients(context)
+
+
+class Master:
+    """A Broker's client with the service, each on a loop of its own, over one store."""
+
+    def __init__(
+        self, service: ReplicationService, store: MessageStore, page: SharedWatermarks, port: int
+    ) -> None:
+        self.service, self.store, self.page, self.port = service, store, page, port
+        self.events = Events()
+        plan = service.plan
+        self.context = BrokerContext(
+            plan, FileSystem(), store, self.events, epoch=EPOCH, watermarks=page
+        )
+
+    async def start(self) -> None:
+        self.client = await attached(ReplicationClient("replication", FakeCalls(), self.context))
+        self.context.clients["replication"] = self.client
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Read what the service reports until something is so; it is noted at every look."""
+        while not true():
+            for read in self.context.watermark_readers:
+                read()
+            await asyncio.sleep(0.001)
+
+    def put(self, count: int) -> int:
+        """Have more in the log, and ship it."""
+        end = fill(self.store, count)
+        self.page.set(SharedWatermark.APPENDED, end)
+        self.page.set(SharedWatermark.COMMITTED, end)
+        self.client.note_shippable(end)
+        return end
+
+    async def connect(self, report: int) -> "Slave":
+        slave = Slave(socket.create_connection(("127.0.0.1", self.port)))
+        slave.report(report)
+        return slave
+
+    @property
+    def taken_count(self) -> int:
+        return self.page.get(SharedWatermark.TAKEN)
+
+
+class Slave:
+    """The other end."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self.end, self.received_bytes = end, 0
+        self._reader = FrameReader()
+
+    def report(self, offset: int) -> None:
+        self.end.send(encode_report(offset))
+
+    async def read(self, size_bytes: int) -> None:
+        loop = asyncio.get_running_loop()
+        while self.received_bytes < size_bytes:
+            data = await loop.sock_recv(self.end, 1 << 18)
+            assert data, "closed"
+            self.received_bytes += sum(len(frame.data) for frame in self._reader.read(data))
+
+
+@asynccontextmanager
+async def started(folder: Path) -> AsyncIterator[Master]:
+    port = free_port(-2, 1)
+    plan = notified_plan(folder, listenPort=port, brokerRole="SYNC_MASTER", haAckDurable="false")
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        closing(NotificationSocket(plan.socket_path("broker"))),
+        attached_service(ReplicationService, plan) as (service, store),
+    ):
+        master = Master(service, store, page, port + 1)
+        await master.start()
+        try:
+            yield master
+        finally:
+            await stop_clients(master.context)
+
+
+@on_loop
+async def test_a_slave_at_the_end_is_sent_to_by_the_broker_and_never_counts_as_gone(
+    short_path: Path,
+) -> None:
+    async with started(short_path) as master:
+        end = master.put(20)
+        slave = await master.connect(1)
+        with closing(slave.end):
+            await slave.read(end - 1)
+            await master.until(lambda: master.taken_count == 1)
+            assert master.page.get(SharedWatermark.SLAVES) == 0
+            end = master.put(5)
+            await slave.read(end - 1)
+            slave.report(end)
+            await master.until(lambda: master.events.replicas[-1] == (end, 1))
+            counts = [near_count for _, near_count in master.events.replicas]
+            assert 0 not in counts[counts.index(1) :]
+            counters = master.service.statistics()
+            assert counters["slaves_count"] == 1 and counters["behind_bytes_max"] == 0
+            assert counters["sent_bytes"] == end - 1
+        await master.until(lambda: master.events.replicas[-1] == (end, 0))
+        assert master.taken_count == 0 and master.service.statistics()["slaves_count"] == 0
+
+
+@on_loop
+async def test_a_slow_slave_is_handed_back_and_comes_again(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication_client, "UNSENT_BYTES_MAX", 1 << 16)
+    async with started(short_path) as master:
+        slave = await master.connect(0)
+        with closing(slave.end):
+            await master.until(lambda: master.taken_count == 1)
+            while master.taken_count:
+                end = master.put(1_000)
+            await master.until(lambda: master.events.replicas[-1] == (0, 1))
+            await slave.read(end)
+            slave.report(end)
+            await master.until(lambda: master.events.replicas[-1] == (end, 1))
+            await master.until(lambda: master.taken_count == 1)
+            counts = [near_count for _, near_count in master.events.replicas]
+            assert 0 not in counts[counts.index(1) :]
+
+
+@on_loop
+async def test_a_liar_is_handed_back_and_counts_for_nothing(short_path: Path) -> None:
+    async with started(short_path) as master:
+        slave = await master.connect(0)
+        with closing(slave.end):
+            await master.until(lambda: master.taken_count == 1)
+            slave.report(10**12)
+            await master.until(lambda: master.events.replicas[-1] == (0, 0))
+            assert master.taken_count == 0
+            await master.until(lambda: master.service.statistics()["refused_count"] == 1)
+
+
+@on_loop
+async def test_a_broker_that_stops_closes_what_it_has(short_path: Path) -> None:
+    async with started(short_path) as master:
+        slave = await master.connect(0)
+        with closing(slave.end):
+            await master.until(lambda: master.taken_count == 1)
+            await master.client.stop_work()
+            assert master.taken_count == 0
+            assert await asyncio.get_running_loop().sock_recv(slave.end, 1) == b""
+            master.client.on_lost()
+            assert master.events.replicas[-1] == (0, 0)
+
+
+@on_loop
+async def test_a_slave_that_is_on_its_way_back_counts_for_a_while_only(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication_client, "RETURNED_SECONDS", 0.01)
+    monkeypatch.setattr(replication_client, "UNSENT_BYTES_MAX", -1)
+    async with started(short_path) as master:
+        slave = await master.connect(0)
+        with closing(slave.end):
+            await master.until(lambda: master.taken_count == 1)
+            page = master.service._watermarks
+            master.service._watermarks = None  # it reports nothing any more
+            while master.taken_count:
+                master.put(1_000)
+            assert master.events.replicas[-1] == (0, 1)
+            await master.until(lambda: master.events.replicas[-1] == (0, 0))
+            master.service._watermarks = page
