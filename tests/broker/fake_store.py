@@ -15,6 +15,7 @@ from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.message_store import NO_QUEUES
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -144,6 +145,18 @@ class FakeStore:
             size_bytes=sum(result.size_bytes for result in results),
             physical_offsets=tuple(result.physical_offset for result in results),
         )
+
+    def put_encoded(self, batch: EncodedBatch, now_ms: int) -> PutResult:
+        messages = []
+        outer = batch.outer.properties_text
+        batch.stamp(0, 0, now_ms)
+        position = 0
+        while position < len(batch.records):
+            record = decode_record(bytes(batch.records[position:]))
+            own = record.properties_text.removesuffix(outer)
+            messages.append((record.flag, bytes(record.body), own.encode()))
+            position += record.size_bytes
+        return self.put_batch(BatchDraft(batch.outer, messages), now_ms)
 
     def dispatch(self) -> None:
         """Let readers see all that was put."""

@@ -34,7 +34,7 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import TAGS, decode_properties
-from wakelog.protocol.steps import finish
+from wakelog.protocol.steps import InOrder, finish
 from wakelog.protocol.subscription import build_subscription
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.message_store import MessageStore
@@ -111,6 +111,8 @@ class Harness:
                 outcome = outcome.finish(outcome.work(), self.now_ms)
             elif isinstance(outcome, GeneratorType):
                 outcome = finish(outcome)
+            elif isinstance(outcome, InOrder):
+                outcome = outcome.finish(finish(outcome.steps), self.now_ms)
             else:
                 return outcome
 

@@ -20,6 +20,7 @@ from wakelog.broker.decision import RunInPool
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.steps import InOrder
 
 CALLS_MAX = 40_000
 """Calls of functions in one piece: some 6 ms. Nearly all pieces have some hundreds."""
@@ -51,6 +52,10 @@ class Counted:
             elif isinstance(outcome, GeneratorType):
                 calls, outcome = calls_of_steps(outcome)
                 self.pieces += calls
+            elif isinstance(outcome, InOrder):
+                calls, result = calls_of_steps(outcome.steps)
+                self.pieces += calls
+                outcome = self.piece(outcome.finish, result, harness.now_ms)
             else:
                 harness.instructions()
                 return

@@ -100,9 +100,26 @@ def test_copies_share_offsets_and_none_sees_a_later_commit(offsets: ConsumerOffs
         copies += [offsets.snapshot(), offsets.snapshot()]
         offsets.commit("cloned", "T", 0, 100 + number)
         if number == 2:
-            offsets.remove("g")
+            finish(offsets.remove("g"))
     assert [encode() for encode in copies[::2]] == expected
     assert [encode() for encode in copies[1::2]] == expected
+
+
+def test_many_offsets_of_a_group_are_removed_in_steps_of_two_requests(
+    offsets: ConsumerOffsets,
+) -> None:
+    for number in range(1_000):
+        offsets.commit("g", f"T{number}", 0, 1)
+    first, second = offsets.remove("g"), offsets.remove("g")
+    next(first)
+    next(second)
+    offsets.validate()
+    assert 0 < offsets.queue_count < 1_000
+    offsets.commit("g", "T0", 1, 1)
+    finish(second)
+    finish(first)
+    assert offsets.topics_of("g") == ["T0"]
+    offsets.commit("g", "T1", 0, 1)
 
 
 def test_a_copy_of_many_offsets_copies_none_of_them(offsets: ConsumerOffsets) -> None:

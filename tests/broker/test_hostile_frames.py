@@ -1,7 +1,7 @@
 """A broker under hostile frames: it answers, quickly, keeps its invariants and no memory."""
 
 from collections.abc import Generator
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import pytest
@@ -48,7 +48,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.ext_fields import Header
 from wakelog.protocol.names import is_legal_group, is_topic
-from wakelog.protocol.steps import Steps, finish
+from wakelog.protocol.steps import InOrder, Steps, finish
 
 FRAMES_COUNT = 80_000
 SIGNED_FRAMES_COUNT = 10_000
@@ -176,8 +176,8 @@ class _Core:
                         outcome = error_response(command, error)
                     else:
                         outcome = outcome.finish(result, now_ms)
-                case Generator():
-                    outcome = _finished(command, outcome)
+                case Generator() | InOrder():
+                    outcome = _finished(command, outcome, now_ms)
                 case AskClient():
                     outcome = outcome.finish(SendFailed("c", "closed"), now_ms)
                 case RemoveQueues():
@@ -190,12 +190,13 @@ class _Core:
                     return outcome
 
 
-def _finished(command: RemotingCommand, steps: Steps[Any]) -> Outcome:
+def _finished(command: RemotingCommand, work: Steps[Any] | InOrder, now_ms: int) -> Outcome:
     try:
-        outcome: Outcome = finish(steps)
+        if isinstance(work, InOrder):
+            return cast(Outcome, work.finish(finish(work.steps), now_ms))
+        return cast(Outcome, finish(work))
     except Exception as error:
         return error_response(command, error)
-    return outcome
 
 
 @pytest.mark.slow

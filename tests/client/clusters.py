@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tests.fakes.records import STORE_MS, record
 from wakelog.client.broker_calls import BrokerCalls
-from wakelog.client.instance import ClientInstance
+from wakelog.client.instance import HEARTBEAT_SECONDS, ClientInstance
 from wakelog.client.messages import EncodedMessage
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
@@ -36,6 +36,23 @@ SENDS = (
 
 Queue = tuple[str, str, int]
 Result = TypeVar("Result")
+
+
+class Clock:
+    """The time of one call, which pauses alone move. pauses: those that were made."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.pauses: list[float] = []
+
+    def now_seconds(self) -> float:
+        return self.seconds
+
+    async def pause(self, seconds: float) -> None:
+        assert 0 < seconds <= 5
+        self.seconds += seconds
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
 
 
 class FakeCluster:
@@ -226,13 +243,14 @@ class FakeCluster:
         return BrokerCalls(self, options or ClientOptions((NAME_SERVER,)), pause=no_pause)
 
 
+async def no_heartbeat(seconds: float) -> None:
+    """Pause before a further attempt for no time, and before a heartbeat for ever."""
+    await (asyncio.Event().wait() if seconds >= HEARTBEAT_SECONDS else asyncio.sleep(0))
+
+
 def instance_of(cluster: FakeCluster) -> Callable[[ClientOptions], ClientInstance]:
     """Return what makes a client instance of this cluster; its heartbeats come by hand only."""
-
-    async def wait(seconds: float) -> None:
-        await asyncio.Event().wait()
-
-    return lambda options: ClientInstance(options, connect=lambda _: cluster, pause=wait)
+    return lambda options: ClientInstance(options, connect=lambda _: cluster, pause=no_heartbeat)
 
 
 def run_producer(

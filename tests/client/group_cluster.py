@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.client.clusters import FakeCluster, Queue, messages
+from tests.client.clusters import FakeCluster, Queue, messages, no_heartbeat
 from tests.fakes.records import record
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.instance import ClientInstance
@@ -49,11 +49,7 @@ class GroupCluster(FakeCluster):
 
     def join(self, options: ClientOptions) -> ClientInstance:
         """Return an instance of this cluster; its heartbeats come only when they are asked for."""
-
-        async def pause(seconds: float) -> None:
-            await asyncio.Event().wait()
-
-        made = ClientInstance(options, connect=lambda _: self, pause=pause)
+        made = ClientInstance(options, connect=lambda _: self, pause=no_heartbeat)
         made.client_id = f"client-{len(self.instances)}"
         self.instances.append(made)
         return made

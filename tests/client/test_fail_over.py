@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.clusters import instance_of, messages
 from tests.client.group_cluster import RETRY, GroupCluster
-from wakelog.client import ClientError, sync
+from wakelog.client import ClientError, group_member, sync
 from wakelog.client.consumer import Consumer, Sql
 from wakelog.client.producer import Producer
 from wakelog.network.errors import ConnectFailed
@@ -272,3 +272,55 @@ def test_a_consumer_with_tls_comes_back_after_its_connections_were_cut(
             message.ack()
             assert message.body == body
             secret.drop_connections()
+
+
+def test_what_a_user_asks_for_waits_until_another_broker_leads() -> None:
+    cluster = GroupCluster({("a", "T", 0): messages(4), RETRY: []})
+    cluster.addresses["a"] = {0: MASTER, 2: SLAVE}
+    refused = list[str]()
+
+    def lose_master(address: str, command: RemotingCommand) -> None:
+        """Let nothing listen at the master, and the slave lead after three calls."""
+        if address == MASTER:
+            refused.append(address)
+            if len(refused) == 3:
+                cluster.addresses["a"] = {0: SLAVE}
+            raise ConnectFailed(address, "Connection refused")
+
+    async def work(consumer: Consumer) -> None:
+        assert len(await take(consumer, 4)) == 4
+        [queue] = consumer.assignment
+        for ask in (
+            consumer.commit,
+            consumer.lag,
+            lambda: consumer.seek(queue, "last"),
+        ):
+            refused.clear()
+            cluster.addresses["a"] = {0: MASTER, 2: SLAVE}
+            await consumer._instance.routes.refresh()
+            cluster.fail = lose_master
+            await ask()
+            assert len(refused) >= 3
+            fail_at(cluster)
+        assert cluster.committed["g", "a", "T", 0] == 4
+
+    run(cluster, work, retries_max=2)
+
+
+def test_a_consumer_that_lost_a_broker_soon_asks_which_broker_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_member, "ROUTES_AGAIN_SECONDS", (0.0, 0.0))
+    cluster = GroupCluster({("a", "T", 0): messages(2), RETRY: []})
+    cluster.addresses["a"] = {0: MASTER, 2: SLAVE}
+
+    async def work(consumer: Consumer) -> None:
+        assert len(await take(consumer, 2)) == 2
+        fail_at(cluster, MASTER)
+        cluster.change()  # held pulls come back, and the next ones fail
+        cluster.addresses["a"] = {0: SLAVE}
+        async with asyncio.timeout(SECONDS_MAX):
+            while consumer._instance.routes.brokers["a"] != {0: SLAVE}:
+                await asyncio.sleep(0.001)
+
+    run(cluster, work)

@@ -124,6 +124,46 @@ def test_a_new_connection_to_a_broker_begins_with_a_heartbeat() -> None:
     asyncio.run(run())
 
 
+def test_a_broker_that_leads_now_hears_of_the_client_with_its_connection() -> None:
+    async def run() -> None:
+        cluster = FakeCluster(routes={"T": {"a": 1}})
+        async with instance(cluster, producer_group="writers") as client:
+            await client.routes.find("T")
+            await client.heartbeat()
+            cluster.addresses["a"] = {0: "a:20911", 1: "a:10911"}
+            client.reopened("a:20911")  # as far as is known, it does not lead
+            await client.routes.find("T")
+            client.reopened("a:20911")
+            client.reopened("names:9876")
+            await asyncio.sleep(0)
+            hearts = [address for address, code in cluster.asked if code == RequestCode.HEART_BEAT]
+            assert hearts == ["a:10911", "a:20911"]
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_a_heartbeat_makes_begins_with_one_heartbeat() -> None:
+    async def run() -> None:
+        cluster = FakeCluster(routes={"T": {"a": 1}, "U": {"b": 1}})
+        async with instance(cluster, producer_group="writers") as client:
+            await client.routes.find("T")
+            await client.heartbeat()
+            await client.routes.find("U")
+            opened = list[str]()
+
+            def connect(address: str, command: RemotingCommand) -> None:
+                if address == "b:10911" and not opened:
+                    opened.append(address)
+                    client.reopened(address)
+
+            cluster.fail = connect
+            await client.heartbeat()
+            await asyncio.sleep(0)
+            assert [broker for broker, _ in cluster.clients] == ["a", "a", "b"]
+
+    asyncio.run(run())
+
+
 def test_a_block_inside_of_its_own_block_leaves_the_client_open() -> None:
     async def run() -> None:
         cluster = FakeCluster(routes={"T": {"a": 1}})

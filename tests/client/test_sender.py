@@ -1,16 +1,25 @@
 """A producer and a cluster without sockets: the queue of each request, and retries."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
-from tests.client.clusters import NAME_SERVER, READ, FakeCluster, message
+from tests.client.clusters import NAME_SERVER, READ, Clock, FakeCluster, message
 from wakelog.client.errors import InvalidArgument, NotAcknowledged
 from wakelog.client.messages import EncodedMessage, pack
 from wakelog.client.options import ClientOptions
 from wakelog.client.sender import Sender
-from wakelog.network.errors import CallTimeout, ConnectFailed
+from wakelog.network.errors import (
+    CallTimeout,
+    ClientClosed,
+    ConnectFailed,
+    RemotingError,
+    SendFailed,
+    TlsFailed,
+    TooManyCalls,
+)
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 
@@ -18,16 +27,24 @@ ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
 def send(
-    cluster: FakeCluster, *messages: EncodedMessage, rows_max: int = 1, **options: object
+    cluster: FakeCluster,
+    *messages: EncodedMessage,
+    rows_max: int = 1,
+    clock: Clock | None = None,
+    **options: object,
 ) -> None:
     """Send as a task would, without waiting between attempts."""
     given: dict[str, Any] = {"name_servers": (NAME_SERVER,), "retries_max": 2, **options}
-
-    async def no_pause(seconds: float) -> None:
-        assert 0 < seconds <= 5
+    clock = clock or Clock()
 
     async def run() -> None:
-        producer = Sender(cluster, ClientOptions(**given), first_queue=0, pause=no_pause)
+        producer = Sender(
+            cluster,
+            ClientOptions(**given),
+            first_queue=0,
+            pause=clock.pause,
+            now_seconds=clock.now_seconds,
+        )
         await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
 
     asyncio.run(run())
@@ -170,3 +187,164 @@ def test_a_topic_without_a_route_is_tried_again() -> None:
     cluster.fail = register_later
     send(cluster, message(), retries_max=5)
     assert cluster.stored == [("a", 0, b"x")]
+
+
+# A switch of masters
+
+
+def switch(
+    cluster: FakeCluster, clock: Clock, seconds: float, how: Callable[[str, RemotingCommand], Any]
+) -> None:
+    """Let broker a fail in some way for so long, from now on."""
+    end = clock.seconds + seconds
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        is_over = clock.seconds >= end or command.code == ROUTE or address != "a:10911"
+        return None if is_over else cast(RemotingCommand, how(address, command))
+
+    cluster.fail = fail
+
+
+def refuse_connection(address: str, command: RemotingCommand) -> None:
+    raise ConnectFailed(address, "Connection refused")
+
+
+def lose_connection(address: str, command: RemotingCommand) -> None:
+    raise SendFailed(address, "the connection was lost")
+
+
+def refuse_as_no_master(address: str, command: RemotingCommand) -> RemotingCommand:
+    remark = "service not available now: this replica is not serving yet"
+    return answer(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+
+
+@pytest.mark.parametrize("how", [refuse_connection, lose_connection, refuse_as_no_master])
+def test_a_send_waits_out_a_switch(how: Callable[[str, RemotingCommand], Any]) -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+    switch(cluster, clock, 5.9, how)
+    send(cluster, *numbered(3, queue=("a", 0)), clock=clock)
+    assert [body for _, _, body in cluster.stored] == [b"0", b"1", b"2"]
+    assert max(clock.pauses) == 0.5
+    assert 5.9 <= clock.seconds - 1000 <= 6.0
+
+
+def test_a_switch_is_waited_out_for_as_long_as_unanswered_attempts_could_take() -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+    switch(cluster, clock, 100, refuse_connection)
+    with pytest.raises(NotAcknowledged, match="a at a:10911: Connection refused"):
+        send(cluster, message(), clock=clock, timeout_ms=1_000, retries_max=4)
+    assert clock.seconds == pytest.approx(1004)  # with an attempt at the very end
+    asked = [code for _, code in cluster.asked]
+    assert asked.count(ROUTE) == len(clock.pauses) + 1  # a new route for each
+
+
+def test_without_retries_nothing_is_waited_out() -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+    switch(cluster, clock, 100, refuse_connection)
+    with pytest.raises(NotAcknowledged):
+        send(cluster, message(), clock=clock, retries_max=0)
+    assert clock.pauses == []
+
+
+@pytest.mark.parametrize(
+    ("how", "attempts"),
+    [
+        (ResponseCode.MESSAGE_ILLEGAL, 1),
+        (ResponseCode.TOPIC_NOT_EXIST, 3),
+        (ResponseCode.SYSTEM_BUSY, 3),
+        (ResponseCode.FLUSH_SLAVE_TIMEOUT, 3),
+        (TooManyCalls, 3),
+        (ClientClosed, 3),
+        (TlsFailed, 3),
+    ],
+)
+def test_what_no_switch_explains_is_not_waited_out(
+    how: ResponseCode | type[RemotingError], attempts: int
+) -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand:
+        if isinstance(how, ResponseCode):
+            return answer(command, how, "because")
+        raise how(address) if how is ClientClosed else how(address, "because")
+
+    switch(cluster, clock, 100, fail)
+    with pytest.raises(NotAcknowledged):
+        send(cluster, message(), clock=clock)
+    assert sum(code != ROUTE for _, code in cluster.asked) == attempts
+    assert clock.seconds < 1001
+
+
+@pytest.mark.parametrize("has_replicas", [True, False])
+def test_a_full_disk_is_waited_out_where_a_replica_may_lead_that_has_space(
+    has_replicas: bool,
+) -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+    if has_replicas:
+        cluster.addresses["a"] = {0: "a:10911", 2: "a:20911"}
+    remark = "service not available now: the broker's disk is full"
+    code = ResponseCode.SERVICE_NOT_AVAILABLE
+    switch(cluster, clock, 2, lambda _, command: answer(command, code, remark))
+    if has_replicas:
+        send(cluster, message(), clock=clock)
+    else:
+        with pytest.raises(NotAcknowledged, match="disk is full"):
+            send(cluster, message(), clock=clock)
+        assert clock.seconds < 1001
+
+
+@pytest.mark.parametrize("fields", [{"queue": ("a", 1)}, {"sharding_key": "order-7"}])
+def test_what_belongs_to_a_queue_waits_for_its_broker(fields: dict[str, Any]) -> None:
+    """The route has another broker, and of this one only a follower, until that leads."""
+    cluster, clock = FakeCluster(routes={"T": {"a": 5, "b": 3}}), Clock()
+    cluster.addresses["a"] = {0: "a:10911", 2: "a:20911"}
+    send(cluster, message(b"before", **fields), clock=clock)
+    [(broker, queue_id, _)] = cluster.stored
+    assert broker == "a"
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if clock.seconds >= 1002:
+            cluster.addresses["a"] = {0: "a:20911", 1: "a:10911"}
+        elif address == "a:10911":
+            cluster.addresses["a"] = {2: "a:20911"}
+            raise ConnectFailed(address, "Connection refused")
+        return None
+
+    cluster.fail = fail
+    send(cluster, *(message(body, **fields) for body in (b"1", b"2")), clock=clock)
+    assert cluster.stored[1:] == [("a", queue_id, b"1"), ("a", queue_id, b"2")]
+    assert clock.seconds >= 1002
+
+
+def test_the_first_send_waits_for_a_master() -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+    cluster.addresses["a"] = {2: "a:20911"}
+    with pytest.raises(NotAcknowledged, match="broker a of topic T has no master now"):
+        send(cluster, message(), clock=clock)
+    assert clock.seconds == pytest.approx(1006)
+
+    def lead(address: str, command: RemotingCommand) -> None:
+        if clock.seconds > 1008:
+            cluster.addresses["a"] = {0: "a:20911"}
+
+    cluster.fail = lead
+    send(cluster, message(queue=("a", 0)), clock=clock)
+    assert cluster.stored == [("a", 0, b"x")]
+
+
+def test_senders_that_fail_together_ask_for_one_route() -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
+
+    async def run() -> None:
+        sender = Sender(
+            cluster,
+            ClientOptions((NAME_SERVER,)),
+            pause=clock.pause,
+            now_seconds=clock.now_seconds,
+        )
+        await sender.routes.writable("T")
+        asked = len(cluster.asked)
+        await asyncio.gather(*[sender.routes.writable("T", refresh=True) for _ in range(50)])
+        assert len(cluster.asked) == asked + 1
+
+    asyncio.run(run())

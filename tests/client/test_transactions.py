@@ -88,6 +88,57 @@ def test_a_commit_without_acknowledgement_is_an_error(is_lost: bool) -> None:
         run_producer(cluster, commit)
 
 
+@pytest.mark.parametrize("passes", [True, False])
+def test_the_end_of_a_transaction_waits_until_another_broker_leads(passes: bool) -> None:
+    cluster = one_topic()
+    cluster.addresses["a"] = {0: "a:10911", 2: "a:20911"}
+    asked = list[str]()
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code != RequestCode.END_TRANSACTION:
+            return None
+        asked.append(address)
+        if len(asked) == 2:
+            cluster.addresses["a"] = {0: "a:20911", 1: "a:10911"}
+        if address == "a:20911":
+            return None
+        code = ResponseCode.SLAVE_NOT_AVAILABLE if passes else ResponseCode.SYSTEM_ERROR
+        return answer(command, code, "Transaction message is not supported")
+
+    async def commit(producer: Producer) -> None:
+        async with producer.transaction("T", b"x"):
+            cluster.fail = fail
+
+    if passes:
+        run_producer(cluster, commit, retries_max=2)
+        assert asked == ["a:10911", "a:10911", "a:20911"]
+        assert [each["commitOrRollback"] for each in cluster.ended] == [COMMIT]
+    else:
+        with pytest.raises(NotAcknowledged, match="its check decides"):
+            run_producer(cluster, commit, retries_max=2)
+        assert len(asked) == 1
+
+
+def test_a_roll_back_does_not_hold_up_the_callers_error() -> None:
+    cluster = one_topic()
+    asked = list[str]()
+
+    def fail(address: str, command: RemotingCommand) -> None:
+        if command.code == RequestCode.END_TRANSACTION:
+            asked.append(address)
+            raise CallTimeout(address, "no answer")
+
+    cluster.fail = fail
+
+    async def interrupted(producer: Producer) -> None:
+        async with producer.transaction("T", b"x"):
+            raise KeyError("local work")
+
+    with pytest.raises(KeyError):
+        run_producer(cluster, interrupted, retries_max=2)
+    assert len(asked) == 1
+
+
 def test_a_transaction_has_no_delay() -> None:
     async def begin(producer: Producer) -> None:
         async with producer.transaction("T", b"x", delay_level=1):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.calls import calls_of_steps, count_calls
 from tests.nameserver.harness import topic
 from wakelog.nameserver.topic_queues import TopicQueues
 from wakelog.protocol.bodies import QueueData
@@ -50,13 +51,31 @@ def test_a_topic_can_be_forgotten_twice(queues: TopicQueues) -> None:
 
 
 def test_a_permission_is_changed_at_one_broker(queues: TopicQueues) -> None:
-    assert queues.change_perm("a", lambda perm: perm & ~2) == 2
+    assert list(queues.change_perm("a", lambda perm: perm & ~2)) == [["T", "only-a"]]
     assert [queue.perm for queue in queues.of("T")] == [4, 6]
     assert [queue.perm for queue in queues.of("only-a")] == [5]
-    assert queues.change_perm("nobody", lambda perm: 0) == 0
+    assert list(queues.change_perm("nobody", lambda perm: 0)) == [[]]
 
 
 def test_topics_of_some_brokers(queues: TopicQueues) -> None:
     assert finish(queues.at_brokers({"b"})) == ["T"]
     assert set(finish(queues.at_brokers({"a", "nobody"}))) == {"T", "only-a"}
     assert finish(queues.at_brokers(set())) == []
+
+
+def test_what_a_broker_of_many_does_costs_no_more_for_the_others() -> None:
+    """A list of 500 entries a topic took some 500 comparisons for each."""
+
+    def calls_beside(brokers_count: int) -> tuple[int, int, int]:
+        table = TopicQueues()
+        topics = [topic(f"T{number}") for number in range(100)]
+        for number in range(brokers_count):
+            table.put(f"b{number}", topics)
+        names = {f"b{number}" for number in range(0, brokers_count, 2)}
+        steps, _ = calls_of_steps(table.at_brokers(names))
+        puts = count_calls(lambda: table.put("last", topics))
+        return max(steps), puts, count_calls(lambda: finish(table.remove_broker("last")))
+
+    few, many = calls_beside(1), calls_beside(500)
+    assert many[0] < few[0] * 1.2
+    assert many[1:] == few[1:]

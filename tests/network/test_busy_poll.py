@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from wakelog.network.busy_poll import BusyPoll
+from wakelog.network.busy_poll import (
+    LOST_SHARE_MAX,
+    PAUSE_SECONDS_MAX,
+    PAUSE_SECONDS_MIN,
+    SPARE_SECONDS_MAX,
+    BusyPoll,
+    LostTime,
+)
 
 POLL_SECONDS = 100.0
 POLL_STEP_SECONDS = 1.0
@@ -75,3 +82,55 @@ def test_a_poll_ends_once_what_was_waited_for_is_there() -> None:
     assert [loop.turn_after(80) for _ in range(3)] == [0, 0, 80]
     loop.stop()
     assert loop.turn_after(80) == 1, "the one that was under way"
+
+
+@pytest.mark.parametrize(
+    ("lost_share", "polls"),
+    [(LOST_SHARE_MAX / 2, True), (2 * LOST_SHARE_MAX, False)],
+    ids=["small programs", "a program that computes"],
+)
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_it_does_not_poll_while_others_need_the_processor(
+    lost_share: float, polls: bool, is_answered: bool
+) -> None:
+    now_seconds, soon, poll_seconds = 0.0, list[Callable[[], None]](), 0.004
+    busy_poll = BusyPoll(
+        poll_seconds,
+        call_soon=soon.append,
+        clock_seconds=lambda: now_seconds,
+        cpu_seconds=lambda: now_seconds * (1 - lost_share),
+    )
+    for _ in range(10):
+        busy_poll.turn_ended(now_seconds, now_seconds, answered=True)
+        now_seconds += poll_seconds / 2 if is_answered else poll_seconds
+        if is_answered:
+            busy_poll.stop(now_seconds)
+        while soon:
+            soon.pop(0)()
+    busy_poll.turn_ended(now_seconds, now_seconds, answered=True)
+    assert bool(soon) is polls
+
+
+def _lose_all(lost: LostTime, now_seconds: float) -> float:
+    """Have a poll of which nothing is left, and return how long none is wanted then."""
+    lost.note(2 * SPARE_SECONDS_MAX, 0.0, now_seconds)
+    return lost.pause_end_seconds - now_seconds
+
+
+def test_polls_that_go_wrong_again_soon_are_followed_by_longer_pauses() -> None:
+    lost, now_seconds, pauses = LostTime(), 0.0, []
+    for _ in range(6):
+        pauses.append(_lose_all(lost, now_seconds))
+        now_seconds = lost.pause_end_seconds + 0.001
+    assert pauses[:3] == pytest.approx([PAUSE_SECONDS_MIN * factor for factor in (1, 2, 4)])
+    assert pauses[-1] == pytest.approx(PAUSE_SECONDS_MAX)
+    after_long = _lose_all(lost, now_seconds + PAUSE_SECONDS_MAX)
+    assert after_long == pytest.approx(PAUSE_SECONDS_MIN)
+
+
+def test_a_poll_that_lost_little_counts_for_a_while_only() -> None:
+    lost, began = LostTime(), LostTime().pause_end_seconds
+    for number in range(1000):  # each hundredth loses a millisecond to a small program
+        own_seconds = 0.0001 if number % 100 else -0.0009
+        lost.note(0.0001, own_seconds, 0.0001 * number)
+    assert lost.pause_end_seconds == began

@@ -8,6 +8,10 @@ class FakeHandshake:
     def __init__(self, *, is_closed: bool = False) -> None:
         self.is_closed = is_closed
         self.is_begun = self.is_given_up = False
+        self.may_begin = True
+
+    def is_ready(self) -> bool:
+        return self.may_begin
 
     def begin(self) -> bool:
         self.is_begun = not self.is_closed
@@ -62,3 +66,20 @@ def test_the_oldest_of_too_many_unfinished_ones_is_given_up() -> None:
     loop.run_until_quiet()
     assert [one for one in entered if one.is_given_up] == [entered[1]]
     line.finished(entered[1])
+
+
+def test_none_begins_before_it_is_ready_and_then_few_in_a_turn() -> None:
+    loop = FakeLoop()
+    line = HandshakeLine(loop.call_soon)
+    entered = [FakeHandshake() for _ in range(3 * BEGUN_PER_TURN)]
+    for one in entered:
+        one.may_begin = False
+        line.enter(one)
+    assert not begun(entered)
+    assert not loop.ready, "what is not ready asks for no turn"
+    for one in entered:
+        one.may_begin = True
+    line.go_on()
+    assert begun(entered) == entered[:BEGUN_PER_TURN]
+    loop.turn_over()
+    assert begun(entered) == entered[: 2 * BEGUN_PER_TURN]

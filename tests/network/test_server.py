@@ -23,6 +23,7 @@ from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
+from wakelog.protocol.steps import InOrder, Steps
 
 HOST = "127.0.0.1"
 
@@ -426,6 +427,42 @@ def test_close_answers_what_waits_and_closes_everything(run: Run) -> None:
         assert server.statistics().connections.open_count == 0
         for peer in (busy, idle):
             await peer.close()
+
+    run(main)
+
+
+def test_close_waits_for_long_work_and_what_waits_behind_it(run: Run) -> None:
+    async def main() -> None:
+        done: list[int] = []
+        clock = FakeClock()
+
+        def work() -> Steps[int]:
+            for _ in range(50):
+                clock.seconds += 0.001  # as much as a turn does of them
+                yield
+            return 1
+
+        def finish(number: int, _now_ms: int) -> RemotingCommand:
+            done.append(number)
+            return answer(RemotingCommand(10, number), 0)
+
+        def rule(request: RemotingCommand) -> Any:
+            if request.opaque == 1:
+                return InOrder(work(), finish)
+            done.append(request.opaque)
+            return answer(request, 0)
+
+        server = make_server(FakeHandler(rule), clock_seconds=clock)
+        port = server.bind(HOST, 0)
+        await server.start_listening()
+        peer = await Peer.connect(port)
+        peer.writer.write(b"".join(encode_frame(RemotingCommand(10, n)) for n in (1, 2)))
+        while not server.statistics().turn.requests_count:
+            await asyncio.sleep(0)
+        assert not done
+        await server.close()
+        assert [(await peer.receive()).opaque for _ in range(2)] == [1, 2] == done
+        await peer.close()
 
     run(main)
 

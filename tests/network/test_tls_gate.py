@@ -5,6 +5,7 @@ import contextlib
 import gc
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -426,6 +427,40 @@ def test_a_server_signs_a_certificate_when_the_first_clients_want_one(
         assert len(made) == 1
 
     run(main)
+
+
+def test_while_a_certificate_is_made_no_handshake_begins(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_make = threading.Event()
+    begun: list[bool] = []
+    begin = TlsGate.begin
+
+    def make() -> bytes:
+        may_make.wait()
+        return make_pem()
+
+    def note(gate: TlsGate) -> bool:
+        begun.append(may_make.is_set())
+        return begin(gate)
+
+    monkeypatch.setattr(self_signed, "make_pem", make)
+    monkeypatch.setattr(TlsGate, "begin", note)
+
+    async def main() -> None:
+        async with serving(FakeHandler(echo), tls=ServerContext(SELF_SIGNED)) as (server, port):
+            calls = [asyncio.ensure_future(called(port, ANY_SERVER)) for _ in range(6)]
+            while server.statistics().connections.open_count < len(calls):
+                await asyncio.sleep(0.001)
+            assert await called(port, None) == b"hello"
+            may_make.set()
+            assert await asyncio.gather(*calls) == [b"hello"] * len(calls)
+
+    try:
+        run(main)
+    finally:
+        may_make.set()
+    assert begun == [True] * 6
 
 
 def test_a_certificate_that_cannot_be_made_closes_the_connection(

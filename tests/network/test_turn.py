@@ -490,7 +490,7 @@ def test_the_loop_stays_awake_after_responses_except_to_pulls(
     assert not bench.loop.ready
 
 
-def _work(pieces: int, result: Any, clock: FakeClock, seconds: float = 0.0004) -> Steps[Any]:
+def work_of(pieces: int, result: Any, clock: FakeClock, seconds: float = 0.0004) -> Steps[Any]:
     for _ in range(pieces):
         clock.seconds += seconds
         yield
@@ -500,7 +500,7 @@ def _work(pieces: int, result: Any, clock: FakeClock, seconds: float = 0.0004) -
 def test_long_work_goes_on_in_steps_beside_other_requests() -> None:
     bench = Bench(FakeHandler())
     bench.handler.rule = lambda request: (
-        _work(10, answer(request, 0), bench.clock) if request.opaque < 3 else answer(request, 0)
+        work_of(10, answer(request, 0), bench.clock) if request.opaque < 3 else answer(request, 0)
     )
     connection, transport = bench.connection()
     connection.data_received(frames(1, 2))
@@ -519,7 +519,7 @@ def test_large_bodies_wait_unparsed_for_those_that_are_under_way() -> None:
 
     def parse(opaque: int) -> Steps[Any]:
         begun.append(opaque)
-        return (yield from _work(10, answer(RemotingCommand(SEND, opaque), 0), bench.clock))
+        return (yield from work_of(10, answer(RemotingCommand(SEND, opaque), 0), bench.clock))
 
     bench = Bench(FakeHandler())
     bench.handler.rule = lambda request: parse(request.opaque)
@@ -535,7 +535,7 @@ def test_large_bodies_wait_unparsed_for_those_that_are_under_way() -> None:
 
 def test_the_handler_hears_of_a_closed_connection_after_its_last_step() -> None:
     bench = Bench(FakeHandler())
-    steps = _work(10, None, bench.clock)
+    steps = work_of(10, None, bench.clock)
     bench.handler.rule = lambda request: steps
     connection, transport = bench.connection()
     connection.data_received(frames(1))
@@ -557,7 +557,7 @@ def test_steps_that_raise_are_answered_like_a_request_and_may_defer() -> None:
         raise made.pop()
 
     bench = Bench(FakeHandler())
-    made = {1: raises(), 2: _work(2, "later", bench.clock), 3: _work(0, "at once", bench.clock)}
+    made = {1: raises(), 2: work_of(2, "later", bench.clock), 3: work_of(0, "at once", bench.clock)}
     bench.handler.rule = lambda request: made[request.opaque]
     connection, transport = bench.connection()
     with no_collections():
@@ -571,7 +571,7 @@ def test_steps_that_raise_are_answered_like_a_request_and_may_defer() -> None:
 def test_too_much_long_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_work, "REQUESTS_MAX", 1)
     bench = Bench(FakeHandler())
-    bench.handler.rule = lambda request: _work(5, answer(request, 0), bench.clock)
+    bench.handler.rule = lambda request: work_of(5, answer(request, 0), bench.clock)
     connection, transport = bench.connection()
     connection.data_received(frames(1, 2))
     bench.loop.run_until_quiet()
@@ -579,7 +579,7 @@ def test_too_much_long_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes: list[Any] = []
     for number in (7, 8):
         request = RemotingCommand(SEND, number)
-        bench.turn.run_steps(_work(5, number, bench.clock), request, outcomes.append)
+        bench.turn.run_steps(work_of(5, number, bench.clock), request, outcomes.append)
     bench.loop.run_until_quiet()
     assert (outcomes[0].code, outcomes[1]) == (2, 7)
 

@@ -64,7 +64,7 @@ from wakelog.protocol.ext_fields import Header, read_header
 from wakelog.protocol.frame import BODY_BYTES_UNPRICED
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import InOrder, Steps
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.message_store import MessageStore
@@ -370,6 +370,8 @@ class Broker:
         if isinstance(outcome, RunInPool | AskClient | RemoveQueues):
             finish = partial(self._run, command, outcome.finish)
             return msgspec.structs.replace(outcome, finish=finish)
+        if isinstance(outcome, InOrder):
+            return outcome._replace(finish=partial(self._run, command, outcome.finish))
         if isinstance(outcome, GeneratorType):
             return self._in_steps(command, outcome)
         if not command.is_oneway:

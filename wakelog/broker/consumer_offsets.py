@@ -22,12 +22,15 @@ from wakelog.broker.block_table import BlockTable
 from wakelog.broker.names import is_lmq
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import Steps, batched
 
 NO_OFFSET = -1
 
 PAIRS_PER_STEP = 1_024
 """Some 0.2 ms to look at them."""
+
+REMOVED_PER_STEP = 256
+"""Some 0.2 ms."""
 
 _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 
@@ -148,12 +151,23 @@ class ConsumerOffsets:
             return {} if queue_offset is None else {0: queue_offset}
         return dict(self._table.get((topic, group)) or _NO_QUEUES)
 
-    def remove(self, group: str) -> None:
+    def remove(self, group: str) -> Steps[None]:
         """Forget every offset of a group; offsets in light queues stay, as in 4.9.3."""
-        for topic in self.topics_of(group):
-            self._queue_count -= len(self._table.pop((topic, group)))
-            self.dirty = True
-        self._topics.pop(group, None)
+        for topics in batched(self._topics.get(group, ()), REMOVED_PER_STEP):
+            for topic in topics:
+                self._remove_pair(topic, group)
+            if len(topics) == REMOVED_PER_STEP:
+                yield
+
+    def _remove_pair(self, topic: str, group: str) -> None:
+        topics = self._topics.get(group, {})
+        if topic not in topics:
+            return  # another request has removed it meanwhile
+        del topics[topic]
+        if not topics:
+            del self._topics[group]
+        self._queue_count -= len(self._table.pop((topic, group)))
+        self.dirty = True
 
     def snapshot(self) -> Callable[[], str]:
         """Return a function that encodes the table as it is now, on any thread, and once."""

@@ -24,7 +24,7 @@ from wakelog.network.errors import RemotingError
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import InOrder, Steps
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 
 
@@ -118,12 +118,14 @@ class RunInPool(msgspec.Struct, frozen=True):
     ``judges``: it also computes for long, in steps. It is called as ``work(do_steps)`` then, which
     has them done on the Broker's thread between other requests, and waits.
     ``searches``: it may take seconds, and gets no thread that short work waits for.
+    ``encodes``: it makes the text of a whole table, for which it needs the interpreter.
     """
 
     work: Callable[..., Any]
     finish: Callable[[Any, int], "Outcome"]
     judges: bool = False
     searches: bool = False
+    encodes: bool = False
 
 
 class AskClient(msgspec.Struct, frozen=True):
@@ -179,9 +181,11 @@ Deferred: TypeAlias = (
     | RemoveQueues
     | AwaitRegistration
     | AwaitDispatch
+    | InOrder
     | Steps[Any]
 )
-"""The result of Steps is an Outcome; they run on the Broker's thread, between other requests."""
+"""The result of Steps is an Outcome, and so is that of InOrder's ``finish``; both run on the
+Broker's thread, between other requests."""
 
 Outcome: TypeAlias = RemotingCommand | Deferred | None
 

@@ -12,12 +12,13 @@ Invariants:
     - ``_membership_count`` and ``_subscription_bytes`` are what the tables have.
     - a connection is in ``_groups_of`` exactly for the groups it is in.
     - of several connections with one client id, the newest is found by it.
+    - an encoded list of client ids equals a fresh encoding.
 
 Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, ProducerManager,
 ClientChannelInfo, ClientHousekeepingService} (4.9.3).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -28,7 +29,9 @@ from wakelog.protocol.bodies import (
     FROM_LAST_OFFSET,
     MODEL_CLUSTERING,
     ConsumerData,
+    GetConsumerListByGroupResponseBody,
     SubscriptionData,
+    encode_body,
 )
 from wakelog.protocol.steps import Steps, batched, finish
 
@@ -57,7 +60,10 @@ class Client(msgspec.Struct):
 
 
 class ConsumerGroup(msgspec.Struct):
-    """The clients of a group, and its properties in the last heartbeat."""
+    """The clients of a group, and its properties in the last heartbeat.
+
+    encoded: the list of the clients' ids, None after a change. Each of 5,000 members asks for it.
+    """
 
     consume_type: str = CONSUME_PASSIVELY
     message_model: str = MODEL_CLUSTERING
@@ -65,6 +71,18 @@ class ConsumerGroup(msgspec.Struct):
     clients: dict[int, Client] = {}
     subscriptions: dict[str, SubscriptionData] = {}
     size_bytes: int = 0
+    encoded: bytes | None = None
+
+    def encoded_client_ids(self) -> bytes:
+        """Return the body of the response to a member that asks who else is there."""
+        if self.encoded is None:
+            self.encoded = self.encode_client_ids()
+        return self.encoded
+
+    def encode_client_ids(self) -> bytes:
+        """Return it as it is now."""
+        ids = [client.client_id for client in self.clients.values()]
+        return encode_body(GetConsumerListByGroupResponseBody(ids))
 
 
 class GroupChange(msgspec.Struct, frozen=True):
@@ -93,10 +111,14 @@ class GroupClients:
         """Return the clients of a group."""
         return list(self._clients.get(group, {}).values())
 
-    def all(self) -> Iterator[tuple[str, list[Client]]]:
-        """Yield each group and its clients."""
-        for group, clients in self._clients.items():
-            yield group, list(clients.values())
+    def all(self) -> Steps[dict[str, list[Client]]]:
+        """Return the clients of each group."""
+        found: dict[str, list[Client]] = {}
+        for groups in batched(self._clients, GROUPS_PER_STEP):
+            found |= {group: self.clients(group) for group in groups if group in self._clients}
+            if len(groups) == GROUPS_PER_STEP:
+                yield
+        return found
 
     def add(self, client: Client, group: str) -> bool:
         """Add a client to a group, or renew it; return whether it is new there.
@@ -249,6 +271,9 @@ class Consumers(GroupClients):
         bytes_max = self._limits.subscription_bytes
         if grown_bytes > 0 and self._subscription_bytes + grown_bytes > bytes_max:
             raise table_full("bytes of subscriptions", bytes_max)
+        before = group.clients.get(client.channel.id)
+        if before is None or before.client_id != client.client_id:
+            group.encoded = None
         is_new = self.add(client, name)
         self._subscription_bytes += grown_bytes
         group.size_bytes = size_bytes
@@ -288,6 +313,7 @@ class Consumers(GroupClients):
         if found is None:
             return None
         self.remove(group, channel_id)
+        found.encoded = None
         if not found.clients:
             self._subscription_bytes -= found.size_bytes
             del self._groups[group]
@@ -305,6 +331,7 @@ class Consumers(GroupClients):
         assert self._subscription_bytes == sum(g.size_bytes for g in self._groups.values())
         for group in self._groups.values():
             assert group.size_bytes == sum(map(_cost_bytes, group.subscriptions.values()))
+            assert group.encoded in (None, group.encode_client_ids())
         assert all(group.clients is self._clients[name] for name, group in self._groups.items())
 
 

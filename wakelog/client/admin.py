@@ -23,6 +23,7 @@ from wakelog.client.errors import (
     CHECK_LOG,
     ClientError,
     describe,
+    passes,
     reason_of,
     refused,
     remedy_of,
@@ -130,6 +131,7 @@ class Admin:
             raise ClientError(
                 f"{address} does not answer {code.name}: {reason_of(error)}",
                 remedy_of(error) or "Check that it runs, and its address",
+                passes=passes(error),
             ) from error
         if response.code != ResponseCode.SUCCESS and response.code not in allowed:
             cause = f"{address} answered {code.name} with {describe(response)}"

@@ -11,12 +11,20 @@ PullAPIWrapper#pullKernelImpl, org.apache.rocketmq.common.sysflag.PullSysFlag (4
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.client.errors import CHECK_RUNS, ClientError, describe, reason_of, refused, remedy_of
+from wakelog.client.errors import (
+    CHECK_RUNS,
+    ClientError,
+    describe,
+    passes,
+    reason_of,
+    refused,
+    remedy_of,
+)
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import Connections, QueueAt, Routes
 from wakelog.network.client import make_client
@@ -88,15 +96,15 @@ class BrokerCalls:
         connections: Connections,
         options: ClientOptions,
         *,
+        routes: Routes | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Send no request yet."""
-        self.routes = Routes(connections, options)
+        """Send no request yet. routes: those of a client that has some."""
+        self.routes = routes or Routes(connections, options)
         self._connections = connections
         self._options = options
         self._pause = pause
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
-        self._addresses: dict[str, str] = {}  # of brokers that moved, by name
 
     async def min_offset(self, queue: QueueAt) -> int:
         """Return the first offset of a queue, 0 if it never had any. Raises: ClientError."""
@@ -198,13 +206,14 @@ class BrokerCalls:
         self, queue: QueueAt, code: RequestCode, header: msgspec.Struct
     ) -> RemotingCommand:
         fields = to_ext_fields(header)
-        reason, remedy = "", CHECK_RUNS
+        reason, remedy, may_pass = "", CHECK_RUNS, False
         response = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(self._options.pause_ms / 1000)
-                await self._refresh_addresses(queue.topic)
-            address = self._addresses.get(queue.broker, queue.address)
+                with suppress(ClientError):  # without an answer brokers stay where they were
+                    await self.routes.readable(queue.topic)
+            address = self._address(queue)
             command = RemotingCommand(int(code), ext_fields=fields)
             try:
                 async with self._in_flight:
@@ -213,24 +222,23 @@ class BrokerCalls:
                     )
             except RemotingError as error:
                 response, reason = None, f"{error.address}: {reason_of(error)}"
-                remedy = remedy_of(error) or remedy
+                remedy, may_pass = remedy_of(error) or remedy, passes(error)
                 continue
             if response.code not in _RETRIABLE:
                 return response
         if response is not None:
             return response
         raise ClientError(
-            f"{queue.broker} does not answer {code.name}: {reason}", remedy, broker=queue.broker
+            f"{queue.broker} does not answer {code.name}: {reason}",
+            remedy,
+            broker=queue.broker,
+            passes=may_pass,
         )
 
-    async def _refresh_addresses(self, topic: str) -> None:
-        """Ask where the brokers of a topic are now; without an answer they stay where they were."""
-        try:
-            found = await self.routes.readable(topic)
-        except ClientError:
-            return
-        for queue in found or ():
-            self._addresses[queue.broker] = queue.address
+    def _address(self, queue: QueueAt) -> str:
+        """Return where the broker of a queue is by the newest route."""
+        by_id = self.routes.brokers.get(queue.broker)
+        return by_id[min(by_id)] if by_id else queue.address
 
 
 def read_pulled(queue: QueueAt, queue_offset: int, response: RemotingCommand) -> Pulled:

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
@@ -532,7 +533,8 @@ class Consumer(Opened):
                     raise InvalidArgument(cause, "Assign some of `await consumer.queues(topic)`")
         self._has_queues = bool(wanted)
         await self._member.release(held - wanted)
-        if not await self._member.add(sorted(wanted - held)):
+        add = self._member.add
+        if not await self._instance.wait_out(lambda: add(sorted(wanted - set(self._inbox.queues)))):
             raise ClientError("another client has locked some of the queues", "Assign them later")
 
     async def seek(self, queue: MessageQueue, place: int | str | datetime) -> None:
@@ -546,7 +548,8 @@ class Consumer(Opened):
             raise InvalidArgument(f"{place!r} is no place", "Give an offset, a time, first or last")
         if not isinstance(place, str | datetime):
             place = whole_number("place", place, 0)
-        self._member.restart(queue, await self._member.offset_at(queue, place))
+        offset_at = partial(self._member.offset_at, queue, place)
+        self._member.restart(queue, await self._instance.wait_out(offset_at))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Give no more messages of these queues, or of any, and pull none."""
@@ -576,8 +579,9 @@ class Consumer(Opened):
         """Return how many messages of each queue are not acknowledged. Raises: ClientError."""
         self._check_open()
         queues = self.assignment
+        end_of = partial(self._member.offset_at, place="last")
         ends = await asyncio.gather(
-            *(self._calls.offsets.max_offset(self._calls.at(queue)) for queue in queues)
+            *(self._instance.wait_out(partial(end_of, queue)) for queue in queues)
         )
         return {
             queue: max(end - self._inbox.queues[queue].committable, 0)
@@ -591,4 +595,4 @@ class Consumer(Opened):
         Raises: ClientError, also if the consumer is not open.
         """
         self._check_open()
-        await self._member.commit()
+        await self._instance.wait_out(self._member.commit)

@@ -10,7 +10,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFailed, TlsRefused
+from wakelog.network.errors import (
+    CallTimeout,
+    ClientClosed,
+    RemotingError,
+    SendFailed,
+    TlsFailed,
+    TlsRefused,
+    TooManyCalls,
+)
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
@@ -27,6 +35,7 @@ class ClientError(Exception):
     """A call failed. The text is the cause, then the remedy, as two sentences.
 
     broker, code, remark: of the broker that refused; empty and None without a response.
+    passes: a broker that is being replaced, or starts, explains it.
     """
 
     def __init__(
@@ -37,6 +46,7 @@ class ClientError(Exception):
         broker: str = "",
         code: int | None = None,
         remark: str = "",
+        passes: bool = False,
     ) -> None:
         """Keep the parts."""
         self.cause = cause
@@ -44,6 +54,7 @@ class ClientError(Exception):
         self.broker = broker
         self.code = code
         self.remark = remark
+        self.passes = passes
         super().__init__(cause, remedy)  # what a copy in another process is made from
 
     def __str__(self) -> str:
@@ -81,7 +92,13 @@ def refused(
         broker=broker,
         code=response.code,
         remark=response.remark or "",
+        passes=response.code == ResponseCode.SERVICE_NOT_AVAILABLE,
     )
+
+
+def passes(error: RemotingError) -> bool:
+    """Return whether a broker that is being replaced, or starts, explains a call without answer."""
+    return not isinstance(error, TlsFailed | TooManyCalls | ClientClosed)
 
 
 def tls_refused(error: TlsRefused) -> InvalidArgument:

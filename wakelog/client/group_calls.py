@@ -21,6 +21,7 @@ from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import (
     ClientError,
     describe,
+    passes,
     reason_of,
     refused,
     remedy_of,
@@ -76,7 +77,8 @@ class GroupCalls:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         """Send no request yet."""
         self.group = group
-        self.offsets = BrokerCalls(instance.connections, instance.options)
+        connections, options = instance.connections, instance.options
+        self.offsets = BrokerCalls(connections, options, routes=instance.routes)
         self._instance = instance
         self._suggested: dict[MessageQueue, int] = {}  # the broker id to pull a queue from
 
@@ -232,4 +234,4 @@ def is_filter(subscription: SubscriptionData) -> bool:
 
 def _unreachable(address: str, code: RequestCode, error: RemotingError) -> ClientError:
     cause = f"{address} does not answer {code.name}: {reason_of(error)}"
-    return ClientError(cause, remedy_of(error) or CHECK_BROKERS)
+    return ClientError(cause, remedy_of(error) or CHECK_BROKERS, passes=passes(error))

@@ -47,6 +47,9 @@ AGAIN_SECONDS: Final = 1.0
 RELEASE_SECONDS_MAX: Final = 20.0
 """UNLOCK_DELAY_TIME_MILLS: how long an ordered queue waits for the message in hand."""
 
+ROUTES_AGAIN_SECONDS: Final = (0.5, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""After a broker was lost: a planned switch takes a second or two, a kill some ten."""
+
 SAME_LINE_MS: Final = 900
 """So long no other line says the same. A lost connection fails the pulls of all its queues, and
 each is tried again after a second."""
@@ -117,6 +120,7 @@ class GroupMember:
         self._balance_now = asyncio.Event()
         self._balancing = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None  # brokers to another master
         self._written_ms: dict[str, int] = {}  # the lines of the last second
 
     @property
@@ -142,8 +146,7 @@ class GroupMember:
     async def close(self) -> None:
         """Pull no more, commit, and give the queues up. Raises: ClientError if it cannot commit."""
         tasks = [*self._loops, *self._releasing.values()]
-        if self._heartbeat is not None:
-            tasks.append(self._heartbeat)
+        tasks += [task for task in (self._heartbeat, self._following) if task is not None]
         for task in tasks:
             task.cancel()
         for reader in self._readers.values():
@@ -399,9 +402,20 @@ class GroupMember:
         self._write(str(error))
         if error.code in _FORGOTTEN and (self._heartbeat is None or self._heartbeat.done()):
             self._heartbeat = asyncio.create_task(self._instance.heartbeat())
+        if error.passes and (self._following is None or self._following.done()):
+            self._following = asyncio.create_task(self._follow_masters())
         if error.code in _LASTING or error.remedy == ACCOUNT_REMEDY:
             self.failure = error
             self._inbox.arrived.set()
+
+    async def _follow_masters(self) -> None:
+        """Ask for the routes while another broker may be to lead; a slave serves pulls meanwhile.
+
+        Offsets and what is given back would else go to the broker that led for up to 30 s.
+        """
+        for seconds in ROUTES_AGAIN_SECONDS:
+            await self._pause(seconds)
+            await self._instance.routes.refresh()
 
     def _write(self, line: str) -> None:
         """Write a line, unless it was just written for another queue."""

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self, TypeAlias
 
+from wakelog.client.attempts import Result, wait_out
 from wakelog.client.errors import (
     ClientError,
     describe,
@@ -121,6 +122,7 @@ class ClientInstance(Opened):
         self._pause = pause
         self._keeping: asyncio.Task[None] | None = None
         self._introduced: set[str] = set()  # addresses of brokers that had a heartbeat
+        self._greeting: set[str] = set()  # those of which one is under way
         self._introducing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -153,13 +155,24 @@ class ClientInstance(Opened):
             return None
         return _request(RequestCode.HEART_BEAT, body=encode_body(data))
 
+    async def wait_out(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Make a call again while another broker is to lead (`attempts`). Raises: ClientError."""
+        return await wait_out(call, self.options, self.routes.refresh, pause=self._pause)
+
     def reopened(self, address: str) -> None:
-        """Introduce this client again on a new connection to a broker that knew it."""
+        """Introduce this client on a new connection to a broker that knew it, or leads now."""
         command = self._heartbeat()
-        if address in self._introduced and command is not None:
+        if command is not None and self._has_to_meet(address):
             task = asyncio.get_running_loop().create_task(self._send(address, command))
             self._introducing.add(task)
             task.add_done_callback(self._introducing.discard)
+
+    def _has_to_meet(self, address: str) -> bool:
+        """Return whether a broker has had a heartbeat, or leads where others had one."""
+        if address in self._greeting or not self._introduced:
+            return False
+        masters = (by_id.get(MASTER_ID) for by_id in self.routes.brokers.values())
+        return address in self._introduced or address in masters
 
     async def close(self) -> None:
         """Leave every group, and close the connections."""
@@ -205,6 +218,7 @@ class ClientInstance(Opened):
         await asyncio.gather(*[self._send(address, command) for address in addresses])
 
     async def _send(self, address: str, command: RemotingCommand) -> None:
+        self._greeting.add(address)
         try:
             response = await self.connections.invoke(
                 address, command, timeout_ms=self.options.timeout_ms
@@ -212,6 +226,8 @@ class ClientInstance(Opened):
         except RemotingError as error:
             logger.warning("a broker does not answer: %s", error)
             return
+        finally:
+            self._greeting.discard(address)
         self._introduced.add(address)
         self.refusals.pop(address, None)
         if is_account_refused(response):

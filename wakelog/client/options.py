@@ -129,12 +129,18 @@ class ClientOptions(NamedTuple):
     namespace: str = ""
     dial: Dial | None = None
 
+    @property
+    def waits_ms(self) -> int:
+        """How long a call waits until another broker leads (`attempts`)."""
+        return self.retries_max * self.timeout_ms
+
 
 class Settings(TypedDict, total=False):
     """What producers and consumers take by keyword.
 
     timeout: of one attempt, 3 s by default.
-    retries_max: further attempts, 2 by default of a producer and 3 of a consumer.
+    retries_max: further attempts, 2 by default of a producer and 3 of a consumer. While another
+        broker is to lead they go on, until `retries_max` times `timeout` are over.
     access_key, secret_key, security_token: of an account, for brokers with access control.
     tls: True to trust the system's certificates, or `Tls` with paths of others.
     namespace: before the names of topics and groups.

@@ -87,7 +87,8 @@ class Producer(Opened):
         group: the producer group, which brokers ask about open transactions. check: answers them.
         batching: False sends each message of `send` in a request of its own.
         trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).
-        messages_max, bytes_max: under way at a time; further senders wait for `timeout` at most.
+        messages_max, bytes_max: under way at a time; further senders wait as long as a send
+            may take whose attempts get no answer: `timeout`, and so long for each of `retries_max`.
         Raises: InvalidArgument, also for certificates that cannot be used.
         """
         self._options = options = make_options(
@@ -106,7 +107,7 @@ class Producer(Opened):
             messages_max=whole_number("messages_max", messages_max, 1),
             bytes_max=whole_number("bytes_max", bytes_max, 1),
             requests_max=REQUESTS_MAX if batching else INT_MAX,
-            room_seconds_max=options.timeout_ms / 1000,
+            room_seconds_max=(options.timeout_ms + options.waits_ms) / 1000,
         )
         self._ends = TransactionEnds(connections, options, check)
         self._requests = PendingRequests(self._instance.client_id)
@@ -219,21 +220,25 @@ class Producer(Opened):
         except BaseException:
             transaction.state = TransactionState.ROLLBACK
             with suppress(ClientError):  # the broker asks, and the caller's error counts
-                await self._end(transaction)
+                await self._end(transaction, waits=False)
             raise
         await self._end(transaction)
 
-    async def _end(self, transaction: Transaction) -> None:
+    async def _end(self, transaction: Transaction, *, waits: bool = True) -> None:
         receipt = transaction.receipt
-        queues = await self._instance.routes.writable(receipt.topic)
-        addresses = {queue.broker: queue.address for queue in queues}
-        if receipt.broker not in addresses:
-            cause = f"broker {receipt.broker} has no address now"
-            raise NotAcknowledged(cause, WILL_BE_ASKED, broker=receipt.broker)
+
+        async def end() -> None:
+            queues = await self._instance.routes.writable(receipt.topic)
+            addresses = {queue.broker: queue.address for queue in queues}
+            if receipt.broker not in addresses:
+                cause = f"broker {receipt.broker} has no address now"
+                raise NotAcknowledged(cause, WILL_BE_ASKED, broker=receipt.broker, passes=True)
+            await self._ends.end(addresses[receipt.broker], transaction)
+
         if self._tracer is not None:
             state = transaction.state.java_name
             self._tracer.add(ended_note(transaction.half, receipt, self._options, wall_ms(), state))
-        await self._ends.end(addresses[receipt.broker], transaction)
+        await (self._instance.wait_out(end) if waits else end())
 
     def _trace(self, message: EncodedMessage, receipt: Receipt, began_ms: int) -> Receipt:
         """Note a message in the trace, if there is one and the broker wants it."""
@@ -344,5 +349,10 @@ class Producer(Opened):
         if message.delay_level:
             raise InvalidArgument("delay and delay_level are both given", "Give one of them")
         topic = with_namespace(self._options.namespace, message.topic)
-        [queue, *_] = await self._instance.routes.writable(topic)
-        return await self._delays.level(message.delay, queue.address)
+        delay = message.delay
+
+        async def level() -> int:
+            [queue, *_] = await self._instance.routes.writable(topic)
+            return await self._delays.level(delay, queue.address)
+
+        return await self._instance.wait_out(level)

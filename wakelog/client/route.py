@@ -9,6 +9,7 @@ Source: org.apache.rocketmq.client.impl.factory.MQClientInstance#updateTopicRout
 #topicRouteData2TopicPublishInfo, org.apache.rocketmq.client.impl.MQClientAPIImpl (4.9.3).
 """
 
+import asyncio
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
@@ -78,15 +79,30 @@ class Routes:
         self._writable: dict[str, list[QueueAt]] = {}
         self._name_servers = list(options.name_servers)
         self._known: dict[str, TopicRouteData] = {}
+        self._finding: dict[str, asyncio.Task[list[QueueAt]]] = {}
 
     @property
     def brokers(self) -> dict[str, dict[int, str]]:
-        """The addresses, by broker id, of the brokers of every topic that was found."""
+        """The addresses, by broker id, of the brokers of every topic, by its newest route."""
         return {
             broker.broker_name: broker.broker_addrs
             for route in self._known.values()
             for broker in route.broker_datas
         }
+
+    def lacks_master(self, topic: str, broker: str) -> bool:
+        """Return whether a broker of a topic has replicas in the route, and no master now."""
+        addresses = self._addresses(topic, broker)
+        return bool(addresses) and MASTER_ID not in addresses
+
+    def has_replicas(self, queue: QueueAt) -> bool:
+        """Return whether the route of a queue's topic has several replicas of its broker."""
+        return len(self._addresses(queue.topic, queue.broker)) > 1
+
+    def _addresses(self, topic: str, broker: str) -> dict[int, str]:
+        route = self._known.get(topic) or self._known.get(AUTO_CREATE_TOPIC)
+        found = route.broker_datas if route is not None else ()
+        return next((one.broker_addrs for one in found if one.broker_name == broker), {})
 
     async def refresh(self) -> None:
         """Ask again for every topic in use; what cannot be found stays as it was."""
@@ -120,12 +136,14 @@ class Routes:
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         try:
-            self._known[topic] = found = decode_response(TopicRouteData, response.body)
+            found = decode_response(TopicRouteData, response.body)
         except ProtocolError as error:
             raise ClientError(
                 f"the route of topic {topic} cannot be read: {error}",
                 "Check that this is the address of a name server",
             ) from error
+        self._known.pop(topic, None)  # of several routes with a broker the newest is the last
+        self._known[topic] = found
         return found
 
     async def readable(self, topic: str) -> list[QueueAt] | None:
@@ -140,11 +158,25 @@ class Routes:
         """
         if refresh or topic not in self._writable:
             try:
-                self._writable[topic] = await self._find_writable(topic)
+                self._writable[topic] = await self._find_writable_once(topic)
             except ClientError:
                 if topic not in self._writable:
                     raise
         return self._writable[topic]
+
+    async def _find_writable_once(self, topic: str) -> list[QueueAt]:
+        """Find the queues; calls that come meanwhile wait for the same answer."""
+        task = self._finding.get(topic)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._find_writable(topic))
+            self._finding[topic] = task
+            task.add_done_callback(lambda done: self._found(topic, done))
+        return await asyncio.shield(task)
+
+    def _found(self, topic: str, task: asyncio.Task[list[QueueAt]]) -> None:
+        self._finding.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # its callers may all have given up
 
     async def _find_writable(self, topic: str) -> list[QueueAt]:
         route = await self.find(topic)
@@ -153,6 +185,9 @@ class Routes:
         if template is not None:
             found = writable_queues(template, topic, queues_max=NEW_TOPIC_QUEUES)
         if not found:
+            for broker in sorted({data.broker_name for data in route.queue_datas} if route else ()):
+                if self.lacks_master(topic, broker):
+                    raise no_master(topic, broker)
             raise ClientError(
                 f"no broker accepts messages for topic {topic}",
                 NO_TOPIC if route is template is None else NO_WRITES,
@@ -180,6 +215,16 @@ class Routes:
             if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 remedy = NO_NAME_SERVER
         raise ClientError(f"no name server gave {wanted}: {'; '.join(reasons)}", remedy)
+
+
+def no_master(topic: str, broker: str) -> ClientError:
+    """Return the error for a broker of which replicas are in the route, and no master."""
+    return ClientError(
+        f"broker {broker} of topic {topic} has no master now",
+        "Wait until a replica leads, and see `wakelog cluster status`",
+        broker=broker,
+        passes=True,
+    )
 
 
 def readable_queues(route: TopicRouteData, topic: str) -> list[QueueAt]:

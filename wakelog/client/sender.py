@@ -1,9 +1,10 @@
 """The sender: chooses a queue for each request, and sends again if that may help.
 
-After a failed attempt the sender pauses and asks for the route again. A request that may go to
-any queue then goes to another broker, if there is one. A route that cannot be found counts as a
-failed attempt too, because the broker may be restarting. An error that no further attempt can
-change ends the send.
+After a failed attempt the sender pauses and asks for the route again (`attempts`). A request that
+may go to any queue then goes to another broker, if there is one. One of a sharding key stays with
+its queue while replicas of that broker are in the route: one of them will lead. A route that cannot
+be found counts as a failed attempt too, because the broker may be restarting. An error that no
+further attempt can change ends the send.
 
 Invariants: `send` returns only after a broker acknowledged every message; the requests of one list
 are sent one after the other.
@@ -15,10 +16,11 @@ org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from wakelog.client.attempts import Attempts, NowSeconds, Pause
 from wakelog.client.errors import (
     ACCOUNT_REMEDY,
     CHECK_RUNS,
@@ -26,13 +28,14 @@ from wakelog.client.errors import (
     InvalidArgument,
     NotAcknowledged,
     describe,
+    passes,
     reason_of,
     refused,
     remedy_of,
 )
 from wakelog.client.messages import SendRequest
 from wakelog.client.options import ClientOptions
-from wakelog.client.route import NEW_TOPIC_QUEUES, Connections, QueueAt, Routes
+from wakelog.client.route import NEW_TOPIC_QUEUES, Connections, QueueAt, Routes, no_master
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -51,9 +54,8 @@ IN_FLIGHT_MAX: Final = 8
 """Requests of one sender under way: enough to hide the round trip."""
 INDEX_MAX: Final = 1 << 20
 """Above the number of queues of a topic: a random index below it may be any of them."""
-PAUSE_SECONDS: Final = 0.1
-"""Before the second attempt; doubled for each further one. A broker takes seconds to restart."""
-PAUSE_SECONDS_MAX: Final = 5.0
+DISK_FULL: Final = "the broker's disk is full"
+"""What a remark of wakelog ends with; those of 4.9.3 list it among other reasons."""
 FIELDS_REMEMBERED_MAX: Final = 1_024
 """Queues whose headers are not put together again."""
 
@@ -101,7 +103,8 @@ class Sender:
         *,
         routes: Routes | None = None,
         first_queue: int | None = None,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause = asyncio.sleep,
+        now_seconds: NowSeconds = time.monotonic,
     ) -> None:
         """Send nothing yet.
 
@@ -110,7 +113,7 @@ class Sender:
         """
         self._connections = connections
         self._options = options
-        self._pause = pause
+        self._pause, self._now_seconds = pause, now_seconds
         self._next_queue = random.randrange(INDEX_MAX) if first_queue is None else first_queue
         self.routes = routes or Routes(connections, options)
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
@@ -118,7 +121,13 @@ class Sender:
     def with_group(self, group: str) -> "Sender":
         """Return a sender of the same connections and routes for another producer group."""
         options = self._options._replace(group=group)
-        return Sender(self._connections, options, routes=self.routes, pause=self._pause)
+        return Sender(
+            self._connections,
+            options,
+            routes=self.routes,
+            pause=self._pause,
+            now_seconds=self._now_seconds,
+        )
 
     async def send_all(self, lists: Sequence[Sequence[SendRequest]]) -> None:
         """Send all requests, those of one list in order. Raises: NotAcknowledged."""
@@ -136,25 +145,33 @@ class Sender:
 
     async def send(self, request: SendRequest) -> Stored:
         """Send one request. Raises: NotAcknowledged; InvalidArgument, and nothing was sent."""
-        failed: ClientError | None = None
-        for attempt in range(self._options.retries_max + 1):
-            if attempt:
-                await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
+        queue: QueueAt | None = None
+        try:
+            queue = self._choose_queue(request, await self.routes.writable(request.first.topic))
+            return await self._attempt(request, queue)
+        except NotAcknowledged:  # stored: another attempt would store it twice
+            raise
+        except InvalidArgument:  # nothing was sent
+            raise
+        except ClientError as error:
+            return await self._send_again(request, queue, error)
+
+    async def _send_again(
+        self, request: SendRequest, queue: QueueAt | None, failed: ClientError
+    ) -> Stored:
+        """Send after a first failure, at a queue if one was found. Raises: NotAcknowledged."""
+        attempts = Attempts(self._options, pause=self._pause, now_seconds=self._now_seconds)
+        topic = request.first.topic
+        while _may_succeed(failed) and await attempts.again(failed):
             try:
-                failed_broker = "" if failed is None else failed.broker
-                return await self._attempt(request, failed_broker, refresh=attempt > 0)
-            except NotAcknowledged:  # stored: another attempt would store it twice
+                queues = await self.routes.writable(topic, refresh=True)
+                queue = self._choose_again(request, queues, queue, failed)
+                return await self._attempt(request, queue)
+            except NotAcknowledged:
                 raise
-            except InvalidArgument as error:
-                if failed is None:
-                    raise  # nothing was sent
-                failed = error
             except ClientError as error:
                 failed = error
-            if not _may_succeed(failed):
-                break
-        assert failed is not None, "retries_max is not negative"
-        count, topic = len(request.messages), request.first.topic
+        count = len(request.messages)
         what = f"{count} messages" if count > 1 else "a message"
         raise NotAcknowledged(
             f"no broker acknowledged {what} for topic {topic}: {failed.cause}",
@@ -166,17 +183,15 @@ class Sender:
 
     async def send_oneway(self, request: SendRequest) -> None:
         """Send one request that gets no answer. Raises: ClientError without a connection."""
-        queue = self._choose_queue(request, await self.routes.writable(request.first.topic), "")
+        queue = self._choose_queue(request, await self.routes.writable(request.first.topic))
         command = _send_command(request, queue, self._options.group)
         try:
             await self._connections.invoke_oneway(queue.address, command)
         except RemotingError as error:
             raise _unreachable(queue, error) from error
 
-    async def _attempt(self, request: SendRequest, failed_broker: str, *, refresh: bool) -> Stored:
+    async def _attempt(self, request: SendRequest, queue: QueueAt) -> Stored:
         """Send once. Raises: ClientError, with the code of a broker that refused."""
-        queues = await self.routes.writable(request.first.topic, refresh=refresh)
-        queue = self._choose_queue(request, queues, failed_broker)
         command = _send_command(request, queue, self._options.group)
         try:
             response = await self._connections.invoke(
@@ -187,18 +202,51 @@ class Sender:
         if response.code == ResponseCode.SUCCESS:
             return _read_stored(queue, response)
         cause = f"{queue.broker} at {queue.address} answered {describe(response)}"
-        raise refused(queue.broker, cause, response, _REMEDIES)
+        failed = refused(queue.broker, cause, response, _REMEDIES)
+        if failed.remark.endswith(DISK_FULL) and not self.routes.has_replicas(queue):
+            failed.passes = False  # no other broker will lead that has space
+        raise failed
+
+    def _choose_again(
+        self,
+        request: SendRequest,
+        queues: Sequence[QueueAt],
+        failed_queue: QueueAt | None,
+        failed: ClientError,
+    ) -> QueueAt:
+        """Return the queue of a further attempt. Raises: ClientError if it has to wait."""
+        message = request.first
+        if failed_queue is not None and message.sharding_key and message.queue is None:
+            for queue in queues:
+                if queue.key == failed_queue.key:
+                    return queue
+            if self.routes.lacks_master(message.topic, failed_queue.broker):
+                raise no_master(message.topic, failed_queue.broker)
+        try:
+            return self._choose_queue(request, queues, failed.broker)
+        except InvalidArgument as error:
+            if not failed.passes:
+                raise
+            # Its broker has left the route, as one does that starts again.
+            raise ClientError(
+                error.cause, error.remedy, broker=failed.broker, passes=True
+            ) from error
 
     def _choose_queue(
-        self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str
+        self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str = ""
     ) -> QueueAt:
-        """Return the queue of the next attempt. Raises: ClientError if the named one is gone."""
+        """Return the queue of the next attempt.
+
+        Raises: InvalidArgument if the named one is gone; ClientError if it has no master now.
+        """
         message = request.first
         if message.queue is not None:
             broker, queue_id = message.queue
             for queue in queues:
                 if queue.queue_id == queue_id and broker in ("", queue.broker):
                     return queue
+            if broker and self.routes.lacks_master(message.topic, broker):
+                raise no_master(message.topic, broker)
             raise InvalidArgument(
                 f"topic {message.topic} has no queue {queue_id} to write to"
                 + (f" at {broker}" if broker else ""),
@@ -220,7 +268,8 @@ def _may_succeed(failed: ClientError) -> bool:
 
 def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
     cause = f"{queue.broker} at {error.address}: {reason_of(error)}"
-    return ClientError(cause, remedy_of(error) or CHECK_RUNS, broker=queue.broker)
+    remedy = remedy_of(error) or CHECK_RUNS
+    return ClientError(cause, remedy, broker=queue.broker, passes=passes(error))
 
 
 def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:

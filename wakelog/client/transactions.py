@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from wakelog.client.errors import NotAcknowledged, describe, reason_of
+from wakelog.client.errors import NotAcknowledged, describe, passes, reason_of
 from wakelog.client.messages import EncodedMessage
 from wakelog.client.options import ClientOptions, not_accepted
 from wakelog.client.receipts import Receipt
@@ -40,6 +40,9 @@ from wakelog.protocol.sys_flag import (
     TRANSACTION_NOT,
     TRANSACTION_ROLLBACK,
 )
+
+_PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SLAVE_NOT_AVAILABLE})
+"""What replicas answer that do not lead."""
 
 WILL_BE_ASKED: Final = "The broker will ask a producer of the group; its check decides"
 
@@ -127,6 +130,7 @@ class TransactionEnds:
                 f"{receipt.message_id}: {reason_of(error)}",
                 WILL_BE_ASKED,
                 broker=receipt.broker,
+                passes=passes(error),
             ) from error
         if response.code != ResponseCode.SUCCESS:
             raise NotAcknowledged(
@@ -136,6 +140,7 @@ class TransactionEnds:
                 broker=receipt.broker,
                 code=response.code,
                 remark=response.remark or "",
+                passes=response.code in _PASSING,
             )
 
     async def answer_check(self, address: str, request: RemotingCommand) -> None:

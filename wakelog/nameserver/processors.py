@@ -8,7 +8,7 @@ access control does not cover name servers: there anyone may send any of these.
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -32,11 +32,7 @@ from wakelog.network.request import (
     processor,
 )
 from wakelog.protocol import fastjson
-from wakelog.protocol.bodies import (
-    DataVersion,
-    KVTable,
-    RegisterBrokerBody,
-)
+from wakelog.protocol.bodies import DataVersion, RegisterBrokerBody
 from wakelog.protocol.body_codec import decode_body, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, ResponseCode
 from wakelog.protocol.codes import RequestCode as Code
@@ -121,7 +117,7 @@ def register_broker(
             header, wrapper, filter_servers, channel_id=request.channel.id, now_ms=request.now_ms
         )
     order_topics = state.kv_config.namespace(ORDER_TOPIC_NAMESPACE)
-    table = b"" if order_topics is None else encode_body(KVTable(order_topics))
+    table = b"" if order_topics is None else (yield from _encode_values(order_topics))
     return request.success(to_ext_fields(registered), table)
 
 
@@ -152,12 +148,14 @@ def get_route(state: State, request: Request[TopicRequestHeader]) -> RemotingCom
 
 def get_cluster_info(state: State, request: Request[None]) -> RemotingCommand:
     """Return every broker and cluster (code 106)."""
-    return request.success(body=encode_body(state.routes.cluster_info()))
+    return request.success(body=state.routes.encoded_cluster_info())
 
 
-def wipe_write_perm(state: State, request: Request[BrokerNameRequestHeader]) -> RemotingCommand:
+def wipe_write_perm(
+    state: State, request: Request[BrokerNameRequestHeader]
+) -> Steps[RemotingCommand]:
     """Take the write permission from a broker's topics, so that producers avoid it (code 205)."""
-    count = state.routes.wipe_write_perm(request.header.broker_name)
+    count = yield from state.routes.wipe_write_perm(request.header.broker_name)
     return request.success({"wipeTopicCount": str(count)})
 
 
@@ -169,13 +167,13 @@ def delete_topic(state: State, request: Request[TopicRequestHeader]) -> Remoting
 
 def get_kv_list(
     state: State, request: Request[GetKVListByNamespaceRequestHeader]
-) -> RemotingCommand:
+) -> Steps[RemotingCommand]:
     """Return all values of a namespace (code 219)."""
     values = state.kv_config.namespace(request.header.namespace)
     if values is None:
         remark = f"No config item, Namespace: {request.header.namespace}"
         return request.refusal(ResponseCode.QUERY_NOT_FOUND, remark)
-    return request.success(body=encode_body(KVTable(values)))
+    return request.success(body=(yield from _encode_values(values)))
 
 
 def get_topics_by_cluster(
@@ -216,6 +214,16 @@ def _encode_names(names: Iterable[str]) -> Steps[bytes]:
     return b'{"topicList":[' + b",".join(parts) + b"]}"
 
 
+def _encode_values(values: Mapping[str, str]) -> Steps[bytes]:
+    """Return the body of a KVTable of these values, as they are now."""
+    parts = []
+    for some in batched(values.items(), NAMES_PER_STEP):
+        parts.append(fastjson.dumps(dict(some)).strip(b"{}"))
+        if len(some) == NAMES_PER_STEP:
+            yield
+    return b'{"table":{' + b",".join(parts) + b"}}"
+
+
 def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
     """Apply the keys that may change while the name server runs (code 318).
 
@@ -250,9 +258,11 @@ def query_data_version(
     return request.success(fields, b"" if known is None else encode_body(known))
 
 
-def add_write_perm(state: State, request: Request[BrokerNameRequestHeader]) -> RemotingCommand:
+def add_write_perm(
+    state: State, request: Request[BrokerNameRequestHeader]
+) -> Steps[RemotingCommand]:
     """Give the write permission back to a broker's topics (code 327)."""
-    count = state.routes.add_write_perm(request.header.broker_name)
+    count = yield from state.routes.add_write_perm(request.header.broker_name)
     return request.success({"addTopicCount": str(count)})
 
 

@@ -16,7 +16,7 @@ Invariants:
     - an address belongs to one broker name and id, and is in the route exactly if it is live.
     - only names with an address have topics, and for some steps those that have just left.
     - registrations of a broker end in the order in which their steps began.
-    - an encoded route equals a fresh encoding of its route.
+    - an encoded route, or list of brokers, equals a fresh encoding.
 
 Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3), which leaves stale entries.
 Here a closed connection removes every address that registered over it. An address that registers
@@ -39,6 +39,7 @@ from wakelog.nameserver.decision import (
     ForgetTopics,
     Instruction,
 )
+from wakelog.nameserver.encoded_routes import EncodedRoutes
 from wakelog.nameserver.topic_queues import TopicQueues
 from wakelog.protocol.bodies import (
     BrokerData,
@@ -99,7 +100,8 @@ class RouteTable:
         self._brokers: dict[str, BrokerData] = {}
         self._live: dict[str, LiveBroker] = {}
         self._filter_servers: dict[str, list[str]] = {}
-        self._encoded_routes: dict[str, bytes] = {}
+        self._encoded_routes = EncodedRoutes()
+        self._encoded_cluster_info: bytes | None = None
         self._epochs: dict[str, int] = {}
         self._left_counts: Counter[str] = Counter()
         self._registering: dict[str, deque[object]] = {}
@@ -181,7 +183,7 @@ class RouteTable:
                 raise _refusal(f"{header.broker_addr} has left the route meanwhile")
             self.topics.put(header.broker_name, topics)
             for topic in topics:
-                self._encoded_routes.pop(topic.topic_name, None)
+                self._encoded_routes.forget(topic.topic_name)
             if len(topics) == TOPICS_PER_STEP:
                 yield
 
@@ -222,7 +224,7 @@ class RouteTable:
         data = self._brokers.setdefault(name, BrokerData(header.cluster_name, name, {}))
         previous = data.broker_addrs.get(header.broker_id)
         if previous != address or data.cluster != header.cluster_name:
-            self._encoded_routes.clear()
+            self._brokers_changed()
         data.cluster = header.cluster_name
         data.broker_addrs[header.broker_id] = address
         if previous is not None and previous != address:
@@ -285,10 +287,14 @@ class RouteTable:
         self._forget_live(address, cause)
 
     def _begin_to_forget(self, broker_name: str) -> None:
-        """Forget the topics of a name without an address, the rest of many in steps."""
+        """Forget the topics of a name without an address, the rest of many in steps.
+
+        While others are being forgotten it waits: a thousand brokers may expire in one tick.
+        """
+        is_alone = not self._forgetting
         self._forgetting.append(self._forget_topics(broker_name))
         self._leaving[broker_name] += 1
-        if not self._is_forgotten():
+        if is_alone and not self._is_forgotten():
             self._instructions.append(ForgetTopics(broker_name))
 
     def _is_forgotten(self) -> bool:
@@ -317,24 +323,40 @@ class RouteTable:
     def _forget_live(self, address: str, cause: Cause) -> None:
         live = self._live.pop(address)
         self._filter_servers.pop(address, None)
-        self._encoded_routes.clear()
+        self._brokers_changed()
         self._left_counts[cause] += 1
         self._instructions.append(BrokerLeft(live.broker_name, live.broker_id, address, cause))
+
+    def _brokers_changed(self) -> None:
+        """Encode anew what has addresses."""
+        self._encoded_routes.clear()
+        self._encoded_cluster_info = None
 
     def remove_topic(self, topic: str) -> None:
         """Forget a topic until a broker registers it again."""
         self.topics.remove_topic(topic)
-        self._encoded_routes.clear()
+        self._encoded_routes.forget(topic)
 
-    def wipe_write_perm(self, broker_name: str) -> int:
+    def wipe_write_perm(self, broker_name: str) -> Steps[int]:
         """Take the write permission from a broker's topics; return their number."""
-        self._encoded_routes.clear()
-        return self.topics.change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+        return self._change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
-    def add_write_perm(self, broker_name: str) -> int:
+    def add_write_perm(self, broker_name: str) -> Steps[int]:
         """Set exactly read and write for every topic of a broker (fact 59); return their number."""
-        self._encoded_routes.clear()
-        return self.topics.change_perm(broker_name, lambda perm: PERM_READ | PERM_WRITE)
+        return self._change_perm(broker_name, lambda perm: PERM_READ | PERM_WRITE)
+
+    def _change_perm(self, broker_name: str, change: Callable[[int], int]) -> Steps[int]:
+        """Change the permissions after registrations of the broker that are under way."""
+        count = 0
+        with self.registering(broker_name) as is_first:
+            while not is_first():
+                yield
+            for topics in self.topics.change_perm(broker_name, change):
+                for topic in topics:
+                    self._encoded_routes.forget(topic)
+                count += len(topics)
+                yield
+        return count
 
     def route(self, topic: str) -> TopicRouteData | None:
         """Return the brokers and queues of a topic, None if no broker has it; not to be changed."""
@@ -358,7 +380,8 @@ class RouteTable:
             route = self.route(topic)
             if route is None:
                 return None
-            encoded = self._encoded_routes[topic] = encode_body(route)
+            encoded = encode_body(route)
+            self._encoded_routes.put(topic, encoded)
         return encoded
 
     def cluster_info(self) -> ClusterInfo:
@@ -367,6 +390,12 @@ class RouteTable:
         for name, data in self._brokers.items():
             clusters.setdefault(data.cluster, set()).add(name)
         return ClusterInfo(self._brokers, clusters)
+
+    def encoded_cluster_info(self) -> bytes:
+        """Return the encoded body of ``cluster_info``, kept until something changes."""
+        if self._encoded_cluster_info is None:
+            self._encoded_cluster_info = encode_body(self.cluster_info())
+        return self._encoded_cluster_info
 
     def topics_of_cluster(self, cluster: str) -> Steps[list[str]]:
         """Return the topics of a cluster's brokers, none if there is no such cluster."""
@@ -395,6 +424,7 @@ class RouteTable:
             "address_count": len(self._live),
             "topic_count": len(self.topics),
             "encoded_route_count": len(self._encoded_routes),
+            "encoded_route_bytes": self._encoded_routes.size_bytes,
             "left_by_cause": {cause.value: self._left_counts[cause] for cause in Cause},
         }
 
@@ -410,10 +440,12 @@ class RouteTable:
         assert all(data.broker_addrs for data in self._brokers.values())
         assert self._filter_servers.keys() <= self._live.keys()
         self.topics.validate(self._brokers.keys() | self._leaving.keys())
-        for topic, encoded in self._encoded_routes.items():
+        self._encoded_routes.validate()
+        for topic in list(self._encoded_routes):
             route = self.route(topic)
             assert route is not None
-            assert encode_body(route) == encoded
+            assert encode_body(route) == self._encoded_routes.get(topic)
+        assert self._encoded_cluster_info in (None, encode_body(self.cluster_info()))
 
 
 def _check_names(names: Iterable[str]) -> None:

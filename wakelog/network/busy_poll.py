@@ -9,7 +9,8 @@ not count: their consumer first processes the messages, and the thread that read
 core.
 
 A client that has one request under way waits in the same way: each request that it sends is to it
-what a turn is to a server.
+what a turn is to a server. It is not alone on its machine, and does not poll while other programs
+need the processor: these take more of the time of its polls than `LOST_SHARE_MAX`.
 
     turn                                                  after it
     without a response (one-way, held, in the pool)       sleep
@@ -22,8 +23,6 @@ Invariants:
 """
 
 import os
-import resource
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -33,16 +32,41 @@ POLL_SECONDS: Final = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
 None on a single processor: the other end needs it.
 """
 
-PREEMPTED_SECONDS: Final = 0.1
-"""How long a client does not poll after it has lost its processor to another thread."""
+LOST_SHARE_MAX: Final = 0.25
+"""Of the time of polls, what other threads may take. Programs that fill all cores take half of it,
+and the small ones that every machine has some hundredths."""
+
+SPARE_SECONDS_MAX: Final = 0.003
+"""How much more may be lost at once: about what a program that computes takes in one go."""
+
+PAUSE_SECONDS_MIN: Final = 0.1
+PAUSE_SECONDS_MAX: Final = 1.6
+"""How long nothing is polled after more was lost; twice as long if polls go wrong again soon."""
 
 NEAR_FACTOR = 3
 """A measured gap is longer than a poll would need: it includes the wake-up. Gaps also vary."""
 
 
-def count_preempted() -> int:
-    """Return how often this thread has lost its processor while it had work; 0 without Linux."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw if sys.platform == "linux" else 0
+class LostTime:
+    """Says whether others need the processor, from what polls have lost of it."""
+
+    def __init__(self) -> None:
+        """Nothing is lost yet."""
+        self._spare_seconds = SPARE_SECONDS_MAX
+        self._pause_seconds = PAUSE_SECONDS_MIN
+        self.pause_end_seconds = float("-inf")
+
+    def note(self, polled_seconds: float, own_seconds: float, now_seconds: float) -> None:
+        """Note a time of polls, and how much of it this thread had the processor."""
+        spare_seconds = self._spare_seconds + polled_seconds * LOST_SHARE_MAX
+        lost_seconds = polled_seconds - own_seconds
+        self._spare_seconds = min(spare_seconds, SPARE_SECONDS_MAX) - lost_seconds
+        if self._spare_seconds < 0:
+            self._spare_seconds = SPARE_SECONDS_MAX
+            is_soon = now_seconds - self.pause_end_seconds < self._pause_seconds
+            longer_seconds = min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)
+            self._pause_seconds = longer_seconds if is_soon else PAUSE_SECONDS_MIN
+            self.pause_end_seconds = now_seconds + self._pause_seconds
 
 
 class BusyPoll:
@@ -54,8 +78,12 @@ class BusyPoll:
         *,
         call_soon: Callable[[Callable[[], None]], Any],
         clock_seconds: Callable[[], float],
+        cpu_seconds: Callable[[], float] | None = None,
     ) -> None:
-        """Poll nothing yet; `call_soon` runs a function after the next read of the sockets."""
+        """Poll nothing yet; `call_soon` runs a function after the next read of the sockets.
+
+        cpu_seconds: this thread's own time; None polls also while others need the processor.
+        """
         self._poll_seconds = poll_seconds
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
@@ -63,6 +91,9 @@ class BusyPoll:
         self._is_near = False
         self._poll_end_seconds = float("-inf")
         self._is_polling = False
+        self._cpu_seconds = cpu_seconds
+        self._lost_time = LostTime()
+        self._began: tuple[float, float] | None = None  # with the own time, if that counts
 
     def turn_ended(self, began_seconds: float, now_seconds: float, *, answered: bool) -> None:
         """Poll if the turn answered a client that probably sends its next request soon."""
@@ -70,20 +101,34 @@ class BusyPoll:
             gap_seconds = began_seconds - self._answered_seconds
             self._is_near = gap_seconds < NEAR_FACTOR * self._poll_seconds
         self._answered_seconds = now_seconds if answered else None
-        if not (answered and self._is_near):
+        is_paused = now_seconds < self._lost_time.pause_end_seconds
+        if is_paused or not (answered and self._is_near):
             self._poll_end_seconds = now_seconds
             return
         self._poll_end_seconds = now_seconds + self._poll_seconds
         if not self._is_polling:
             self._is_polling = True
             self._call_soon(self._poll)
+        if self._cpu_seconds is not None:
+            self._began = now_seconds, self._cpu_seconds()
 
     def stop(self, now_seconds: float) -> None:
         """Poll no longer: what was waited for is there."""
         self._poll_end_seconds = now_seconds
+        self._note_lost(now_seconds)
 
     def _poll(self) -> None:
-        if self._clock_seconds() < self._poll_end_seconds:
+        now_seconds = self._clock_seconds()
+        if now_seconds < self._poll_end_seconds:
             self._call_soon(self._poll)
         else:
             self._is_polling = False
+            self._note_lost(now_seconds)
+
+    def _note_lost(self, now_seconds: float) -> None:
+        """Note how much of the polls since the last turn others took."""
+        began, self._began = self._began, None
+        if began is not None and self._cpu_seconds is not None:
+            began_seconds, own_seconds = began
+            own_seconds = self._cpu_seconds() - own_seconds
+            self._lost_time.note(now_seconds - began_seconds, own_seconds, now_seconds)

@@ -16,21 +16,24 @@ NettyRemotingAbstract#processRequestCommand (4.9.3).
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.activity import CloseReason
-from wakelog.network.busy_poll import (
-    POLL_SECONDS,
-    PREEMPTED_SECONDS,
-    BusyPoll,
-    count_preempted,
-)
+from wakelog.network.busy_poll import POLL_SECONDS, BusyPoll
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
-from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
+from wakelog.network.errors import (
+    CallTimeout,
+    ClientClosed,
+    ConnectFailed,
+    SendFailed,
+    TlsFailed,
+    TooManyCalls,
+)
 from wakelog.network.limits import GIBIBYTE, ServerLimits
 from wakelog.network.signing import Credentials, sign
 from wakelog.network.tls import Tls, handshake_reason, make_context
@@ -119,8 +122,7 @@ class RemotingClient:
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
         self._busy_poll: BusyPoll | None = None
-        self._answered_seconds = self._polls_from_seconds = 0.0
-        self._preempted_count = 0
+        self._answered_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
@@ -164,13 +166,7 @@ class RemotingClient:
         waiter: asyncio.Future[RemotingCommand],
     ) -> RemotingCommand:
         """Send the only request under way; the loop stays awake if the last response came soon."""
-        now_seconds = loop.time()
-        if (preempted_count := count_preempted()) != self._preempted_count:
-            # Others need the processor: the time of polls would be taken from the broker's.
-            self._preempted_count = preempted_count
-            self._polls_from_seconds = now_seconds + PREEMPTED_SECONDS
-        may_poll = now_seconds >= self._polls_from_seconds
-        busy_poll.turn_ended(self._answered_seconds, now_seconds, answered=may_poll)
+        busy_poll.turn_ended(self._answered_seconds, loop.time(), answered=True)
         try:
             return await connection.request(command, waiter)
         finally:
@@ -185,7 +181,10 @@ class RemotingClient:
             self._timer = None
             if POLL_SECONDS:
                 self._busy_poll = BusyPoll(
-                    POLL_SECONDS, call_soon=loop.call_soon, clock_seconds=loop.time
+                    POLL_SECONDS,
+                    call_soon=loop.call_soon,
+                    clock_seconds=loop.time,
+                    cpu_seconds=time.thread_time,
                 )
             self._deadlines = Deadlines()
             self._connections = {}
@@ -235,7 +234,7 @@ class RemotingClient:
         """Return an open connection; make it if there is none."""
         loop = self._running_loop()
         if self._is_closed:
-            raise SendFailed(address, "this client is closed")
+            raise ClientClosed(address)
         connection = self._connections.get(address)
         if connection is not None and connection.is_open:
             return connection
@@ -275,7 +274,7 @@ class RemotingClient:
                 raise ConnectFailed(address, str(error)) from error
             raise TlsFailed(address, handshake_reason(error)) from error
         except asyncio.CancelledError:
-            raise SendFailed(address, "this client is closed") from None
+            raise ClientClosed(address) from None
         except (OSError, ValueError) as error:
             # TimeoutError is an OSError without a text.
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"

@@ -37,6 +37,7 @@ from wakelog.protocol.frame import BodyBytesMax, encode_frame, encode_frame_head
 PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
 PAUSED_BY_TURN = 0x4
+PAUSED_BY_ORDER = 0x8
 
 PUT_OFF_BYTES_MIN = 4_096
 """A shorter chunk is decoded at once: its few requests do not wait for the many of others. A

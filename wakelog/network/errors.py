@@ -7,6 +7,7 @@
         +-- ConnectFailed    there is no connection; nothing was sent
         |   +-- TlsFailed    the peer is not trusted or speaks no TLS; nothing was sent
         +-- SendFailed       the connection ended first; the peer may have executed the request
+        |   +-- ClientClosed this end was closed
         +-- CallTimeout      no response in time; the peer may have executed the request
         +-- TooManyCalls     too many requests wait for a response; nothing was sent
 
@@ -76,6 +77,13 @@ class TlsFailed(ConnectFailed):
 
 class SendFailed(RemotingError):
     """The connection ended before the response; the peer may have executed the request."""
+
+
+class ClientClosed(SendFailed):
+    """This client was closed: no further request helps."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address, "this client is closed")
 
 
 class CallTimeout(RemotingError):

@@ -2,8 +2,10 @@
 
 A handshake takes half a millisecond of the loop, and whoever connects may begin one. 5,000 that
 arrived at once stopped everybody for 2.6 s, and held 250 MB. So a connection whose first byte asks
-for TLS waits in line, unread. In each turn of the loop a few begin. Above ``UNFINISHED_MAX`` the
-oldest one is given up: a client that goes on with its handshake has finished long before.
+for TLS waits in line, unread. In each turn of the loop a few begin. While the server has its
+certificate made none begins: all would go on in the turn in which it is there. Above
+``UNFINISHED_MAX`` the oldest one is given up: a client that goes on with its handshake has finished
+long before.
 
 Invariants: at most ``BEGUN_PER_TURN`` begin between two reads of the sockets, in the order in which
 they came; at most ``UNFINISHED_MAX`` are unfinished.
@@ -24,6 +26,10 @@ UNFINISHED_MAX: Final = 1_024
 
 class Handshake(Protocol):
     """What a connection does when it is told."""
+
+    def is_ready(self) -> bool:
+        """Return whether it may begin; if not, it calls ``HandshakeLine.go_on`` when it may."""
+        ...
 
     def begin(self) -> bool:
         """Begin the handshake; False if there is none to begin: the connection is closed."""
@@ -50,12 +56,18 @@ class HandshakeLine:
         self._waiting.append(handshake)
         self._begin()
 
+    def go_on(self) -> None:
+        """Begin some of those that were not ready."""
+        self._begin()
+
     def finished(self, handshake: Handshake) -> None:
         """Note the end of one that began, whatever its outcome."""
         self._unfinished.pop(handshake, None)
 
     def _begin(self) -> None:
         while self._waiting and self._begun_count < BEGUN_PER_TURN:
+            if not self._waiting[0].is_ready():
+                break
             handshake = self._waiting.popleft()
             if not handshake.begin():
                 continue

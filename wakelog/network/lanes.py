@@ -6,17 +6,23 @@ serves all, so this module decides the order.
 
 offer            ACCEPTED   it waits
                  CROWDED    it waits; its owner must not be read until ``relieved`` returns it
+                 HELD       it waits; its owner must not be read until it is released
                  REFUSED    the lane is full; the peer gets code 2 [OVERLOAD]
 take             the next request: up to ``weight`` of one lane, then the next lane
 expire           requests that waited ``wait_seconds_max``; code 2 [TIMEOUT_CLEAN_QUEUE]
+hold, release    requests of one owner in a lane wait for one of them that is not done yet
+
+In a lane owners take turns, with one request each: a thousand requests of one connection do not
+hold up the next one of another. Large requests take turns of their own, one in a round.
 
 Times are seconds of one monotonic clock. ``since_seconds`` of a request is when its bytes could
 have been read: the time of the read minus the lag of the loop. So the wait of a request in the
 kernel, while the loop was busy, counts as the client sees it.
 
 Invariants:
-    - 0 <= waiting_count <= sum of capacities; waiting_bytes >= 0, and 0 when nothing waits.
-    - requests of one lane leave in the order in which they came.
+    - 0 <= waiting_count <= sum of capacities; waiting_bytes >= 0, and 0 when nothing waits. Neither
+      counts what is held: its owners are not read, and few are held.
+    - requests of one owner in one lane leave in the order in which they came.
     - ``relieved`` returns every owner that got CROWDED, once its lane has room again.
 
 Source: org.apache.rocketmq.broker.latency.BrokerFastFailure, BrokerController (4.9.3).
@@ -35,6 +41,9 @@ Owner = TypeVar("Owner")
 
 WAKE_SHARE = 2
 """Reading resumes when a lane holds half (1/2) of what stopped it, not after each request."""
+
+LARGE_BYTES = 262_144
+"""Such a request takes as long as tens of small ones: some milliseconds with 4 MiB."""
 
 
 class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +91,7 @@ class Offer(IntEnum):
     ACCEPTED = 0
     CROWDED = 1
     REFUSED = 2
+    HELD = 3
 
 
 class LaneStatistics(msgspec.Struct):
@@ -97,21 +107,78 @@ class LaneStatistics(msgspec.Struct):
 
 
 class Lane(Generic[Owner]):
-    """One bounded queue."""
+    """One bounded queue: the first request of each owner in turn, and those behind each."""
 
     def __init__(self, spec: LaneSpec) -> None:
         self.spec = spec
-        self.queue: deque[Waiting[Owner]] = deque()
+        self.count = 0
+        self._small: deque[Waiting[Owner]] = deque()
+        self._large: deque[Waiting[Owner]] = deque()
+        self._behind: dict[Owner, deque[Waiting[Owner]] | None] = {}
+        self.held: dict[Owner, deque[Waiting[Owner]]] = {}
         self.paused: list[Owner] = []
         self.taken_count = 0
         self.counts = LaneStatistics(0, spec.capacity_count)
 
+    def add(self, waiting: Waiting[Owner]) -> bool:
+        """Put a request behind those of its owner; return whether it is the only one."""
+        self.count += 1
+        owner, behind = waiting.owner, self._behind
+        if owner not in behind:
+            behind[owner] = None
+            (self._small if waiting.size_bytes < LARGE_BYTES else self._large).append(waiting)
+            return True
+        others = behind[owner]
+        if others is None:
+            behind[owner] = deque((waiting,))
+        else:
+            others.append(waiting)
+        return False
+
+    def first(self) -> Waiting[Owner]:
+        """Return the next request: a large one if there is no other."""
+        return (self._small or self._large)[0]
+
+    def take(self, *, is_last_of_round: bool) -> Waiting[Owner]:
+        """Remove and return the next request; at the end of a round a large one, if one waits."""
+        self.count -= 1
+        small, large = self._small, self._large
+        waiting = (large if large and (is_last_of_round or not small) else small).popleft()
+        others = self._behind[waiting.owner]
+        if others:
+            following = others.popleft()
+            (small if following.size_bytes < LARGE_BYTES else large).append(following)
+        else:
+            del self._behind[waiting.owner]
+        return waiting
+
+    def hold(self, owner: Owner) -> deque[Waiting[Owner]]:
+        """Take an owner out of the turns, and return its requests."""
+        held: deque[Waiting[Owner]] = deque()
+        if owner in self._behind:
+            for queue in (self._small, self._large):
+                held += [one for one in queue if one.owner is owner]
+                for _ in range(len(queue)):
+                    one = queue.popleft()
+                    if one.owner is not owner:
+                        queue.append(one)
+            held += self._behind.pop(owner) or ()
+            self.count -= len(held)
+        self.held[owner] = held
+        return held
+
+    def all(self) -> list[Waiting[Owner]]:
+        """Return every request that is not held, in no order."""
+        behind = [one for others in self._behind.values() for one in others or ()]
+        return [*self._small, *self._large, *behind]
+
     def statistics(self, now_seconds: float) -> LaneStatistics:
-        """Return a copy of the counts, with the current depth and head wait."""
+        """Return a copy of the counts, with the current depth and the wait of the oldest."""
+        firsts = (one.since_seconds for one in (*self._small, *self._large))
         return msgspec.structs.replace(
             self.counts,
-            depth_count=len(self.queue),
-            head_wait_seconds=now_seconds - self.queue[0].since_seconds if self.queue else 0.0,
+            depth_count=self.count,
+            head_wait_seconds=now_seconds - min(firsts, default=now_seconds),
             taken_count=self.taken_count,
         )
 
@@ -157,14 +224,19 @@ class Lanes(Generic[Owner]):
     def offer(self, waiting: Waiting[Owner]) -> Offer:
         """Put a request into its lane, if there is room."""
         lane = self._by_code.get(waiting.request.code, self._default)
-        depth = len(lane.queue) + 1
+        if lane.held and waiting.owner in lane.held:
+            lane.held[waiting.owner].append(waiting)
+            return Offer.HELD
+        depth = lane.count + 1
         if depth > lane.spec.capacity_count:
             lane.counts.refused_count += 1
             return Offer.REFUSED
-        lane.queue.append(waiting)
+        is_only = lane.add(waiting)
         self.waiting_count += 1
         self.waiting_bytes += waiting.size_bytes
-        if depth >= lane.spec.crowded_count or self.waiting_bytes > self._bytes_max:
+        if self.waiting_bytes > self._bytes_max or (
+            depth >= lane.spec.crowded_count and not is_only
+        ):
             return self._crowd(lane, waiting.owner)
         return Offer.ACCEPTED
 
@@ -175,9 +247,26 @@ class Lanes(Generic[Owner]):
             self._paused_count += 1
         return Offer.CROWDED
 
+    def hold(self, owner: Owner, code: int) -> None:
+        """Keep the requests of an owner in the lane of a code until `release`."""
+        lane = self._by_code.get(code, self._default)
+        assert owner not in lane.held
+        for waiting in lane.hold(owner):
+            self.waiting_count -= 1
+            self.waiting_bytes -= waiting.size_bytes
+
+    def release(self, owner: Owner, code: int, now_seconds: float) -> None:
+        """Let what was held be taken in its turn; it waits from now on."""
+        lane = self._by_code.get(code, self._default)
+        for waiting in lane.held.pop(owner):
+            waiting.since_seconds = now_seconds
+            lane.add(waiting)
+            self.waiting_count += 1
+            self.waiting_bytes += waiting.size_bytes
+
     def depth(self, code: int) -> int:
         """Return how many requests wait in the lane of a request code."""
-        return len(self._by_code.get(code, self._default).queue)
+        return self._by_code.get(code, self._default).count
 
     def yields_for(self, code: int) -> bool:
         """Return whether requests of a code wait in a lane that yields."""
@@ -191,21 +280,20 @@ class Lanes(Generic[Owner]):
         if not self.waiting_count:
             return None
         lane = self._lanes[self._index]
-        while not lane.queue or not self._credit:
+        while not lane.count or not self._credit:
             self._index = (self._index + 1) % len(self._lanes)
             lane = self._lanes[self._index]
             self._credit = lane.spec.weight
         self._credit -= 1
         lane.taken_count += 1
         self.yields = lane.spec.yields
-        return self._remove_head(lane)
+        return self._taken(lane.take(is_last_of_round=not self._credit))
 
     def end_round(self) -> None:
         """End the round of the current lane: the next request comes from the lanes after it."""
         self._credit = 0
 
-    def _remove_head(self, lane: Lane[Owner]) -> Waiting[Owner]:
-        waiting = lane.queue.popleft()
+    def _taken(self, waiting: Waiting[Owner]) -> Waiting[Owner]:
         self.waiting_count -= 1
         self.waiting_bytes -= waiting.size_bytes
         assert self.waiting_count >= 0
@@ -213,18 +301,18 @@ class Lanes(Generic[Owner]):
         return waiting
 
     def expire(self, now_seconds: float) -> list[Expired[Owner]]:
-        """Remove and return the requests that waited too long, heads first."""
+        """Remove and return the requests that waited too long, while those are next."""
         expired: list[Expired[Owner]] = []
         for lane in self._expiring:
             wait_seconds_max = lane.spec.wait_seconds_max
             assert wait_seconds_max is not None
-            while lane.queue:
-                waited = now_seconds - lane.queue[0].since_seconds
+            while lane.count:
+                waited = now_seconds - lane.first().since_seconds
                 if waited < wait_seconds_max:
                     break
-                waiting = self._remove_head(lane)
+                waiting = self._taken(lane.take(is_last_of_round=False))
                 lane.counts.expired_count += 1
-                expired.append(Expired(waiting, int(waited * 1000), len(lane.queue)))
+                expired.append(Expired(waiting, int(waited * 1000), lane.count))
         return expired
 
     def relieved(self) -> list[Owner]:
@@ -233,7 +321,7 @@ class Lanes(Generic[Owner]):
             return []
         owners: list[Owner] = []
         for lane in self._lanes:
-            if lane.paused and len(lane.queue) * WAKE_SHARE <= lane.spec.crowded_count:
+            if lane.paused and lane.count * WAKE_SHARE <= lane.spec.crowded_count:
                 owners += lane.paused
                 lane.paused = []
         self._paused_count -= len(owners)
@@ -245,9 +333,10 @@ class Lanes(Generic[Owner]):
 
     def validate(self) -> None:
         """Assert the invariants over the whole structure; tests call it, production does not."""
-        assert self.waiting_count == sum(len(lane.queue) for lane in self._lanes)
-        in_lanes = [waiting for lane in self._lanes for waiting in lane.queue]
+        assert self.waiting_count == sum(lane.count for lane in self._lanes)
+        in_lanes = [waiting for lane in self._lanes for waiting in lane.all()]
+        assert self.waiting_count == len(in_lanes)
         assert self.waiting_bytes == sum(waiting.size_bytes for waiting in in_lanes)
         assert self._paused_count == sum(len(lane.paused) for lane in self._lanes)
         for lane in self._lanes:
-            assert len(lane.queue) <= lane.spec.capacity_count
+            assert lane.count <= lane.spec.capacity_count

@@ -201,7 +201,9 @@ class Server:
         """
         self.stop_listening()
         deadline_seconds = self._clock_seconds() + grace_seconds
-        while self._lanes.waiting_count and self._clock_seconds() < deadline_seconds:
+        while self._lanes.waiting_count or self._turn.long_work_count:
+            if self._clock_seconds() >= deadline_seconds:
+                break
             await asyncio.sleep(0)
         left_seconds = max(0.0, deadline_seconds - self._clock_seconds())
         await close_all(self._table, CloseReason.SERVER_STOPPED, seconds_max=left_seconds)

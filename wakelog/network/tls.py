@@ -15,6 +15,7 @@ Source: org.apache.rocketmq.remoting.netty.TlsSystemConfig, TlsHelper, common.Tl
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -105,8 +106,21 @@ class ServerContext:
         self.mode = tls.mode
         self._made: ssl.SSLContext | None = None
         self._making: asyncio.Future[ssl.SSLContext] | None = None
+        self._when_made: set[Callable[[], None]] = set()
         if tls.mode is not TlsMode.DISABLED and not tls.is_self_signed:
             self._made = _from_files(tls)
+
+    def is_made(self, when_made: Callable[[], None]) -> bool:
+        """Return whether `get` waits no longer; else have it made, and call `when_made` then.
+
+        It waits no longer, too, once a certificate could not be made: `get` tries that again.
+        """
+        if self._made is not None or (self._making is not None and self._making.done()):
+            return True
+        self._when_made.add(when_made)
+        if self._making is None:
+            self._make()
+        return False
 
     async def get(self) -> ssl.SSLContext:
         """Return the context; the first call may wait for a certificate to be made.
@@ -114,12 +128,25 @@ class ServerContext:
         Raises: TlsRefused.
         """
         if self._made is None:
-            if self._making is None or self._making.done():
-                loop = asyncio.get_running_loop()
-                self._making = loop.run_in_executor(None, _self_signed)
+            making = self._making
+            if making is None or (making.done() and making.exception() is not None):
+                making = self._make()
             # A client that gives up must not end what others wait for.
-            self._made = await asyncio.shield(self._making)
+            self._made = await asyncio.shield(making)
         return self._made
+
+    def _make(self) -> "asyncio.Future[ssl.SSLContext]":
+        loop = asyncio.get_running_loop()
+        making = self._making = loop.run_in_executor(None, _self_signed)
+        making.add_done_callback(self._end_making)
+        return making
+
+    def _end_making(self, made: "asyncio.Future[ssl.SSLContext]") -> None:
+        if not made.cancelled():
+            made.exception()  # whoever calls `get` hears of it
+        when_made, self._when_made = self._when_made, set()
+        for call in when_made:
+            call()
 
 
 WITHOUT_TLS = ServerContext(ServerTls())

@@ -75,6 +75,10 @@ class TlsGate(asyncio.Protocol):
             self._transport.set_protocol(self._connection)
             self._connection.data_received(data)
 
+    def is_ready(self) -> bool:
+        """Return whether the server has its certificate; if not, the line goes on when it has."""
+        return self._context.is_made(self._line.go_on)
+
     def begin(self) -> bool:
         """Begin the handshake; False if the connection was closed while it waited in line."""
         if self._is_lost or not self._connection.is_open:

@@ -29,23 +29,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
 from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
-from wakelog.network.connection import PAUSED_BY_LANE, Connection
+from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
-from wakelog.network.long_work import LongWork, is_large, take_step
+from wakelog.network.long_work import Done, LongWork, is_large, take_step
 from wakelog.network.loop_lag import LoopLag
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import InOrder, Steps
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
-REFUSED, CROWDED = Offer.REFUSED, Offer.CROWDED  # an attribute of an Enum takes 50 ns
+REFUSED, CROWDED, HELD = (
+    Offer.REFUSED,
+    Offer.CROWDED,
+    Offer.HELD,
+)  # an attribute of an Enum takes 50 ns
 
 YIELD_SECONDS = 0.0002
 """One or two pulls of 32 messages. A send that arrives meanwhile waits for no more of them, even if
@@ -128,6 +133,11 @@ class Turn:
         self._reading_seconds = 0.0
         self._counts = TurnStatistics()
 
+    @property
+    def long_work_count(self) -> int:
+        """How many requests are between two of their steps, or wait for their first."""
+        return len(self._long_work)
+
     def schedule(self) -> None:
         """Ask for a run, if none is scheduled yet."""
         if not self.is_scheduled:
@@ -162,6 +172,8 @@ class Turn:
             connection.waiting_count += 1
             if outcome is CROWDED:
                 connection.pause_reading(PAUSED_BY_LANE)
+            elif outcome is HELD:
+                connection.pause_reading(PAUSED_BY_ORDER)
         # Thousands of refusals take longer than to decode what is refused.
         self._reading_seconds += self._clock_seconds() - connection.activity.read_seconds
         self.schedule()
@@ -257,35 +269,80 @@ class Turn:
 
     def _defer(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Hand a deferred outcome to its owner, or do the first step of long work."""
+        if outcome.__class__ is InOrder:
+            self._defer_in_order(connection, request, outcome)
+            return
         if outcome.__class__ is not GeneratorType:
             self._on_deferred(outcome, request, PendingReply(self, connection, request))
             return
 
+        def done_later(result: Any, error: Exception | None) -> None:
+            self._end_steps(connection, request, result, error)
+            self._release(connection)
+
+        done = partial(self._end_steps, connection, request)
+        self._begin_steps(connection, request, outcome, done, done_later, lambda: connection.closed)
+
+    def _defer_in_order(
+        self, connection: Connection, request: RemotingCommand, work: InOrder
+    ) -> None:
+        """Do the first step of long work; if more are left, hold later requests until the last."""
+
         def done(result: Any, error: Exception | None) -> None:
-            if error is not None:
-                self._fail(connection, request, error)
-                return
-            try:
-                if result.__class__ is RemotingCommand:
-                    self._answer(connection, request, result)
-                elif result is not None:
-                    self._defer(connection, request, result)
-            except Exception as raised:
-                self._fail(connection, request, raised)
+            if error is None:
+                try:
+                    result = work.finish(result, self._wall_ms())
+                except Exception as raised:
+                    error = raised
+            self._end_steps(connection, request, result, error)
 
         def done_later(result: Any, error: Exception | None) -> None:
             done(result, error)
+            self._lanes.release(connection, request.code, self._clock_seconds())
+            connection.resume_reading(PAUSED_BY_ORDER)
             self._release(connection)
 
+        if self._begin_steps(connection, request, work.steps, done, done_later, lambda: False):
+            self._lanes.hold(connection, request.code)
+
+    def _begin_steps(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        steps: Steps[Any],
+        done: Done,
+        done_later: Done,
+        is_over: Callable[[], bool],
+    ) -> bool:
+        """Do the first step; True if more follow, and `done_later` has their result."""
         body_bytes = len(request.body)
-        if not is_large(body_bytes) and take_step(outcome, done):
-            return
-        if self._long_work.add(
-            outcome, done_later, lambda: connection.closed, body_bytes=body_bytes
-        ):
+        if not is_large(body_bytes) and take_step(steps, done):
+            return False
+        is_begun = self._long_work.add(steps, done_later, is_over, body_bytes=body_bytes)
+        if is_begun:
             connection.waiting_count += 1  # the handler hears of its end after the last step
         else:
             self._answer(connection, request, self._too_long(request))
+        return is_begun
+
+    def _end_steps(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        result: Any,
+        error: Exception | None,
+    ) -> None:
+        """Answer a request whose steps are done, or defer it again."""
+        if error is not None:
+            self._fail(connection, request, error)
+            return
+        try:
+            if result.__class__ is RemotingCommand:
+                self._answer(connection, request, result)
+            elif result is not None:
+                self._defer(connection, request, result)
+        except Exception as raised:
+            self._fail(connection, request, raised)
 
     def _too_long(self, request: RemotingCommand) -> RemotingCommand:
         return refusals.overloaded(request, waited_ms=0, waiting_count=len(self._long_work))

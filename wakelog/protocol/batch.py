@@ -67,10 +67,19 @@ def decode_batch_body(body: bytes, messages_max: int) -> list[BatchedMessage]:
     Raises:
         RemoteProtocolError: SYSTEM_ERROR, if a length is wrong or bytes are left over.
     """
+    messages, _ = decode_messages(body, 0, messages_max + 1)
+    return messages
+
+
+def decode_messages(body: bytes, position: int, count_max: int) -> tuple[list[BatchedMessage], int]:
+    """Split so many messages from a position of a batch on; return the position after them, too.
+
+    Raises: as `decode_batch_body`.
+    """
     messages: list[BatchedMessage] = []
     read_head, read_size = _HEAD_READ.unpack_from, _PROPERTIES_SIZE.unpack_from
-    position, end = 0, len(body)
-    while position < end and len(messages) <= messages_max:
+    end = len(body)
+    while position < end and len(messages) < count_max:
         if end - position < MESSAGE_BYTES_MIN:
             raise _malformed(f"{end - position} bytes are no message")
         flag, body_bytes = read_head(body, position)
@@ -84,7 +93,7 @@ def decode_batch_body(body: bytes, messages_max: int) -> list[BatchedMessage]:
         if properties_bytes < 0 or position > end:
             raise _malformed(f"properties of {properties_bytes} bytes")
         messages.append((flag, body[body_begin:body_end], body[properties_begin:position]))
-    return messages
+    return messages, position
 
 
 def encode_batch_body(messages: Iterable[BatchedMessage]) -> bytes:

@@ -32,6 +32,7 @@ from wakelog.storage.errors import NotWriteable, StoreFull
 from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.transient_pool import TransientPool
 from wakelog.storage.queue.consume_queue import ColdEntry
@@ -158,6 +159,13 @@ class MessageStore:
             self._put_failed_count += 1
             return self._refused
         return self._counted(self.log.append_batch(batch, now_ms), len(batch.messages))
+
+    def put_encoded(self, batch: EncodedBatch, now_ms: int) -> PutResult:
+        """Place the messages of a batch whose records were encoded before."""
+        if not self._accepts:
+            self._put_failed_count += 1
+            return self._refused
+        return self._counted(self.log.append_encoded(batch, now_ms), len(batch))
 
     def append_bytes(
         self, physical_offset: int, data: Buffer, *, stored_ms: int, now_ms: int

@@ -103,6 +103,36 @@ def test_searches_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     run_with_pool(body)
 
 
+def test_tables_are_encoded_one_after_the_other_and_hold_up_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_pool, "ENCODINGS_MAX", 3)
+
+    async def body(pool: WorkPool) -> None:
+        gate, at_once, most = threading.Event(), [0], [0]
+
+        def work() -> None:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+            gate.wait()
+            at_once[0] -= 1
+
+        encoding = RunInPool(work, lambda *_: None, encodes=True)
+        encodings = [asyncio.ensure_future(outcome_of(pool, encoding)) for _ in range(3)]
+        await asyncio.sleep(0)
+        refused = await outcome_of(pool, encoding)
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        assert "3 requests wait for a table" in refused.remark
+        for _ in range(work_pool.THREADS_COUNT + 1):
+            assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
+        gate.set()
+        assert await asyncio.gather(*encodings) == [None] * 3
+        assert most == [1]
+        assert pool.statistics()["waiting_count"] == 0
+
+    run_with_pool(body)
+
+
 def test_a_search_whose_client_has_given_up_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_pool, "SEARCH_WAIT_SECONDS_MAX", -1.0)
 

@@ -1,5 +1,6 @@
 """What Reput opens when it is attached: files that are durable, and a checkpoint that says so."""
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -11,7 +12,12 @@ from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from tests.fakes.stores import open_queue_writer, open_store, put
 from wakelog.actors.services import dispatch as dispatch_module
-from wakelog.actors.services.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
+from wakelog.actors.services.dispatch import (
+    SWITCH_SECONDS,
+    Dispatch,
+    KernelLoading,
+    load_for_backlog,
+)
 from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.config import StoreConfig
@@ -166,6 +172,48 @@ def test_with_much_to_catch_up_with_the_kernels_are_waited_for(
         assert dispatch.step(end).dispatched == end
         dispatch.close()
     assert len(waits) == waits_count
+
+
+@pytest.mark.parametrize(
+    ("spare_bytes", "dispatches", "loads_count"), [(1, False, 1), (0, False, 0), (1, True, 0)]
+)
+def test_with_much_to_catch_up_with_the_kernels_load_before_the_attach(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spare_bytes: int,
+    dispatches: bool,
+    loads_count: int,
+) -> None:
+    loads: list[None] = []
+    monkeypatch.setattr(dispatch_module._LOADING, "kernels", lambda: loads.append(None))
+    plan = service_plan(tmp_path)
+    fs, config = FileSystem(), plan.settings.store
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        end = fill(store, 3)
+        if dispatches:
+            dispatch = Dispatch(fs, config, known)
+            dispatch.step(end)
+            dispatch.close()
+    loads.clear()
+    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", _data_end(config) - spare_bytes)
+    load_for_backlog(fs, config)
+    assert len(loads) == loads_count
+
+
+def _data_end(config: StoreConfig) -> int:
+    """Return where the last block of the log ends: behind it are holes."""
+    [directory] = config.paths.commit_log_directories
+    with open(sorted(Path(directory).iterdir())[0], "rb") as segment:
+        return os.lseek(segment.fileno(), 0, os.SEEK_HOLE)
+
+
+def test_of_a_store_that_cannot_be_read_no_kernels_are_loaded(tmp_path: Path) -> None:
+    config = service_plan(tmp_path).settings.store
+    [directory] = config.paths.commit_log_directories
+    Path(directory).parent.mkdir(parents=True, exist_ok=True)
+    Path(directory).write_bytes(b"no folder")
+    load_for_backlog(FileSystem(), config)
 
 
 def test_waiting_brings_the_kernels() -> None:

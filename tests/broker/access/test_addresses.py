@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.calls import count_calls
+from wakelog.broker.access import addresses
 from wakelog.broker.access.addresses import AddressPatterns, is_loopback
 
 MATCHES = [
@@ -55,6 +57,18 @@ def test_one_of_several_patterns_is_enough() -> None:
     assert patterns.match("fe80::9") and patterns.match("10.0.0.1")
     assert not patterns.match("10.0.0.2")
     assert not AddressPatterns().match("10.0.0.1")
+
+
+def test_many_patterns_are_gone_through_once_for_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 took 8 ms at each request."""
+    monkeypatch.setattr(addresses, "HOSTS_MAX", 2)
+    patterns = AddressPatterns(f"10.0.{number}.*" for number in range(200))
+    first, again = (count_calls(lambda: patterns.match("10.1.0.1")) for _ in range(2))
+    assert first > 20 * again
+    for number in range(100, 300):
+        assert patterns.match(f"10.0.{number}.1") is (number < 200)
+        assert not patterns.match("10.1.0.1")
+    assert len(patterns._remembered) <= 2
 
 
 REFUSED = [

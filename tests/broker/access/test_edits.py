@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from wakelog.broker.access.accounts import AccessTable
+from tests.calls import count_calls
+from wakelog.broker.access.accounts import AccessTable, read_file
 from wakelog.broker.access.edits import delete_account, put_account, put_white_addresses
 from wakelog.protocol.bodies import PlainAccessConfig as Entry
 
@@ -81,3 +82,20 @@ def test_the_white_list_is_replaced_where_there_is_one() -> None:
     table = AccessTable({"a.yml": text})
     assert table.white_addresses.match("10.9.0.1") and not table.white_addresses.match("10.0.0.1")
     assert put_white_addresses("accounts: []\n", ["::1"], NOW_MS) is None
+
+
+def test_a_change_among_many_accounts_reads_them_once() -> None:
+    """With the slow loader, and a text of all only for the version, 10,000 took 15 s."""
+    text = yaml.safe_dump(
+        {
+            "accounts": [
+                {"accessKey": f"account{number}", "secretKey": "hush-hush"}
+                for number in range(1_000)
+            ]
+        }
+    )
+    read = count_calls(lambda: read_file("a.yml", text))
+    entry = Entry("account7", "later-hush")
+    changed = put_account(text, entry, NOW_MS)
+    assert count_calls(lambda: put_account(text, entry, NOW_MS)) < 2.5 * read
+    assert len(read_file("a.yml", changed).accounts or ()) == 1_000

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
+from tests.calls import count_calls
 from wakelog.broker.decision import Persist
 from wakelog.protocol.bodies import (
     SubscriptionGroupConfig,
@@ -78,6 +79,26 @@ def test_the_clients_of_a_group_are_listed(harness: Harness) -> None:
     response = harness.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
     assert response.code == ResponseCode.SUCCESS
     assert json.loads(response.body) == {"consumerIdList": ["c1", "c2"]}
+
+
+def test_the_list_of_clients_is_encoded_once_for_all_that_ask(harness: Harness) -> None:
+    """Each of 5,000 members asks for it: 4 ms each for 5,000."""
+
+    def ask() -> str:
+        harness.validate()
+        fields = {"consumerGroup": "g"}
+        return harness.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields).body.decode()
+
+    for number in range(200):
+        harness.beat("g", subscription(), channel=FakeChannel(number), client_id=f"c{number}")
+    group = harness.broker.state.consumers.get("g")
+    assert group is not None
+    first, again = (count_calls(group.encoded_client_ids) for _ in range(2))
+    assert first > 50 * again
+    harness.beat("g", subscription(), channel=FakeChannel(7), client_id="renamed")
+    assert '"renamed"' in ask() and '"c7"' not in ask()
+    harness.broker.channel_closed(FakeChannel(7), NOW_MS)
+    assert '"renamed"' not in ask()
 
 
 def test_a_group_without_clients_is_an_error(harness: Harness) -> None:

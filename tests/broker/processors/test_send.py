@@ -7,11 +7,14 @@ import pytest
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, send_fields
 from tests.golden_stores import read_manifest
 from wakelog.broker.decision import AwaitFlush, Persist, RegisterBroker
+from wakelog.broker.processors.send import MESSAGES_AT_ONCE, MESSAGES_PER_STEP
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.headers.send import V2_LETTERS
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.steps import InOrder, finish
 from wakelog.storage.log.append import PutStatus
 
 MakeHarness = Callable[..., Harness]
@@ -448,3 +451,95 @@ def test_the_remark_has_the_cause_if_the_store_knows_it(
 
 def test_every_refusal_is_in_the_table() -> None:
     assert {row[0] for row in REFUSALS} == set(PutStatus) - {PutStatus.PUT_OK}
+
+
+LONG_COUNT = MESSAGES_AT_ONCE + MESSAGES_PER_STEP + 1
+
+
+def long_batch(count: int = LONG_COUNT) -> bytes:
+    return batch(*[(str(number).encode(), "KEYS\x01k") for number in range(count)])
+
+
+def in_order(harness: Harness, body: bytes, **changes: str) -> InOrder:
+    fields = send_fields(m="true", **changes)
+    request = harness.request(RequestCode.SEND_BATCH_MESSAGE, fields, body)
+    outcome = harness.broker.process(request, harness.channel, harness.now_ms)
+    assert isinstance(outcome, InOrder)
+    return outcome
+
+
+def test_a_long_batch_is_encoded_in_steps_and_stored_at_once(harness: Harness) -> None:
+    work = in_order(harness, long_batch())
+    pieces = 0
+    while True:
+        try:
+            next(work.steps)
+        except StopIteration as end:
+            encoded = end.value
+            break
+        pieces += 1
+        assert not harness.store.queues_by_name, "nothing is stored before its end"
+    assert pieces == -(-LONG_COUNT // MESSAGES_PER_STEP)
+    response = work.finish(encoded, harness.now_ms + 50)
+    assert isinstance(response, RemotingCommand)
+    assert response.code == ResponseCode.SUCCESS
+    assert len(response.ext_fields["msgId"].split(",")) == LONG_COUNT
+    messages = harness.store.queues_by_name["T", 0].messages
+    assert [one.draft.body for one in messages] == [
+        str(number).encode() for number in range(LONG_COUNT)
+    ]
+
+
+def test_a_batch_that_is_not_long_is_stored_without_steps(harness: Harness) -> None:
+    response = harness.ask(
+        RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), long_batch(MESSAGES_AT_ONCE)
+    )
+    assert response.code == ResponseCode.SUCCESS
+    assert len(harness.store.queues_by_name["T", 0].messages) == MESSAGES_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("keys", "body", "changes", "code"),
+    [
+        ({}, long_batch()[:-1], {}, ResponseCode.SYSTEM_ERROR),
+        ({"maxMessageSize": "120000"}, long_batch(), {}, ResponseCode.SYSTEM_ERROR),
+        ({}, long_batch() + batch((b"b", "x" * 32_767)), {}, ResponseCode.MESSAGE_ILLEGAL),
+        (
+            {"enableMultiDispatch": "true"},
+            long_batch() + batch((b"b", "INNER_MULTI_DISPATCH\x01SCHEDULE_TOPIC_XXXX")),
+            {},
+            ResponseCode.NO_PERMISSION,
+        ),
+    ],
+)
+def test_a_long_batch_that_cannot_be_is_refused_after_its_steps(
+    make_harness: MakeHarness,
+    keys: dict[str, str],
+    body: bytes,
+    changes: dict[str, str],
+    code: int,
+) -> None:
+    harness = make_harness(**keys)
+    work = in_order(harness, body, **changes)
+    response = work.finish(finish(work.steps), harness.now_ms)
+    assert isinstance(response, RemotingCommand)
+    assert response.code == code
+    assert response.ext_fields["MSG_REGION"] == "DefaultRegion"
+    assert not harness.store.queues_by_name
+
+
+def test_a_long_batch_that_the_store_refuses_is_answered_so(harness: Harness) -> None:
+    work = in_order(harness, long_batch())
+    encoded = finish(work.steps)
+    harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
+    response = work.finish(encoded, harness.now_ms)
+    assert isinstance(response, RemotingCommand)
+    assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_a_long_batch_waits_for_the_disk_from_its_put_on(make_harness: MakeHarness) -> None:
+    harness = make_harness(flushDiskType="SYNC_FLUSH")
+    work = in_order(harness, long_batch())
+    outcome = work.finish(finish(work.steps), harness.now_ms + 4_000)
+    assert isinstance(outcome, AwaitFlush)
+    assert outcome.deadline_ms == harness.now_ms + 4_000 + 5_000

@@ -179,6 +179,18 @@ def test_a_commit_waits_for_the_disk_if_the_half_message_did(
         assert outcome.timed_out().code == ResponseCode.SUCCESS  # as in 4.9.3
 
 
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_a_commit_in_a_group_waits_for_the_replicas(make_harness: MakeHarness, flush: str) -> None:
+    harness = make_harness(flushDiskType=flush)
+    harness.broker.state.awaits_confirmed = True
+    harness.send("T", b"half", i=PROPERTIES, f="4")
+    outcome = harness.process(RequestCode.END_TRANSACTION, end(make_harness()))
+    assert isinstance(outcome, AwaitFlush)
+    assert outcome.waits_for_disk == (flush == "SYNC_FLUSH")
+    assert outcome.replica_deadline_ms is not None
+    assert outcome.refused("no master").code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
 def test_a_cold_half_message_is_read_in_the_pool(harness: Harness) -> None:
     request = harness.request(RequestCode.END_TRANSACTION, end(harness))
     harness.store.cold = True

@@ -66,6 +66,94 @@ def test_what_does_not_fit_the_register_is_noted() -> None:
     ]
 
 
+REFUSAL = ClientError("a:1 answered 1: Check signature failed", "Check the secret key", code=1)
+
+
+def test_what_a_broker_refuses_is_no_silence() -> None:
+    registered = [Registered(0, "a:1", None, REFUSAL), Registered(2, "b:1", 60)]
+    found = list(compare(registered, state({1: "a:1", 2: "b:1"}, in_sync={1})))
+    assert [one.note for one in found] == ["refused", ""]
+    assert [one.note for one in compare(registered, None)] == ["refused", ""]
+
+
+def test_only_of_a_master_it_is_said_that_it_takes_no_sends() -> None:
+    registered = [
+        Registered(0, "a:1", 70, None, "too few"),
+        Registered(2, "b:1", 60, None, "it follows"),
+    ]
+    found = list(compare(registered, state({1: "a:1", 2: "b:1"}, in_sync={1})))
+    assert [one.note for one in found] == ["refuses sends: too few", ""]
+
+
+def asked_brokers(
+    monkeypatch: pytest.MonkeyPatch, *rounds: list[AskedBroker]
+) -> list[list[AskedBroker]]:
+    """Have brokers that say in each round something else; the list has what is not asked yet."""
+    left = list(rounds)
+
+    async def ask_all(admin: Admin) -> list[AskedBroker]:
+        return left.pop(0)
+
+    monkeypatch.setattr(replicas, "every_broker", ask_all)
+    monkeypatch.setattr(replicas, "REOPENED_SECONDS", 0.0)
+    return left
+
+
+def asked(number: int, end: int | None, refusal: ClientError | None = None) -> AskedBroker:
+    values = {} if end is None else {"commitLogMaxOffset": str(end)}
+    return AskedBroker("c", "broker-t", number, f"127.0.0.1:{number + 1}", values, refusal)
+
+
+def test_a_refusal_is_said_once_with_its_remedy(
+    cli: CommandLine, register: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [asked(0, None, REFUSAL), asked(1, None, REFUSAL)]
+    asked_brokers(monkeypatch, both, both)
+    *rows, end = cli.json("cluster", "status", code=1)
+    assert [(row["note"], row["behindBytes"]) for row in rows] == [("refused", None)] * 2
+    assert end["problems"] == ["a:1 answered 1: Check signature failed"]
+    assert cli.err.strip().endswith("Check signature failed. Check the secret key")
+    GroupRegister(open_register(register), group_key("c", "broker-t")).replace(
+        state({1: "127.0.0.1:1", 2: "127.0.0.1:2"}, in_sync={1, 2}), NO_VERSION
+    )
+    cli("cluster", "failover", "broker-t", "--register", register, code=1)
+    assert "Check signature failed. Check the secret key" in cli.err
+
+
+def test_copies_that_have_more_than_their_master(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its store is an old copy: none is behind it, and they do not follow it."""
+    now = [asked(0, 50), asked(1, 80), asked(2, 40)]
+    left = asked_brokers(monkeypatch, now, now)
+    *rows, end = cli.json("cluster", "status", code=1)
+    assert [(row["behindBytes"], row["note"]) for row in rows] == [
+        (0, ""),
+        (0, "30 bytes ahead of its master"),
+        (10, ""),
+    ]
+    assert end["problems"] == ["127.0.0.1:2: 30 bytes ahead of its master"]
+    assert not left
+
+
+def test_a_copy_of_a_log_that_grows_is_not_ahead(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked after its master, which had more by then."""
+    left = asked_brokers(monkeypatch, [asked(0, 50), asked(1, 80)], [asked(0, 90), asked(1, 110)])
+    rows = cli.json("cluster", "status")
+    assert [row["note"] for row in rows] == ["", ""] and not left
+
+
+def test_without_a_master_none_is_said_to_be_level(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_brokers(monkeypatch, *([[asked(0, None), asked(1, 80)]] * 2))
+    *rows, end = cli.json("cluster", "status", code=1)
+    assert [row["behindBytes"] for row in rows] == [None, None]
+    assert end["problems"] == ["broker-t has no master that answers", "127.0.0.1:1: no answer"]
+
+
 def test_a_broker_alone(cli: CommandLine) -> None:
     [row] = cli.json("cluster", "status")
     assert (row["broker"], row["replica"], row["role"]) == ("broker-t", 0, "master")

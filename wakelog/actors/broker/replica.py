@@ -52,7 +52,12 @@ from wakelog.broker.replication.epochs import NO_LOG_ID, SLOTS, Epochs
 from wakelog.broker.replication.group_state import REPLICAS_MAX, ReplicaAddress
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
-from wakelog.broker.replication.takeover import LOG_EPOCH_VALUE, LOG_ID_VALUE, REPLICA_VALUE
+from wakelog.broker.replication.takeover import (
+    LOG_EPOCH_VALUE,
+    LOG_ID_VALUE,
+    REFUSES_SENDS_VALUE,
+    REPLICA_VALUE,
+)
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.config import BrokerRole
@@ -94,6 +99,7 @@ REGISTER_OFTEN_MS: Final = 60_000
 EXPECTED_ERRORS: Final = (StoreError, PortUnavailable, TlsRefused, DeploymentFailed)
 """What a store that is opened may meet. Other errors are logged with their traceback."""
 
+FOLLOWS: Final = "this replica does not lead"
 OPENING: Final = "this replica is not serving yet"
 TOO_FEW: Final = "fewer replicas are in sync than minInSyncReplicas says"
 
@@ -423,7 +429,7 @@ class Replica:
         self.act()
 
     def _member_values(self) -> dict[str, str]:
-        """Return what an operator has to know if the register loses the group."""
+        """Return what an operator has to know, also if the register loses the group."""
         if not self._has_begun or self.epochs.log_id == NO_LOG_ID:
             return {}
         lines = self.epochs.lines
@@ -431,6 +437,7 @@ class Replica:
             REPLICA_VALUE: str(self.own_id),
             LOG_ID_VALUE: self.epochs.log_id.hex(),
             LOG_EPOCH_VALUE: str(lines[-1].epoch if lines else 0),
+            REFUSES_SENDS_VALUE: (self._refusal or "") if self.run.is_master else FOLLOWS,
         }
 
     def _lines_end(self) -> int:

@@ -62,6 +62,7 @@ from wakelog.network.handler import Channel, Reply
 from wakelog.network.long_work import STEPS_SECONDS
 from wakelog.network.server import Server
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.steps import InOrder
 from wakelog.storage.errors import NotWriteable
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
@@ -213,6 +214,7 @@ class Requests:
 
     def defer(self, outcome: Deferred, request: RemotingCommand, reply: Reply) -> None:
         """Keep a request until its response is ready."""
+        assert not isinstance(outcome, InOrder), "the server's turn does it"
         match outcome:
             case AwaitFlush():
                 if self._progress.await_flush(outcome, reply):

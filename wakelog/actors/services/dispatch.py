@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from wakelog.actors.services.plugin_threads import PluginThreads
@@ -27,7 +27,7 @@ from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
-from wakelog.storage.durability.dispatched import DispatchedFile
+from wakelog.storage.durability.dispatched import DispatchedFile, read_dispatched
 from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
@@ -95,6 +95,29 @@ class KernelLoading:
 
 _LOADING = KernelLoading()
 """One for the process: compiled kernels serve every attach."""
+
+
+def load_for_backlog(fs: FileSystem, config: StoreConfig) -> None:
+    """Begin to load the kernels if the files say that there is much to catch up with.
+
+    So they load while the Broker recovers. If the files cannot be read, the attach will say so.
+    """
+    with suppress(StoreError):
+        if _has_backlog(fs, config):
+            _LOADING.kernels()
+
+
+def _has_backlog(fs: FileSystem, config: StoreConfig) -> bool:
+    """Tell whether the log has bytes `LOAD_WAIT_BYTES_MIN` behind what is dispatched, or later."""
+    dispatched = read_dispatched(fs, config.paths.dispatched).physical_offset
+    with closing(CommitLogReader(fs, config)) as log:
+        position = max(dispatched, log.min_offset) + LOAD_WAIT_BYTES_MIN
+        while position < log.max_file_end:
+            end = log.segment_end(position)
+            if log.skip_zeros(position) < end:
+                return True
+            position = end
+    return False
 
 
 class Dispatch:

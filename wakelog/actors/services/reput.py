@@ -18,7 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
-from wakelog.actors.services.dispatch import Dispatch
+from wakelog.actors.services.dispatch import Dispatch, load_for_backlog
 from wakelog.actors.services.pull_hold import PullHoldClient, arrival_notes
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
@@ -45,6 +45,7 @@ class ReputService(Service):
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
         super().__init__(plan, name)
+        load_for_backlog(self.fs, self.store)
         self._retry_timer = Timer(lambda: self._on_notified([]))
         self._flush_timer = Timer(self._flush_in_thread)
         self._syncs = ThreadPoolExecutor(1, "sync")

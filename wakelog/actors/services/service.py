@@ -2,7 +2,7 @@
 
 A service is one actor, or one object of a deployment in one process. From `attach` to `release` it
 works for one incarnation of the Broker. It then holds its byte of the store's lock, and with
-notifications the shared watermarks and its socket. A service that is not attached touches no file.
+notifications the shared watermarks and its socket. A service that is not attached writes no file.
 
 A subclass opens what it needs in `begin`, and registers how that is closed. So a `begin` that
 raises leaves nothing open, and the next attach starts from nothing.

@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from wakelog.broker.access.accounts import KEY_LENGTH_MIN, read_file, read_permission
+from wakelog.broker.access.accounts import KEY_LENGTH_MIN, load_yaml, read_file, read_permission
 from wakelog.protocol.bodies import PlainAccessConfig
+
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 _ACCOUNTS, _VERSION, _WHITE = "accounts", "dataVersion", "globalWhiteRemoteAddresses"
 
@@ -78,12 +80,12 @@ def _check_permission(text: str) -> None:
 
 
 def _read(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(text) or {}
+    found: dict[str, Any] = load_yaml(text) or {}
     return found
 
 
 def _write(data: dict[str, Any], now_ms: int) -> str:
-    versions = read_file("", yaml.safe_dump(data)).data_version or []
+    versions = read_file("", yaml.safe_dump({_VERSION: data.get(_VERSION)})).data_version or []
     counter = versions[0].counter + 1 if versions else 1
     data[_VERSION] = [{"counter": counter, "timestamp": now_ms}]
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    return str(yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True))

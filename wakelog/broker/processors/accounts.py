@@ -112,16 +112,20 @@ def get_accounts(state: BrokerState, request: Request[None]) -> Outcome:
     if access is None:
         return request.refusal(ResponseCode.SYSTEM_ERROR, ACCESS_IS_OFF)
     with_secrets = access.is_signed_by_admin(request.command)
+    work = partial(_encode_accounts, access.table, with_secrets)
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
+
+
+def _encode_accounts(table: AccessTable, with_secrets: bool) -> bytes:
     accounts, white = [], []
-    for path, file in access.table.files.items():
+    for path, file in table.files.items():
         white += file.global_white_remote_addresses or []
         accounts += [
             _shown(entry, with_secrets)
             for entry in file.accounts or ()
-            if access.table.path_of(entry.access_key or "") == path
+            if table.path_of(entry.access_key or "") == path
         ]
-    body = {"globalWhiteAddrs": white, "plainAccessConfigs": accounts}
-    return request.success(body=fastjson.dumps(body))
+    return fastjson.dumps({"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 
 
 def _shown(entry: PlainAccessConfig, with_secrets: bool) -> dict[str, Any]:
@@ -141,7 +145,7 @@ def _change(
     code: ResponseCode,
     failed: str,
 ) -> Outcome:
-    """Edit the file of an account, or the main one, in the pool.
+    """Edit the file of an account, or the main one, in the pool; one change after the other.
 
     edit: returns the new text, None if it cannot be made.
     """
@@ -156,7 +160,7 @@ def _change(
         except (AccessFileRefused, ValueError, OSError) as error:
             return error
 
-    return RunInPool(work, partial(_finish, access, request, code, failed))
+    return RunInPool(work, partial(_finish, access, request, code, failed), encodes=True)
 
 
 def _finish(

@@ -7,14 +7,17 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateBrokerCo
 getBrokerConfig (4.9.3).
 """
 
+from functools import partial
+
 from wakelog.broker.config import check_range
 from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
-from wakelog.broker.decision import ChangeLaneWaits, Outcome
+from wakelog.broker.decision import ChangeLaneWaits, Outcome, RunInPool
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage import config as store_config
+from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.retention.retention import parse_hours
 from wakelog.storage.settings_text import (
     decode_settings,
@@ -57,7 +60,25 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
     The remark names the keys that were ignored. If none was applied the code is 1, because mqadmin
     shows the remark of an error only.
     """
-    given = parse_properties(decode_settings(request.command.body))
+    text = decode_settings(request.command.body)
+
+    def work() -> dict[str, str] | Exception:
+        try:
+            return parse_properties(text)
+        except IllegalConfiguration as error:
+            return error
+
+    return RunInPool(work, partial(_apply, state, request), encodes=True)
+
+
+def _apply(
+    state: BrokerState,
+    request: Request[None],
+    given: dict[str, str] | Exception,
+    now_ms: int,
+) -> Outcome:
+    if isinstance(given, Exception):
+        raise given
     configs = state.config, state.store_config
     update = update_settings(configs, given, LIVE_KEYS, check_live)
     if not set(_LIVE_WAITS.split()).isdisjoint(update.applied):

@@ -127,8 +127,11 @@ def query_consuming_groups(
     topic = request.header.topic
     subscribed = yield from state.consumers.groups_subscribed(topic)
     committed = yield from state.offsets.groups_of(topic)
-    groups = {*subscribed, *committed}
-    return request.success(body=encode_body(GroupList(groups)))
+
+    def work() -> bytes:
+        return encode_body(GroupList({*subscribed, *committed}))
+
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
 
 
 def query_consume_time_span(
@@ -162,7 +165,7 @@ def query_correction_offset(
     topic = request.header.topic
     for number, group in enumerate((request.header.filter_groups or "").split(","), 1):
         if group.strip():
-            state.offsets.remove(group)
+            yield from state.offsets.remove(group)
         if not number % GROUPS_PER_STEP:
             yield
     groups = yield from state.offsets.groups_of(topic)

@@ -17,7 +17,6 @@ from wakelog.protocol.bodies import (
     LOCKS_FIELD,
     Connection,
     ConsumerConnection,
-    GetConsumerListByGroupResponseBody,
     HeldLocks,
     ProducerConnection,
     ProducerInfo,
@@ -45,12 +44,12 @@ def update_and_create_group(state: BrokerState, request: Request[None]) -> Steps
 
 def delete_group(
     state: BrokerState, request: Request[DeleteSubscriptionGroupRequestHeader]
-) -> Outcome:
+) -> Steps[Outcome]:
     """Delete a consumer group, known or not, and its offsets if asked (code 207)."""
     header = request.header
     state.groups.remove(header.group_name, request.now_ms)
     if header.remove_offset:
-        state.offsets.remove(header.group_name)
+        yield from state.offsets.remove(header.group_name)
     if state.config.auto_delete_unused_stats:
         state.traffic.forget_group(header.group_name)
     return request.success()
@@ -62,7 +61,7 @@ def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:
         work = partial(encode_body, HeldLocks(state.locks.all(request.now_ms)))
     else:
         work = partial(encode_body, state.groups.wrapper())
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
 
 
 def get_group(
@@ -86,10 +85,7 @@ def get_consumer_list(state: BrokerState, request: Request[ConsumerGroupRequestH
     if group is None:
         remark = f"no consumer for this group, {name}"
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-    body = GetConsumerListByGroupResponseBody(
-        [client.client_id for client in group.clients.values()]
-    )
-    return request.success(body=encode_body(body))
+    return request.success(body=group.encoded_client_ids())
 
 
 def get_consumer_connections(
@@ -101,14 +97,20 @@ def get_consumer_connections(
     if group is None:
         remark = f"the consumer group[{name}] not online"
         return request.refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    clients = list(group.clients.values())
     body = ConsumerConnection(
-        [_connection(client) for client in group.clients.values()],
+        [],
         dict(group.subscriptions),
         group.consume_type,
         group.message_model,
         group.consume_from_where,
     )
-    return RunInPool(partial(encode_body, body), lambda data, _now_ms: request.success(body=data))
+
+    def work() -> bytes:
+        body.connection_set = list(map(_connection, clients))
+        return encode_body(body)
+
+    return RunInPool(work, lambda data, _now_ms: request.success(body=data), encodes=True)
 
 
 def get_producer_connections(
@@ -120,15 +122,22 @@ def get_producer_connections(
     if not clients:
         remark = f"the producer group[{name}] not exist"
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-    body = ProducerConnection([_connection(client) for client in clients])
-    return RunInPool(partial(encode_body, body), lambda data, _now_ms: request.success(body=data))
+
+    def work() -> bytes:
+        return encode_body(ProducerConnection(list(map(_connection, clients))))
+
+    return RunInPool(work, lambda data, _now_ms: request.success(body=data), encodes=True)
 
 
-def get_all_producers(state: BrokerState, request: Request[None]) -> Outcome:
+def get_all_producers(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     """Return the connections of every producer group (code 328)."""
-    data = {group: list(map(_producer, clients)) for group, clients in state.producers.all()}
-    work = partial(encode_body, ProducerTableInfo(data))
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    producers = yield from state.producers.all()
+
+    def work() -> bytes:
+        data = {group: list(map(_producer, clients)) for group, clients in producers.items()}
+        return encode_body(ProducerTableInfo(data))
+
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
 
 
 def _producer(client: Client) -> ProducerInfo:

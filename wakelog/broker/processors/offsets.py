@@ -99,7 +99,8 @@ def clone_group_offset(
 def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Outcome:
     """Return the offsets of all groups, as consumerOffset.json has them (code 43)."""
     encode = state.offsets.encoder()
-    return RunInPool(lambda: encode().encode(), _when_confirmed(state, request))
+    finish = _when_confirmed(state, request)
+    return RunInPool(lambda: encode().encode(), finish, encodes=True)
 
 
 def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Outcome:

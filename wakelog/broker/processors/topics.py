@@ -71,7 +71,7 @@ def get_all_topic_config(state: BrokerState, request: Request[None]) -> Outcome:
     work = partial(encode_body, topics)
     if DELETED_ENDS_FIELD in request.command.ext_fields:
         work = partial(_topics_for_slave, state.store, topics)
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
 
 
 def _topics_for_slave(store: MessageStore, topics: TopicConfigSerializeWrapper) -> bytes:

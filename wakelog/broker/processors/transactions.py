@@ -3,7 +3,8 @@
 Both read the half message from the log, in the pool if the disk is needed. A commit puts the
 message for consumers and then the op message, in one turn. Its response waits for the disk if the
 half message asked for that and flush is synchronous. As in 4.9.3 a wait that took too long is no
-failure: the message is there.
+failure: the message is there. In a group it waits for the in-sync replicas as well, and that wait
+may fail with code 12, or with 14 if another replica is to lead: the producer ends it again.
 
 A request with type NOT gets no response (fact 55): the check asks again. An ended transaction that
 is ended again is not noticed, as in 4.9.3.
@@ -153,7 +154,10 @@ def _commit(
     wait = properties.get(WAIT)
     if wait is not None and not parse_boolean(wait):
         return response
-    return state.await_flush(response, result, now_ms, ResponseCode.SUCCESS)
+    needs_replica = state.awaits_confirmed  # else the next master may have the half message alone
+    return state.await_flush(
+        response, result, now_ms, ResponseCode.SUCCESS, needs_replica=needs_replica
+    )
 
 
 def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> None:

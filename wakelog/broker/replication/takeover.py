@@ -22,7 +22,9 @@ from wakelog.broker.replication.group_state import GroupState, ReplicaAddress
 REPLICA_VALUE: Final = "wakelog.replica"
 LOG_ID_VALUE: Final = "wakelog.logId"
 LOG_EPOCH_VALUE: Final = "wakelog.logEpoch"
-"""Names of runtime values (code 28) of replicas with a register: number, log, epoch of its end."""
+REFUSES_SENDS_VALUE: Final = "wakelog.refusesSends"
+"""Names of runtime values (code 28) of replicas with a register: number, log, epoch of its end, and
+why a master takes no messages, "" if it takes them."""
 
 
 class SeenReplica(NamedTuple):

@@ -424,7 +424,8 @@ def cluster_status(
 ) -> None:
     """List the replicas of each broker: role, epoch, in-sync set, and how far each is behind.
 
-    It exits with 1 if a replica does not answer or is not what the register says.
+    It exits with 1 if a replica does not answer, has more than its master or is not what the
+    register says, and if a master takes no sends.
 
     \b
     wakelog cluster status

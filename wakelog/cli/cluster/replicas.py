@@ -6,6 +6,9 @@ master into it, and waits until that replica serves.
 
     note                      the register or the name server
     "no answer"               a replica is registered or in the register, and does not answer
+    "refused"                 it answers, and refuses, such as an account
+    "refuses sends: ..."      the master takes no messages, and why
+    "... bytes ahead"         a copy has what its master lacks: that one's store is not what it was
     "registered as master"    it has id 0, and the register names another one
     "not in the register"     it is registered, and the register does not know it or its group. Of a
                               group that is no fault if the register knows another one: the cluster
@@ -36,6 +39,7 @@ from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import (
     LOG_ID_VALUE,
+    REFUSES_SENDS_VALUE,
     SeenReplica,
     TakeoverRefused,
     accept_loss,
@@ -45,10 +49,11 @@ from wakelog.broker.replication.takeover import (
     has_taken_over,
     seen_replica,
 )
-from wakelog.cli.admin.brokers import every_broker
+from wakelog.cli.admin.brokers import AskedBroker, every_broker
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
 from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 
 HEADS: Final = (
     "cluster", "broker", "replica", "address", "role", "epoch", "in sync", "log end",
@@ -59,7 +64,8 @@ TAKEOVER_SECONDS_MAX: Final = 30.0
 """A replica reads the register each second, and makes its log durable before it serves."""
 
 REOPENED_SECONDS: Final = 1.0
-"""The pause before a silent replica is asked once more: after a change of master it reopens."""
+"""The pause before a replica that is silent, or a master that takes no sends, is asked once more:
+after a change of master it reopens."""
 
 ASK_AGAIN_SECONDS: Final = 0.5
 """The pause after a register was unreachable."""
@@ -67,8 +73,12 @@ ASK_AGAIN_SECONDS: Final = 0.5
 PROPOSALS_MAX: Final = 10
 
 NO_ANSWER: Final = "no answer"
+REFUSED: Final = "refused"
+REFUSES_SENDS: Final = "refuses sends: "
 NOT_IN_REGISTER: Final = "not in the register"
 NOT_READ: Final = "register not read"
+
+MASTER: Final = "master"
 
 
 class Replica(NamedTuple):
@@ -87,11 +97,25 @@ class Replica(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """A broker that a name server has. log_end: None if it does not answer."""
+    """A broker that a name server has.
+
+    log_end: None if it does not say. refusal: of what was asked, if it answers.
+    refuses_sends: why it takes no messages; of a follower, too.
+    """
 
     broker_id: int
     address: str
     log_end: int | None
+    refusal: ClientError | None = None
+    refuses_sends: str = ""
+
+    def note(self, *, is_master: bool) -> str:
+        """Return what is wrong with it, "" if nothing is."""
+        if self.refusal is not None:
+            return REFUSED
+        if self.log_end is None:
+            return NO_ANSWER
+        return REFUSES_SENDS + self.refuses_sends if is_master and self.refuses_sends else ""
 
 
 class Reading(NamedTuple):
@@ -112,6 +136,57 @@ class Group(NamedTuple):
     name: str
     reading: Reading
     replicas: list[Replica]
+    refusals: list[ClientError]
+
+    @property
+    def master_end(self) -> int | None:
+        """Where the log of its master ends, None if that is not known."""
+        ends = [one.log_end for one in self.replicas if one.role == MASTER]
+        return max((end for end in ends if end is not None), default=None)
+
+    def ahead(self) -> dict[str, int]:
+        """Return the log ends of copies that reach further than their master's, by address."""
+        end = self.master_end
+        return {
+            one.address: one.log_end
+            for one in self.replicas
+            if end is not None and one.log_end is not None and one.log_end > end and one.role
+        }
+
+    def noting(self, ahead: Mapping[str, int]) -> "Group":
+        """Return it with a note of each copy that had more before than its master has now."""
+        end, replicas = self.master_end, []
+        for one in self.replicas:
+            more = 0 if end is None else ahead.get(one.address, 0) - end
+            note = f"{more:,} bytes ahead of its master" if more > 0 else ""
+            replicas.append(one._replace(note=one.note or note))
+        return self._replace(replicas=replicas)
+
+    def behind(self, one: Replica) -> int | None:
+        """Return how many bytes of its master a replica lacks, None if that is not known."""
+        end = self.master_end
+        return None if one.log_end is None or end is None else max(0, end - one.log_end)
+
+    def problems(self, behind_max: int | None, *, is_mixed: bool) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong, and what may help.
+
+        is_mixed: whether the register knows another group.
+        """
+        for refusal in self.refusals:
+            yield refusal.cause, refusal.remedy
+        reading = self.reading
+        if reading.error is not None and not (is_mixed and reading.note == NOT_IN_REGISTER):
+            yield reading.error.cause, reading.error.remedy
+        if self.master_end is None and not self.refusals:
+            yield f"{self.name} has no master that answers", ""
+        for one in self.replicas:
+            behind = self.behind(one)
+            if one.note == REFUSED:
+                continue  # what it said is there already
+            if one.note and one.note != reading.note:
+                yield f"{one.address}: {one.note}", ""
+            elif behind_max is not None and behind is not None and behind > behind_max:
+                yield f"{one.address} is {behind:,} bytes behind", ""
 
 
 async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIterator[Output]:
@@ -124,27 +199,16 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
 
     Raises: DeploymentFailed if something is wrong; ClientError; RegisterRefused for an address.
     """
-    groups = await _read_groups(admin, address)
-    if any(one.note == NO_ANSWER for group in groups for one in group.replicas):
-        await asyncio.sleep(REOPENED_SECONDS)
-        groups = await _read_groups(admin, address)
-    rows, problems, remedies = [], [], []
+    groups = await _settled_groups(admin, address)
+    rows, problems, remedies = [], list[str](), list[str]()
     is_mixed = any(group.reading.state is not None for group in groups)
-    for cluster, name, reading, replicas in groups:
-        if reading.error is not None and not (is_mixed and reading.note == NOT_IN_REGISTER):
-            problems.append(reading.error.cause)
-            remedies.append(reading.error.remedy)
-        if all(one.role != "master" or one.log_end is None for one in replicas):
-            problems.append(f"{name} has no master that answers")
-        master_end = max((one.log_end or 0 for one in replicas if one.role == "master"), default=0)
-        for one in replicas:
-            behind = None if one.log_end is None else max(0, master_end - one.log_end)
-            place = cluster, name, one.number, one.address, one.role, one.epoch, one.in_sync
-            rows.append((*place, one.log_end, behind, one.note))
-            if one.note and one.note != reading.note:
-                problems.append(f"{one.address}: {one.note}")
-            elif behind_max is not None and behind is not None and behind > behind_max:
-                problems.append(f"{one.address} is {behind:,} bytes behind")
+    for group in groups:
+        for one in group.replicas:
+            place = group.cluster, group.name, one.number, one.address, one.role, one.epoch
+            rows.append((*place, one.in_sync, one.log_end, group.behind(one), one.note))
+        for cause, remedy in group.problems(behind_max, is_mixed=is_mixed):
+            problems.append(cause)
+            remedies += [remedy] if remedy else []
     yield Columns(HEADS, rows, "no broker has registered")
     if problems:
         problems = list(dict.fromkeys(problems))  # an unreachable register is one for all groups
@@ -153,15 +217,33 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
         raise DeploymentFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
 
 
+async def _settled_groups(admin: Admin, address: str) -> list[Group]:
+    """Ask once more what may pass by itself. Raises: ClientError; RegisterRefused."""
+    groups = await _read_groups(admin, address)
+    notes = [one.note for group in groups for one in group.replicas]
+    if any(note.startswith((NO_ANSWER, REFUSES_SENDS)) for note in notes):
+        await asyncio.sleep(REOPENED_SECONDS)
+        groups = await _read_groups(admin, address)
+    ahead: dict[str, int] = {}
+    for group in groups:
+        ahead |= group.ahead()
+    if not ahead:
+        return groups
+    # Each master was asked before its copies: by now it has what they had.
+    return [group.noting(ahead) for group in await _read_groups(admin, address)]
+
+
 async def _read_groups(admin: Admin, address: str) -> list[Group]:
     """Ask every broker and the register. Raises: ClientError; RegisterRefused for an address."""
     groups: dict[tuple[str, str], list[Registered]] = {}
     known = set()  # groups whose replicas had it in a register
-    for cluster, name, broker_id, broker, values, _ in await every_broker(admin):
+    for cluster, name, broker_id, broker, values, refusal in await every_broker(admin):
         if values.get(LOG_ID_VALUE):
             known.add((cluster, name))
         end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
-        groups.setdefault((cluster, name), []).append(Registered(broker_id, broker, end))
+        sends = values.get(REFUSES_SENDS_VALUE, "")
+        found = Registered(broker_id, broker, end, refusal, sends)
+        groups.setdefault((cluster, name), []).append(found)
     ordered = sorted(groups.items())
     readings = await asyncio.gather(
         *(
@@ -170,7 +252,12 @@ async def _read_groups(admin: Admin, address: str) -> list[Group]:
         )
     )
     return [
-        Group(*names, reading, list(compare(registered, reading.state, reading.note)))
+        Group(
+            *names,
+            reading,
+            list(compare(registered, reading.state, reading.note)),
+            [one.refusal for one in registered if one.refusal is not None],
+        )
         for (names, registered), reading in zip(ordered, readings, strict=True)
     ]
 
@@ -185,23 +272,21 @@ def compare(
     """
     if state is None:
         for one in registered:
-            role = "master" if one.broker_id == MASTER_ID else "slave"
-            own_note = NO_ANSWER if one.log_end is None else note
+            role = MASTER if one.broker_id == MASTER_ID else "slave"
+            own_note = one.note(is_master=role == MASTER) or note
             yield Replica(one.broker_id, one.address, role, None, None, one.log_end, own_note)
         return
     by_address = {one.address: one for one in registered}
     for number, place in sorted(state.replicas.items()):
         found = by_address.pop(place.address, None)
         is_master = number == state.master
-        note = ""
-        if found is None or found.log_end is None:
-            note = NO_ANSWER
-        elif found.broker_id == MASTER_ID and not is_master:
+        note = NO_ANSWER if found is None else found.note(is_master=is_master)
+        if found is not None and not note and found.broker_id == MASTER_ID and not is_master:
             note = f"registered as master, and the register names {state.master or 'none'}"
         yield Replica(
             number,
             place.address,
-            "master" if is_master else "follower",
+            MASTER if is_master else "follower",
             state.epoch,
             number in state.in_sync,
             None if found is None else found.log_end,
@@ -220,9 +305,7 @@ async def failover(
 
     Raises: DeploymentFailed, TakeoverRefused, ClientError, RegisterError.
     """
-    members = [one for one in await every_broker(admin) if one.name == name]
-    if not members:
-        raise DeploymentFailed(f"no name server has broker {name}", "Run wakelog status.")
+    members = await _members(admin, name)
     cluster = members[0].cluster
     with closing(GroupRegister(open_register(address), group_key(cluster, name))) as group:
         state, version = await asyncio.to_thread(group.read)
@@ -262,6 +345,17 @@ async def failover(
         found = await asyncio.to_thread(partial(_wait_taken_over, group, wanted, is_written))
         value = {"broker": name, "changed": True, "master": to, "epoch": found.epoch}
         yield Text(f"replica {to} is master of {name} in epoch {found.epoch}", value)
+
+
+async def _members(admin: Admin, name: str) -> list[AskedBroker]:
+    """Return the registered brokers of a group. Raises: DeploymentFailed, ClientError."""
+    members = [one for one in await every_broker(admin) if one.name == name]
+    if not members:
+        raise DeploymentFailed(f"no name server has broker {name}", "Run wakelog status.")
+    refusals = [one.refusal for one in members if one.refusal is not None]
+    if refusals and not any(one.values for one in members):
+        raise refusals[0]
+    return members
 
 
 def _found_again(

@@ -42,6 +42,7 @@ from wakelog.storage.log.append import (
     encode_properties_text,
     fits,
 )
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets, TopicClosed
@@ -157,17 +158,44 @@ class CommitLog:
                     records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
         except (IllegalName, ProtocolError, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
+        offsets = tuple(accumulate(sizes[:-1], initial=self.end_offset))
+        return self._put_records(key, records, offsets, queue_offset)
+
+    def append_encoded(self, batch: EncodedBatch, now_ms: int) -> PutResult:
+        """Place a batch whose records were encoded before, as `append_batch` does."""
+        if self.failure is not None:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
+        key, size = (batch.outer.topic, batch.outer.queue_id), len(batch.records)
+        if size > self._message_bytes_max:
+            return _BATCH_TOO_LONG
+        is_illegal = not batch or batch.outer.sys_flag & TRANSACTION_MASK
+        if is_illegal or not fits(0, size, self.files.file_size_bytes):
+            return _ILLEGAL
+        self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
+        try:
+            queue_offset = self.queue_offsets.get_or_add(key)
+        except (IllegalName, TopicClosed) as error:
+            return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
+        if self.end_offset + size > self._room_end and not self._make_room(size, now_ms):
+            return self._no_segment()
+        offsets = batch.stamp(queue_offset, self.end_offset, self._store_timestamp_ms)
+        return self._put_records(key, batch.records, offsets, queue_offset)
+
+    def _put_records(
+        self, key: QueueKey, records: Buffer, physical_offsets: tuple[int, ...], queue_offset: int
+    ) -> PutResult:
+        """Keep the records of a batch, which there is room for at the log's end."""
         physical_offset = self.end_offset
-        self.end_offset = physical_offset + size
+        self.end_offset = physical_offset + len(records)
         self._pending.append(records)
-        self.queue_offsets.advance(key, len(sizes))
+        self.queue_offsets.advance(key, len(physical_offsets))
         return PutResult(
             PutStatus.PUT_OK,
             physical_offset,
-            size,
+            len(records),
             queue_offset,
-            timestamp_ms,
-            tuple(accumulate(sizes[:-1], initial=physical_offset)),
+            self._store_timestamp_ms,
+            physical_offsets,
         )
 
     def append_bytes(self, physical_offset: int, data: Buffer, now_ms: int) -> None:
