@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from wakelog.network.client import RemotingClient
+from wakelog.network.client import make_client
+from wakelog.network.signing import Credentials
+from wakelog.network.tls import Tls
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -10,14 +12,17 @@ from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.record import MessageRecord, decode_record
 
 TIMEOUT_MS = 20_000
+UNSIGNED = Credentials()
 
 
 class Client:
     """Talks to one broker."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(
+        self, address: str, *, tls: Tls | None = None, credentials: Credentials = UNSIGNED
+    ) -> None:
         self.address = address
-        self._client = RemotingClient()
+        self._client = make_client(credentials, tls)
 
     async def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
         texts = {key: str(value) for key, value in fields.items() if value is not None}
@@ -66,9 +71,9 @@ class Client:
         await self._client.close()
 
 
-async def route_of(name_server: str, topic: str) -> TopicRouteData:
+async def route_of(name_server: str, topic: str, *, tls: Tls | None = None) -> TopicRouteData:
     """Ask a name server where a topic is; nowhere, if it does not know."""
-    client = Client(name_server)
+    client = Client(name_server, tls=tls)
     answer = await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
     await client.close()
     if answer.code != ResponseCode.SUCCESS:

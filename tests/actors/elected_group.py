@@ -15,8 +15,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tests.actors.client import Client, records, route_of
+from tests.actors.client import UNSIGNED, Client, records, route_of
 from tests.actors.lines import Line, MemberLine
 from tests.compat.processes import TestProcess, free_port, hold
 from wakelog.actors.deploy.plan import UpOptions
@@ -29,6 +30,8 @@ from wakelog.client.consumer import Consumer
 from wakelog.client.errors import ClientError
 from wakelog.client.producer import Producer
 from wakelog.network.errors import RemotingError
+from wakelog.network.signing import Credentials
+from wakelog.network.tls import Tls
 from wakelog.protocol.codes import ResponseCode
 
 TOPIC = "elected"
@@ -53,8 +56,15 @@ class ElectedGroup:
         program: Sequence[str] = PROGRAM,
         register: str = "",
         name_server: str = "",
+        tls: Tls | None = None,
+        credentials: Credentials = UNSIGNED,
     ) -> None:
-        """Start nothing. name_server: one that runs already, in place of an own one."""
+        """Start nothing.
+
+        name_server: one that runs already, in place of an own one.
+        tls, credentials: of the clients, if the settings ask for them.
+        """
+        self.tls, self.credentials = tls, credentials
         self._program = program
         self.folder = folder
         self.numbers = range(1, count + 1)
@@ -64,6 +74,7 @@ class ElectedGroup:
             "minInSyncReplicas": "2" if count > 2 else "1",
             **(settings or {}),
         }
+        self.broker_name = self._settings.get("brokerName", "broker-a")
         self._flags = flags
         self._name_server_port = 0 if name_server else free_port()
         self.name_server = name_server or f"127.0.0.1:{self._name_server_port}"
@@ -121,8 +132,14 @@ class ElectedGroup:
             await line.open()
         if not self._name_server_port:
             return
+        shared = ("tls.", "aclEnable", "rocketmqHome")
         options = UpOptions(
-            store=str(self.folder / "names"), name_server_port=self._name_server_port, is_local=True
+            store=str(self.folder / "names"),
+            name_server_port=self._name_server_port,
+            is_local=True,
+            settings=tuple(
+                f"{key}={value}" for key, value in self._settings.items() if key.startswith(shared)
+            ),
         )
         plan = make_plan(options).name_server
         assert plan is not None
@@ -154,6 +171,15 @@ class ElectedGroup:
         """Return the store of a replica."""
         return self.folder / f"store-{number}"
 
+    def client(self, number: int) -> Client:
+        """Return a client of a replica."""
+        return Client(self.address(number), tls=self.tls, credentials=self.credentials)
+
+    def client_options(self) -> dict[str, Any]:
+        """Return what the library's clients have to be given."""
+        keys = self.credentials
+        return {"tls": self.tls, "access_key": keys.access_key, "secret_key": keys.secret_key}
+
     def kill(self, number: int) -> None:
         """Kill a replica's process."""
         self._processes.pop(number).end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
@@ -184,7 +210,8 @@ class ElectedGroup:
 
     def state(self) -> GroupState | None:
         """Return the group as the register has it."""
-        group = GroupRegister(open_register(self.register), group_key("DefaultCluster", "broker-a"))
+        key = group_key("DefaultCluster", self.broker_name)
+        group = GroupRegister(open_register(self.register), key)
         try:
             return group.read().state
         finally:
@@ -195,8 +222,12 @@ class ElectedGroup:
         end = time.monotonic() + WAIT_SECONDS_MAX
         while time.monotonic() < end:
             state = self.state()
-            route = await route_of(self.name_server, "TBW102")
-            masters = {one.broker_addrs.get(0) for one in route.broker_datas}
+            route = await route_of(self.name_server, "TBW102", tls=self.tls)
+            masters = {
+                one.broker_addrs.get(0)
+                for one in route.broker_datas
+                if one.broker_name == self.broker_name
+            }
             if state is not None and state.master and masters == {self.address(state.master)}:
                 return state.master
             await asyncio.sleep(POLL_SECONDS)
@@ -221,10 +252,13 @@ class ElectedGroup:
 
 @asynccontextmanager
 async def elected_group(
-    folder: Path, program: Sequence[str] = PROGRAM, register: str = "", name_server: str = ""
+    folder: Path, program: Sequence[str] = PROGRAM, **options: Any
 ) -> AsyncIterator[ElectedGroup]:
-    """Run a group of three until its replicas are all in sync, and end it."""
-    group = ElectedGroup(folder, program=program, register=register, name_server=name_server)
+    """Run a group of three until its replicas are all in sync, and end it.
+
+    options: see ElectedGroup.
+    """
+    group = ElectedGroup(folder, program=program, **options)
     async with AsyncExitStack() as undo:
         undo.push_async_callback(group.close)
         await group.open()
@@ -292,13 +326,16 @@ class Clients:
 
     async def start(self) -> None:
         """Begin; return once a message was acknowledged."""
-        self._producer = Producer(self._group.name_server, group="senders")
+        options = self._group.client_options()
+        self._producer = Producer(self._group.name_server, group="senders", **options)
         await self._producer.start()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._send())]
         await self.until_sent(1)
         name_server = self._group.name_server
-        self._consumer = Consumer(name_server, group="readers", topics=TOPIC, start="first")
+        self._consumer = Consumer(
+            name_server, group="readers", topics=TOPIC, start="first", **options
+        )
         await self._consumer.start()
         self._tasks.append(loop.create_task(self._consume()))
 
@@ -349,9 +386,9 @@ class Clients:
                 await message.ack()
 
 
-async def read_all(address: str) -> dict[tuple[int, int], bytes]:
-    """Return what a broker has, by queue and offset."""
-    client, found = Client(address), {}
+async def read_all(client: Client) -> dict[tuple[int, int], bytes]:
+    """Return what a broker has, by queue and offset; close the client."""
+    found = {}
     try:
         for queue_id in range(QUEUES_COUNT):
             offset = 0
@@ -367,12 +404,12 @@ async def read_all(address: str) -> dict[tuple[int, int], bytes]:
     return found
 
 
-async def read_whole(address: str, count: int) -> dict[tuple[int, int], bytes]:
-    """Return what a broker has, once it has so many messages, or after a time."""
+async def read_whole(group: ElectedGroup, number: int, count: int) -> dict[tuple[int, int], bytes]:
+    """Return what a replica has, once it has so many messages, or after a time."""
     end = time.monotonic() + WAIT_SECONDS_MAX
     while True:
         with suppress(RemotingError):
-            found = await read_all(address)
+            found = await read_all(group.client(number))
             if len(found) >= count or time.monotonic() > end:
                 return found
         await asyncio.sleep(POLL_SECONDS)
@@ -395,11 +432,11 @@ async def check_group(group: ElectedGroup, *accounts: Account) -> None:
     await group.until_in_sync(len(group.numbers))
     master = await group.serving()
     count = sum(len(account.acknowledged) for account in accounts)
-    found = await read_whole(group.address(master), count)
+    found = await read_whole(group, master, count)
     for account in accounts:
         check_nothing_lost(account, found)
     for number in group.numbers:
-        assert await read_whole(group.address(number), len(found)) == found, number
+        assert await read_whole(group, number, len(found)) == found, number
 
 
 def leaders(group: ElectedGroup) -> dict[int, set[int]]:

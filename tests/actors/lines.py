@@ -14,12 +14,14 @@ class Line:
     """Listens at `host:port`, and carries to 127.0.0.1 at the same port, or at another `to_port`.
 
     Whoever connects has a number, as far as `greet` knows it. A cut is of all or of one number.
+    What comes is held back for `delay_seconds`, either way.
     """
 
     def __init__(self, host: str, port: int) -> None:
         """Listen once it is opened."""
         self.host, self.port = host, port
         self.to_port = port
+        self.delay_seconds = 0.0
         self._carries = asyncio.Event()
         self._carries.set()
         self._is_cut = False
@@ -106,6 +108,7 @@ class Line:
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await source.read(CARRIED_BYTES):
+                await asyncio.sleep(self.delay_seconds)
                 await self._carries.wait()
                 sink.write(data)
                 await sink.drain()

@@ -27,6 +27,10 @@ SENDS = 20
 WITHOUT_REGISTER_SECONDS = 12.0
 """Longer than anybody waits for the register, or for a silent master."""
 
+SLOW_SECONDS = 0.5
+TOO_SLOW_SECONDS = 2.0
+"""Each way; a call may take 2 s."""
+
 
 def test_a_killed_master_loses_nothing(tmp_path: Path) -> None:
     asyncio.run(kill(tmp_path))
@@ -56,8 +60,7 @@ def test_a_group_goes_on_while_its_register_fails(tmp_path: Path) -> None:
 
 
 async def lose_the_register(tmp_path: Path, etcd: EtcdMembers) -> None:
-    places = ",".join(f"127.0.0.1:{port}" for port in etcd.client_ports)
-    async with elected_group(tmp_path, register=f"etcd://{places}") as group:
+    async with elected_group(tmp_path, register=address_of(etcd)) as group:
         clients = Clients(group)
         await clients.start()
         etcd.kill(0)
@@ -80,6 +83,85 @@ async def lose_the_register(tmp_path: Path, etcd: EtcdMembers) -> None:
         found = await group.until_in_sync(3)
         assert state is not None and (found.epoch, found.master) == (state.epoch, state.master)
         await check_group(group, await clients.stop())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_group_waits_for_most_of_its_register_when_its_master_dies(tmp_path: Path) -> None:
+    """None leads without the register, nothing is acknowledged, and all goes on with it."""
+    with EtcdMembers(tmp_path, 3) as etcd:
+        asyncio.run(lose_register_and_master(tmp_path, etcd))
+
+
+async def lose_register_and_master(tmp_path: Path, etcd: EtcdMembers) -> None:
+    async with elected_group(tmp_path, register=address_of(etcd)) as group:
+        clients = Clients(group)
+        await clients.start()
+        master = await group.serving()
+        for index in (0, 1):
+            etcd.kill(index)
+        await clients.until_sent(SENDS)
+        group.kill(master)
+        await asyncio.sleep(WITHOUT_REGISTER_SECONDS)
+        sent = len(clients.account.acknowledged)
+        await asyncio.sleep(WITHOUT_REGISTER_SECONDS)
+        assert len(clients.account.acknowledged) == sent
+        etcd.start(0)
+        await asyncio.to_thread(etcd.wait_healthy, 0)
+        await clients.until_sent(SENDS)
+        group.start(master)
+        state = await group.until_in_sync(3)
+        assert state.master != master
+        await check_group(group, await clients.stop())
+        assert max(map(len, leaders(group).values())) == 1
+        etcd.start(1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("answers", [True, False], ids=["late", "too-late"])
+def test_a_slow_register_loses_nothing(tmp_path: Path, answers: bool) -> None:
+    """It answers after a second, or never in time: then a master goes on, and none takes over."""
+    with EtcdMembers(tmp_path, 3) as etcd:
+        asyncio.run(have_slow_register(tmp_path, etcd, answers))
+
+
+async def have_slow_register(tmp_path: Path, etcd: EtcdMembers, answers: bool) -> None:
+    async with elected_group(tmp_path, register=address_of(etcd)) as group:
+        clients = Clients(group)
+        await clients.start()
+        before = group.state()
+        slow(group, SLOW_SECONDS if answers else TOO_SLOW_SECONDS)
+        await asyncio.sleep(WITHOUT_REGISTER_SECONDS)
+        await clients.until_sent(SENDS)
+        after = group.state()
+        assert before is not None and after is not None and before.epoch == after.epoch
+        master = await group.serving()
+        group.kill(master)
+        if not answers:
+            await asyncio.sleep(WITHOUT_REGISTER_SECONDS)
+            found = group.state()
+            assert found is not None and found.epoch == before.epoch
+            slow(group, 0.0)
+        await clients.until_sent(SENDS)
+        slow(group, 0.0)
+        group.start(master)
+        state = await group.until_in_sync(3)
+        assert state.master != master
+        await check_group(group, await clients.stop())
+        assert max(map(len, leaders(group).values())) == 1
+
+
+def slow(group: ElectedGroup, seconds: float) -> None:
+    """Hold back what goes to the register, and what comes from it."""
+    for lines in group.register_lines.values():
+        for line in lines:
+            line.delay_seconds = seconds
+
+
+def address_of(etcd: EtcdMembers) -> str:
+    """Return the register that all members of etcd are."""
+    return "etcd://" + ",".join(f"127.0.0.1:{port}" for port in etcd.client_ports)
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
@@ -68,6 +69,7 @@ class FakeStore:
         self.error: StoreError | None = None
         self.lagging = False
         self.cold = False
+        self.held_end = LONG_MAX
         self.far_behind = False
         self.fall_behind_bytes = 0
         self.missing_entries = False
@@ -221,13 +223,17 @@ class FakeStore:
         )
 
     def message_at(
-        self, physical_offset: int, size_bytes: int | None = None
+        self, physical_offset: int, size_bytes: int | None = None, *, sees_held: bool = False
     ) -> MessageRecord | None:
         stored = self.log.get(physical_offset)
-        return None if stored is None else decode_record(stored.record)
+        if stored is None or (physical_offset >= self.held_end and not sees_held):
+            return None
+        return decode_record(stored.record)
 
-    def message_at_nowait(self, physical_offset: int) -> MessageRecord | None:
-        return None if self.cold else self.message_at(physical_offset)
+    def message_at_nowait(
+        self, physical_offset: int, *, sees_held: bool = False
+    ) -> MessageRecord | None:
+        return None if self.cold else self.message_at(physical_offset, sees_held=sees_held)
 
     def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
         stored = self.log.get(physical_offset)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from tests.actors.elected_group import TOPIC, Account
@@ -17,9 +18,14 @@ THINK_SECONDS: Final = 0.02
 class JavaClients:
     """A producer and a push consumer, each in a JVM of its own, which go on whatever happens."""
 
-    def __init__(self, name_server: str, routes_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        name_server: str,
+        routes_ms: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Start nothing. routes_ms: how often they ask for routes, instead of each 30 s."""
-        given = {"driver.sendTimeoutMs": str(TIMEOUT_MS)}
+        given = {"driver.sendTimeoutMs": str(TIMEOUT_MS), **(properties or {})}
         if routes_ms is not None:
             given["driver.routesMs"] = str(routes_ms)
         self._sender = JavaDriver(name_server, properties=given)

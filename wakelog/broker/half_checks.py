@@ -87,9 +87,9 @@ def correct(state: BrokerState, now_ms: int) -> None:
     store, topics = state.store, (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC)
     state.open_check.copies_end = store.max_queue_offset(TRANS_HALF_TOPIC, HALF_QUEUE_ID)
     place = store.recovery.last_record
-    last = None if place < 0 else store.message_at(place)
+    last = None if place < 0 else store.message_at(place, sees_held=True)
     if last is not None and last.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
-        half = store.message_at(last.prepared_transaction_offset)
+        half = store.message_at(last.prepared_transaction_offset, sees_held=True)
         if half is not None and half.topic == TRANS_HALF_TOPIC:
             store.put_message(op_draft(half, state.store_host, now_ms), now_ms)
     if any(_committed(state, t) > state.store.max_queue_offset(t, HALF_QUEUE_ID) for t in topics):

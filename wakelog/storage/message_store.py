@@ -318,17 +318,24 @@ class MessageStore:
             readers.log.read_ahead(physical_offset, length_bytes)
 
     def message_at(
-        self, physical_offset: int, size_bytes: int | None = None
+        self, physical_offset: int, size_bytes: int | None = None, *, sees_held: bool = False
     ) -> MessageRecord | None:
-        """Decode the record at `physical_offset`, or None if there is none."""
-        with self._readers.lend() as readers:
-            return readers.query.message_at(physical_offset, self._view(), size_bytes)
+        """Decode the record at `physical_offset`, or None if there is none.
 
-    def message_at_nowait(self, physical_offset: int) -> MessageRecord | None:
+        sees_held: also what readers may not see yet, for a record that is put after it.
+        """
+        with self._readers.lend() as readers:
+            view = self._view(sees_held=sees_held)
+            return readers.query.message_at(physical_offset, view, size_bytes)
+
+    def message_at_nowait(
+        self, physical_offset: int, *, sees_held: bool = False
+    ) -> MessageRecord | None:
         """Do what `message_at` does; None also if the record is long or the disk is needed."""
         readers = self._readers.borrow()
         try:
-            return readers.query.message_at_nowait(physical_offset, self._view())
+            view = self._view(sees_held=sees_held)
+            return readers.query.message_at_nowait(physical_offset, view)
         finally:
             self._readers.give_back(readers)
 
@@ -520,9 +527,9 @@ class MessageStore:
             get_cold_count=self._get_cold_count,
         )
 
-    def _view(self) -> LogView:
+    def _view(self, *, sees_held: bool = False) -> LogView:
         end = self.log.committed_offset
-        if self.held_end is not None:
+        if self.held_end is not None and not sees_held:
             end = min(end, self.held_end)
         return LogView(self.log.files.min_offset, end, self.dispatched)
 

@@ -201,6 +201,15 @@ def test_a_cold_half_message_is_read_in_the_pool(harness: Harness) -> None:
     assert len(harness.store.messages("T", 2)) == 1
 
 
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_half_message_that_no_replica_has_yet_is_ended(harness: Harness, is_cold: bool) -> None:
+    """A producer that is asked answers within a millisecond; a follower's disk takes longer."""
+    header = end(harness)
+    harness.store.cold, harness.store.held_end = is_cold, 0
+    assert ask(harness, header).code == ResponseCode.SUCCESS
+    assert [message.body for message in harness.store.messages("T", 2)] == [b"half"]
+
+
 # Code 323.
 def resume(harness: Harness, **fields: str) -> RemotingCommand:
     return harness.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, fields)

@@ -45,7 +45,7 @@ final class Consuming {
      */
     private static Object consume(JSONObject in) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
-                in.getString("namespace"), in.getString("group"), null,
+                in.getString("namespace"), in.getString("group"), Driver.hook(),
                 strategy(in.getString("allocation")), in.getBooleanValue("traced"), null);
         Gatherer gatherer = new Gatherer(consumer, in.getIntValue("failures"));
         consumer.setNamesrvAddr(Driver.nameServer);

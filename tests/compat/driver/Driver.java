@@ -11,9 +11,12 @@ import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 
@@ -86,6 +89,13 @@ public final class Driver {
     /** How often a client asks for routes: as "driver.routesMs" says, or what it does by itself. */
     static int routesMs(ClientConfig client) {
         return Integer.getInteger("driver.routesMs", client.getPollNameServerInterval());
+    }
+
+    /** What signs the requests of a client: "driver.accessKey" and "driver.secretKey", or null. */
+    static RPCHook hook() {
+        String accessKey = System.getProperty("driver.accessKey");
+        return accessKey == null ? null : new AclClientRPCHook(
+                new SessionCredentials(accessKey, System.getProperty("driver.secretKey")));
     }
 
     private static Map<String, Object> answer(Map<String, Command> commands, JSONObject arguments) {

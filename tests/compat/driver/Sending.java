@@ -127,7 +127,7 @@ final class Sending {
             throws Exception {
         DefaultMQProducer producer = PRODUCERS.get(group);
         if (producer == null) {
-            producer = new DefaultMQProducer(namespace, group, null, isTraced, null);
+            producer = new DefaultMQProducer(namespace, group, Driver.hook(), isTraced, null);
             producer.setNamesrvAddr(Driver.nameServer);
             producer.setInstanceName(group);
             producer.setPollNameServerInterval(Driver.routesMs(producer));

@@ -20,6 +20,7 @@ final class Transactions {
         TransactionMQProducer producer = new TransactionMQProducer(in.getString("group"));
         producer.setNamesrvAddr(Driver.nameServer);
         producer.setInstanceName(in.getString("group"));
+        producer.setPollNameServerInterval(Driver.routesMs(producer));
         producer.setTransactionListener(new Listener());
         producer.start();
         Driver.RUNNING.push(producer::shutdown);

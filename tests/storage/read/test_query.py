@@ -48,6 +48,15 @@ def test_without_waiting_a_record_is_found_that_is_short(fs: MemoryFileSystem) -
     assert store.message_at_nowait(short.physical_offset) is None
 
 
+def test_a_held_record_is_seen_if_that_is_asked(store: MessageStore) -> None:
+    place = places(store)[-1]
+    store.held_end = place
+    for read in (store.message_at, store.message_at_nowait):
+        assert read(place) is None
+        record = read(place, sees_held=True)
+        assert record is not None and record.body == b"11"
+
+
 def test_a_made_up_place_gives_nothing(store: MessageStore) -> None:
     first, second = places(store)[:2]
     for place in (-1, first + 1, second - 4, store.max_physical_offset, 1 << 62):

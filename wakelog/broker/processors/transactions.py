@@ -91,11 +91,14 @@ def end_transaction(state: BrokerState, request: Request[EndTransactionRequestHe
         _write_line(state, request)
     if end == TRANSACTION_NOT:
         return None
-    half = state.store.message_at_nowait(header.commit_log_offset)
+    # A producer that is asked answers before the replicas of a group have what was put back. What
+    # ends it is put behind it: if one is cut from the log, so is the other.
+    half = state.store.message_at_nowait(header.commit_log_offset, sees_held=True)
     if half is not None:
         return _end(state, request, half, request.now_ms)
     return RunInPool(
-        partial(state.store.message_at, header.commit_log_offset), partial(_end, state, request)
+        partial(state.store.message_at, header.commit_log_offset, sees_held=True),
+        partial(_end, state, request),
     )
 
 
