@@ -159,9 +159,8 @@ def send_without_asyncio(name_server: str, load: Load) -> None:
 
 async def check(group: ElectedGroup, load: Load) -> None:
     """Assert that all is stored, in order where it was sent so, and read on from the offsets."""
-    found = await read_whole(
-        group.address(await group.serving()), len(load.acknowledged) + QUEUES_COUNT
-    )
+    count = len(load.acknowledged) + QUEUES_COUNT
+    found = await read_whole(group, await group.serving(), count)
     bodies = set(found.values())
     assert load.acknowledged <= bodies, sorted(load.acknowledged - bodies)[:3]
     by_queue: dict[int, list[bytes]] = defaultdict(list)
