@@ -13,9 +13,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.cluster.commands import add_commands
@@ -170,7 +171,18 @@ def hello(
     greet(name_server, topic, print, tls_config)
 
 
+class AdminCommand(TyperCommand):
+    """A command whose words are those of mqadmin; typer does not know them."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return what may follow the words of a command line."""
+        from wakelog.cli.admin.completion import choices
+
+        return list(choices(ctx.args, incomplete))
+
+
 @app.command(
+    cls=AdminCommand,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )

@@ -1,6 +1,7 @@
 """Command lines: mistakes, and what the shell gets for completion."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,31 @@ def test_the_shell_completes_what_belongs_to_a_command(
     assert cli() == found
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("wakelog admin updateT", {"updateTopic", "updateTopicPerm"}),
+        ("wakelog admin updateTopic --top", {"--topic"}),
+        ("wakelog admin updateTopic -t orders --order", {"--order"}),
+        ("wakelog admin topicList -n 127.0.0.1:9876 --output j", {"json"}),
+        ("wakelog tail --foll", {"--follow"}),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_completes_the_commands_of_mqadmin_too(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, shell: str, line: str, found: set[str]
+) -> None:
+    monkeypatch.setenv("_WAKELOG_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    offered = cli()
+    if shell == "zsh":  # "word":"meaning" of each, as an argument of _arguments
+        offered = re.findall(r'^(?:.*\(\()?"([^"]+)"', "\n".join(offered), re.MULTILINE)
+    assert {each.partition("\t")[0] for each in offered} == found
+
+
 @pytest.mark.process
 def test_completion_is_installed_for_a_shell_that_then_completes(tmp_path: Path) -> None:
     """By bash itself, which loads what was installed and asks it for the rest of a word."""
@@ -71,11 +97,15 @@ def test_completion_is_installed_for_a_shell_that_then_completes(tmp_path: Path)
     assert str(installed) in (tmp_path / ".bashrc").read_text()
     asks = f"""
 source {installed}
+complete_it=$(complete -p wakelog | sed 's/.* -F //; s/ .*//')
 COMP_WORDS=(wakelog expl) COMP_CWORD=1
-$(complete -p wakelog | sed 's/.* -F //; s/ .*//') wakelog
+$complete_it wakelog
+echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(wakelog admin deleteT) COMP_CWORD=2
+$complete_it wakelog
 echo "${{COMPREPLY[@]}}"
 """
     outcome = subprocess.run(
         ["bash", "-c", asks], env=environment, check=True, capture_output=True, text=True
     )
-    assert outcome.stdout.split() == ["explain"]
+    assert outcome.stdout.split() == ["explain", "deleteTopic"]

@@ -1,6 +1,11 @@
 """What `wakelog doctor` finds, from answers that are given and at a broker in this process."""
 
+import asyncio
+
+import pytest
+
 from tests.cli.cluster.conftest import CommandLine
+from wakelog.cli.cluster import doctor
 from wakelog.cli.cluster.doctor import (
     OK,
     PROBLEM,
@@ -10,12 +15,17 @@ from wakelog.cli.cluster.doctor import (
     disagreements,
     load_findings,
     route_findings,
+    still_findings,
 )
+from wakelog.client.consumer import Consumer
+from wakelog.client.producer import Producer
 from wakelog.client.route import NO_NAME_SERVER
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
     ConsumerRunningInfo,
+    ConsumeStats,
+    OffsetWrapper,
     QueueData,
     SubscriptionData,
     TopicRouteData,
@@ -91,6 +101,85 @@ def test_a_queue_that_is_stuck_is_found() -> None:
     info = subscriber("*", mq_table={queue: process})
     *_, found = client_findings("g", {"c1": info}, None, NOW_MS)
     assert (found.verdict, "maybe blocked" in found.found) == (PROBLEM, True)
+
+
+def test_a_lock_that_is_held_without_consuming_is_found() -> None:
+    process = {"cachedMsgCount": 3, "lastConsumeTimestamp": NOW_MS - 120_000, "locked": True}
+    queue = MessageQueue("T", "b", 0)
+
+    def complaints(**more: object) -> list[str]:
+        info = subscriber("*", mq_table={queue: {**process, **more}})
+        info.properties["PROP_CONSUMEORDERLY"] = "true"
+        found = client_findings("g", {"c1": info}, None, NOW_MS)
+        return [each.found for each in found if each.verdict == PROBLEM]
+
+    [found] = complaints()
+    assert found == (
+        "c1 holds the lock of queue 0 of T at b, and has consumed nothing of its 3 "
+        "messages for 120 s"
+    )
+    assert complaints(lastConsumeTimestamp=NOW_MS - 50_000) == []
+    assert complaints(cachedMsgCount=0) == []
+
+
+def progress_of(queue: MessageQueue, broker_offset: int, consumer_offset: int) -> ConsumeStats:
+    return ConsumeStats({queue: OffsetWrapper(broker_offset, consumer_offset)})
+
+
+@pytest.mark.parametrize(
+    ("after", "verdicts"),
+    [
+        ((30, 5), [WARNING]),
+        ((30, 6), []),  # it moves
+        ((20, 5), []),  # nothing came; whoever has the message may just take long
+    ],
+)
+def test_an_offset_that_stays_while_its_queue_grows_is_found(
+    after: tuple[int, int], verdicts: list[str]
+) -> None:
+    queue = MessageQueue("T", "b", 0)
+    infos = {"c1": subscriber("*", mq_table={queue: {}})}
+    before = progress_of(queue, 20, 5)
+    found = list(still_findings("group g", before, progress_of(queue, *after), infos))
+    assert [each.verdict for each in found] == verdicts
+    if found:
+        text = "queue 0 of T at b got 10 messages in 6 s, and c1, which has it, stayed at offset 5"
+        assert found[0].found == text
+    assert not list(still_findings("group g", before, progress_of(queue, *after), {}))
+
+
+def test_a_consumer_that_acknowledges_nothing_is_named(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "MOVES_SECONDS", 0.5)
+    name_server = cli.broker.name_server
+    cli.broker.create_topic("stuck", queues=1)
+
+    async def hold() -> str:
+        async with (
+            Producer(name_server, group="p") as producer,
+            Consumer(
+                name_server, group="holders", topics="stuck", start="first", ordered=True
+            ) as one,
+        ):
+            await producer.send("stuck", b"in hand")
+            assert await one.fetch(1, 10.0)
+
+            async def grow() -> None:
+                while True:
+                    await producer.send("stuck", b"behind it")
+                    await asyncio.sleep(0.02)
+
+            growing = asyncio.create_task(grow())
+            words = ("doctor", "--topic", "stuck", "--group", "holders")
+            await asyncio.to_thread(cli, *words)
+            growing.cancel()
+            return one._instance.client_id
+
+    client = asyncio.run(hold())
+    [line] = [each for each in cli.out.splitlines() if each.startswith("warning")]
+    assert "queue 0 of stuck at broker-t got " in line
+    assert f"{client}, which has it, stayed at offset 0" in line
 
 
 def test_a_cluster_is_examined_from_here(cli: CommandLine) -> None:

@@ -41,6 +41,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
 _BY_LOWER_NAME: Final = {name.lower(): command for name, command in COMMANDS.items()}
 
 
+def command_of(word: str) -> Command | None:
+    """Return the command of a name, whose case does not matter; None if there is none."""
+    return _BY_LOWER_NAME.get(word.lower())
+
+
 def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
     """Run a command, or say the help.
 
@@ -51,7 +56,7 @@ def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
     if not rest:
         _say_commands(say)
         return
-    command = _BY_LOWER_NAME.get(rest[0].lower())
+    command = command_of(rest[0])
     if command is None:
         raise PlanRefused(
             f"there is no command {rest[0]}", "See wakelog admin for the list of commands."

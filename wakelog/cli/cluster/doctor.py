@@ -8,8 +8,11 @@ looked at gives a finding. Looking goes on after a problem, as far as the answer
     load and disk  the disk has room, sends do not wait, the queues follow the log
     a topic        it has a route, with permissions and queues
     a group        it may consume; its clients subscribe alike; every queue has one that goes on
+
+A group that lags is looked at twice, `MOVES_SECONDS` apart: clients commit every five seconds.
 """
 
+import asyncio
 import ipaddress
 import time
 from collections import Counter
@@ -28,6 +31,7 @@ from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerRunningInfo,
+    ConsumeStats,
     SubscriptionGroupConfig,
     TopicRouteData,
 )
@@ -49,6 +53,13 @@ BEHIND_BYTES_MAX: Final = 64 << 20
 """What is stored and not yet in the queues, so that no consumer sees it."""
 OLD_MS_MIN: Final = 600_000
 """How long ago the last consumed message was stored, with others waiting."""
+MOVES_SECONDS: Final = 6.0
+"""Within which a client that consumes commits (persistConsumerOffsetInterval is 5 s)."""
+HELD_MS_MIN: Final = 60_000
+"""How long ago a client with messages took the last one, as for `consumerStatus` of mqadmin."""
+SEE_CLIENT: Final = (
+    "Look at what its listener waits for (wakelog admin consumerStatus --jstack), or start it again"
+)
 CHECK_GROUP: Final = "Check its name (wakelog groups), or create it (wakelog admin updateSubGroup)"
 
 
@@ -328,9 +339,19 @@ def client_findings(
     if topic and infos and not any(x == topic for each in subscribed.values() for x, _ in each):
         yield Finding(PROBLEM, about, f"no client subscribes to {topic}", "Subscribe to it")
     for name, info in sorted(infos.items()):
-        for complaint in complaints_of(name, info, now_ms):
-            remedy = "Look at what its listener waits for (wakelog admin consumerStatus --jstack)"
-            yield Finding(PROBLEM, about, complaint, remedy)
+        for complaint in (*complaints_of(name, info, now_ms), *_held(name, info, now_ms)):
+            yield Finding(PROBLEM, about, complaint, SEE_CLIENT)
+
+
+def _held(name: str, info: ConsumerRunningInfo, now_ms: int) -> Iterator[str]:
+    """Yield a line for each queue that a client has locked and does not consume."""
+    for queue, process in sorted(info.mq_table.items()):
+        taken_ms, count = process.get("lastConsumeTimestamp", 0), process.get("cachedMsgCount", 0)
+        if process.get("locked") and count and 0 < taken_ms < now_ms - HELD_MS_MIN:
+            yield (
+                f"{name} holds the lock of {_queue_text(queue)}, and has consumed nothing of its "
+                f"{count:,} messages for {(now_ms - taken_ms) // 1000:,} s"
+            )
 
 
 async def _queues(
@@ -347,7 +368,7 @@ async def _queues(
     for queue, place in sorted(stats.offset_table.items()):
         behind = place.broker_offset - place.consumer_offset
         lag += behind
-        name = f"queue {queue.queue_id} of {queue.topic} at {queue.broker_name}"
+        name = _queue_text(queue)
         if behind > 0 and infos and queue not in owned:
             found = f"{name} lags by {behind:,} and no client has it"
             remedy = "Wait for a rebalance (20 s); then check that no client subscribes otherwise"
@@ -357,3 +378,29 @@ async def _queues(
             remedy = "Look at what consumes it; add consumers, or skip (wakelog reset)"
             yield Finding(WARNING, about, found, remedy)
     yield Finding(OK, about, f"lags by {lag:,}")
+    if lag and infos:
+        await asyncio.sleep(MOVES_SECONDS)
+        for each in still_findings(about, stats, await progress(admin, group, topic), infos):
+            yield each
+
+
+def still_findings(
+    about: str,
+    before: ConsumeStats,
+    after: ConsumeStats,
+    infos: Mapping[str, ConsumerRunningInfo],
+) -> Iterator[Finding]:
+    """Yield the queues that a client has and that grew, while their offset stayed."""
+    for queue, place in sorted(after.offset_table.items()):
+        then = before.offset_table.get(queue)
+        owners = [name for name, info in sorted(infos.items()) if queue in info.mq_table]
+        if then is None or not owners or then.consumer_offset != place.consumer_offset:
+            continue
+        if grown := place.broker_offset - then.broker_offset:
+            found = f"{_queue_text(queue)} got {grown:,} messages in {MOVES_SECONDS:.0f} s, and "
+            found += f"{owners[0]}, which has it, stayed at offset {place.consumer_offset:,}"
+            yield Finding(WARNING, about, found, SEE_CLIENT)
+
+
+def _queue_text(queue: MessageQueue) -> str:
+    return f"queue {queue.queue_id} of {queue.topic} at {queue.broker_name}"
