@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.client.clusters import MESSAGE_ID, NAME_SERVER, FakeCluster, instance_of, run_producer
+from tests.client.clusters import (
+    MESSAGE_ID,
+    NAME_SERVER,
+    SENDS,
+    FakeCluster,
+    instance_of,
+    run_producer,
+)
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
 from wakelog.client.messages import Message
 from wakelog.client.producer import Producer
@@ -285,3 +292,33 @@ def test_a_producer_without_room_is_refused(name: str) -> None:
     given: Any = {name: 0}
     with pytest.raises(InvalidArgument, match=f"{name} is 0, .*Give a whole number of 1 or more"):
         Producer(NAME_SERVER, **given)
+
+
+@pytest.mark.parametrize("illegal", [None, b"5"])
+def test_a_list_that_is_too_large_for_a_broker_goes_in_smaller_requests(
+    illegal: bytes | None,
+) -> None:
+    cluster = FakeCluster(routes={"T": {"a": 1}})
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code not in SENDS:
+            return None
+        is_batch = command.code == RequestCode.SEND_BATCH_MESSAGE
+        bodies = [body for _, body, _ in decode_batch_body(command.body, 100)] if is_batch else []
+        if len(bodies) > 3 or illegal in (bodies or [command.body]):
+            return answer(command, ResponseCode.MESSAGE_ILLEGAL, "too large")
+        return None
+
+    cluster.fail = fail
+
+    async def send(producer: Producer) -> list[object]:
+        messages = [Message("T", b"%d" % n, queue=("a", 0)) for n in range(8)]
+        try:
+            return list(await producer.send_many(messages))
+        except NotAcknowledged as error:
+            return list(error.receipts)
+
+    receipts = run_producer(cluster, send)
+    count = 8 if illegal is None else 5  # in order: nothing behind the one at fault is sent
+    assert [body for _, _, body in cluster.stored] == [b"%d" % n for n in range(count)]
+    assert [receipt is None for receipt in receipts] == [False] * count + [True] * (8 - count)

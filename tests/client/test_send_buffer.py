@@ -182,3 +182,42 @@ def test_closing_waits_for_what_is_under_way() -> None:
         await closing
 
     asyncio.run(run())
+
+
+def test_room_that_is_given_is_taken_before_its_sender_runs() -> None:
+    """Else all who wait would come in, one for each that gives up."""
+
+    async def run() -> None:
+        sender = HeldSender()
+        held = buffer(sender, requests_max=9, messages_max=2, room_seconds_max=0.01)
+        begin(held, numbered(2))
+        waiting = begin(held, numbered(50))
+        await asyncio.wait(waiting)
+        assert held.messages_count == 2
+        assert len(sender.held) == 2
+        for task in waiting:
+            with pytest.raises(NotAcknowledged, match="2 messages with 2 bytes are under way"):
+                await task
+
+    asyncio.run(run())
+
+
+def test_a_sender_that_is_cancelled_with_its_room_gives_it_back() -> None:
+    async def run() -> None:
+        sender = HeldSender()
+        held = buffer(sender, requests_max=9, messages_max=1)
+        begin(held, numbered(1))
+        second, third = begin(held, numbered(2))
+        await settle()
+        _, waiter = sender.held.pop(0)
+        waiter.set_result(Stored(QUEUE, 0, "0"))
+        while len(held._for_room) == 2:
+            await asyncio.sleep(0)
+        second.cancel()  # it has room, and has not run yet
+        await settle()
+        assert second.cancelled() and held.messages_count == 1
+        await sender.answer(1)
+        await third
+        assert held.messages_count == 0
+
+    asyncio.run(run())

@@ -400,6 +400,15 @@ class SendRequest(NamedTuple):
         return len(self.messages) > 1
 
     @property
+    def halves(self) -> tuple["SendRequest", "SendRequest"]:
+        """Two requests with the messages of a batch."""
+        middle = len(self.messages) // 2
+        return (
+            SendRequest(self.messages[:middle], self.places[:middle]),
+            SendRequest(self.messages[middle:], self.places[middle:]),
+        )
+
+    @property
     def body(self) -> bytes:
         """The body of the request."""
         if not self.is_batch:

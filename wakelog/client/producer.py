@@ -55,7 +55,7 @@ from wakelog.client.transactions import (
     TransactionState,
 )
 from wakelog.client.unique_ids import UniqueIds
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import is_topic
 from wakelog.protocol.properties import INSTANCE_ID, PRODUCER_GROUP, TRANSACTION_PREPARED
@@ -161,14 +161,24 @@ class Producer(Opened):
         receipts = Receipts([message.unique_key for message in encoded])
         failures: list[ClientError] = []
 
+        async def send_or_halve(request: SendRequest) -> None:
+            began_ms = wall_ms()
+            try:
+                stored = await self._buffer.send_request(request)
+            except ClientError as error:
+                if error.code != ResponseCode.MESSAGE_ILLEGAL or not request.is_batch:
+                    raise
+                for half in request.halves:  # a broker's maxMessageSize limits a batch, too
+                    await send_or_halve(half)
+                return
+            receipts.add(request.places, stored)
+            if self._tracer is not None:
+                self._trace_all(request.messages, stored, began_ms)
+
         async def send_in_order(requests: Sequence[SendRequest]) -> None:
             try:
                 for request in requests:
-                    began_ms = wall_ms()
-                    stored = await self._buffer.send_request(request)
-                    receipts.add(request.places, stored)
-                    if self._tracer is not None:
-                        self._trace_all(request.messages, stored, began_ms)
+                    await send_or_halve(request)
             except ClientError as error:
                 failures.append(error)
 

@@ -49,14 +49,12 @@ class SendBuffer:
         self._for_room: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self._lanes: dict[LaneName, Lane[asyncio.Future[Receipt]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._emptied: asyncio.Future[None] | None = None  # what `close` waits for
 
     async def send(self, message: EncodedMessage) -> Receipt:
         """Send one message, with others that wait if there are any. Raises: NotAcknowledged."""
         size_bytes = len(message.body)
-        if self._for_room or not self._has_room(1, size_bytes):
-            await self._wait_for_room(1, size_bytes)
-        self.messages_count += 1
-        self.bytes_count += size_bytes
+        await self._take_room(1, size_bytes)
         try:
             lane = self._lane(message)
             if not lane.begin():
@@ -74,10 +72,7 @@ class SendBuffer:
     async def send_request(self, request: SendRequest) -> Stored:
         """Send one request as it is. Raises: NotAcknowledged."""
         size = len(request.messages), sum(len(message.body) for message in request.messages)
-        if self._for_room or not self._has_room(*size):
-            await self._wait_for_room(*size)
-        self.messages_count += size[0]
-        self.bytes_count += size[1]
+        await self._take_room(*size)
         try:
             return await self._sender.send(request)
         finally:
@@ -88,9 +83,8 @@ class SendBuffer:
         try:
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 while self.messages_count:
-                    emptied = asyncio.get_running_loop().create_future()
-                    self._for_room.append((self._messages_max, self._bytes_max, emptied))
-                    await emptied
+                    self._emptied = asyncio.get_running_loop().create_future()
+                    await self._emptied
         except TimeoutError:
             for task in self._tasks:
                 task.cancel()
@@ -103,37 +97,57 @@ class SendBuffer:
             and self.bytes_count + size_bytes <= self._bytes_max
         )
 
+    async def _take_room(self, messages: int, size_bytes: int) -> None:
+        """Have room for these, at once or in turn. Raises: NotAcknowledged."""
+        if self._for_room or not self._has_room(messages, size_bytes):
+            await self._wait_for_room(messages, size_bytes)
+        else:
+            self.messages_count += messages
+            self.bytes_count += size_bytes
+
     async def _wait_for_room(self, messages: int, size_bytes: int) -> None:
-        """Wait until it is this sender's turn and there is room. Raises: NotAcknowledged."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._for_room.append((messages, size_bytes, turn))
         try:
             async with asyncio.timeout(self._room_seconds_max):
                 await turn
         except TimeoutError:
+            if not turn.cancelled():  # the room came with the end of the time
+                return
+            self._wake()
             raise NotAcknowledged(
                 f"{self.messages_count} messages with {self.bytes_count} bytes are under way, and "
                 f"none was answered within {self._room_seconds_max} s",
                 "Nothing was sent: send more slowly, or raise messages_max, bytes_max or timeout",
             ) from None
-        finally:
-            self._wake()
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._wake()
+            else:
+                self._give_room(messages, size_bytes)
+            raise
 
     def _give_room(self, messages: int, size_bytes: int) -> None:
         self.messages_count -= messages
         self.bytes_count -= size_bytes
         if self._for_room:
             self._wake()
+        if not self.messages_count and self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)
 
     def _wake(self) -> None:
-        """Let the first sender go that waits, if there is room; it lets the next one go."""
+        """Give room to those that wait, in order, as far as there is some.
+
+        They have it from now on: whatever runs before they do sees it taken.
+        """
         while self._for_room:
             messages, size_bytes, turn = self._for_room[0]
             if not turn.done():
-                if self._has_room(messages, size_bytes):
-                    self._for_room.popleft()
-                    turn.set_result(None)
-                return
+                if not self._has_room(messages, size_bytes):
+                    return
+                self.messages_count += messages
+                self.bytes_count += size_bytes
+                turn.set_result(None)
             self._for_room.popleft()
 
     # Lanes
