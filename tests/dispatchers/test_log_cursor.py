@@ -69,6 +69,21 @@ def test_all_records_over_the_ends_of_files(kernels: Kernels | None) -> None:
     assert statistics.bad_stretches_count == statistics.moved_up_count == 0
 
 
+def test_columns_are_kept_no_longer_than_they_are_used(kernels: Kernels | None) -> None:
+    """Those of a burst were kept for good."""
+    log = log_of()
+    run = Run(log, kernels)
+    cursor = run.cursor
+    while (batch := cursor.read(log.end, NOW_MS)) is not None:
+        cursor.passed(batch)
+    assert cursor.read(log.end, NOW_MS + log_cursor.COLUMNS_KEPT_MS) is None
+    assert (cursor._ahead is None) == (kernels is None)
+    assert cursor.read(log.end, NOW_MS + log_cursor.COLUMNS_KEPT_MS + 1) is None
+    assert cursor._ahead is None
+    cursor.move_to(0, log.end)
+    assert run.to(log.end) == log.offsets
+
+
 def test_never_passes_the_limit(kernels: Kernels | None) -> None:
     log = log_of()
     run = Run(log, kernels)

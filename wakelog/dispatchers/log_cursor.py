@@ -18,6 +18,7 @@ Invariants:
 - The cursor never passes the limit of `read`. It stands at a record, a segment's begin or the
   limit; during a search it stands at the next byte to search.
 - One `read` searches a bounded number of bytes.
+- The columns of a compiled scan are kept no longer than they are used.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3).
 """
@@ -48,6 +49,9 @@ PLAIN_BYTES_MAX: Final = 256 << 10
 # For one step of the search for a sound record.
 RESYNC_BYTES_MAX: Final = 512 << 10
 BAD_STRETCHES_KEPT_MAX: Final = 100
+
+COLUMNS_KEPT_MS: Final = 30_000
+"""After a burst of small records the columns of both stretches have some 28 MiB."""
 
 
 class LogReader(SpanReader, Protocol):
@@ -122,6 +126,7 @@ class LogCursor:
             lambda kernels: ReadAhead(log, lambda: Columns(kernels, delays_ms), worker)
         )
         self._ahead: Ahead | None = None
+        self._filled_ms = 0
         self._bad: BadStretch | None = None
         self._bad_stretches: deque[BadStretch] = deque(maxlen=BAD_STRETCHES_KEPT_MAX)
         self._counters = CursorStatistics()
@@ -149,6 +154,9 @@ class LogCursor:
         The cursor passes over anything else at once, but moves after the batch only in `passed`. An
         empty batch means that something was passed over: read again.
         """
+        if self._ahead is not None and now_ms - self._filled_ms > COLUMNS_KEPT_MS:
+            self.cancel_read_ahead()
+            self._ahead = None
         self._move_up()
         if self.position >= limit:
             return None
@@ -159,6 +167,7 @@ class LogCursor:
         if end - self.position >= BULK_BYTES_MIN:
             ahead = self._ready_ahead(end - self.position)
             if ahead is not None:
+                self._filled_ms = now_ms
                 return self._read_columns(ahead, end, segment_end, limit, now_ms)
         return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
 
