@@ -1,6 +1,7 @@
 """What attackers cost the others: a steady sender beside each attack, by the clock.
 
     python -m benchmarks.attacks [--side NAME] [--part attacks|codes] [--after-minutes N]
+    python -m benchmarks.attacks --scene TEXT [--side NAME]
 
 A sender of 50 messages a second and a client that asks for routes as often run beside all scenes
 (``attack_scenes``). Each sample belongs to the scene during which it was sent, or to the pauses
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
@@ -28,6 +29,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.attack_floods import floods, large_message_clients
 from benchmarks.attack_scenes import (
     Scene,
     Target,
@@ -44,7 +46,7 @@ from benchmarks.kept import RESULTS, keep, read_kept
 from benchmarks.loop import client, figures_of, outcome
 from benchmarks.loop import run as run_client
 from benchmarks.rows import BODY_BYTES
-from benchmarks.sides import LocalWakelog, RocketMQ, Side, Wakelog
+from benchmarks.sides import OWN_NAME, LocalWakelog, RocketMQ, Side, Wakelog
 
 JSON_NAME = "attacks.json"
 PAGE_NAME = "attacks.md"
@@ -76,7 +78,12 @@ METRICS_CONNECTIONS = 16
 METRICS_SECONDS_MAX = 2.0
 KIB = 1 << 10
 SIDES: dict[str, type[Side]] = {side.name: side for side in (Wakelog, LocalWakelog, RocketMQ)}
-SETTINGS = {"mappedFileSizeCommitLog": str(256 << 20), "enablePropertyFilter": "true"}
+SETTINGS = {
+    "mappedFileSizeCommitLog": str(256 << 20),
+    "enablePropertyFilter": "true",
+    "enableLmq": "true",
+    "enableMultiDispatch": "true",
+}
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,10 +141,22 @@ class Attacked(msgspec.Struct, frozen=True, kw_only=True):
 
 def scenes_of(side: str, part: str) -> list[Scene]:
     """Return what a side is put through; RocketMQ what it is compared in."""
-    compared = [fifty_attackers(), *many_connections()]
+    compared = [large_message_clients(), fifty_attackers(), *many_connections()]
     if part == "codes":
         return [] if side == RocketMQ.name else [*of_every_code()]
-    return compared if side == RocketMQ.name else [*known(), *at_name_servers(), *compared]
+    if side == RocketMQ.name:
+        return compared
+    return [*known(), *floods(), *at_name_servers(), *compared]
+
+
+def scenes_named(texts: Sequence[str]) -> list[Scene]:
+    """Return the scenes of every part whose name has one of the texts."""
+    return [
+        scene
+        for part in PARTS
+        for scene in scenes_of(OWN_NAME, part)
+        if any(text in scene.name for text in texts)
+    ]
 
 
 Moments = list[tuple[float, float]]
@@ -179,6 +198,48 @@ def probe(mode: str, address: str, topic: str) -> Iterator["Popen[str]"]:
             process.send_signal(signal.SIGTERM)
 
 
+def watch(name: str, folder: Path, scenes: Sequence[Scene]) -> list[Watched]:
+    """Start a side, put it through scenes, and stop it."""
+    side = SIDES[name](folder / name, SETTINGS)
+    try:
+        target = Target(side.broker, side.name_server)
+        warm_up(target)
+        with probes(target) as (sender, asker):
+            time.sleep(QUIET_SECONDS)
+            return watched_by(name, scenes, play(scenes, target), sender, asker)
+    finally:
+        side.stop()
+
+
+@contextmanager
+def probes(target: Target) -> Iterator[tuple["Popen[str]", "Popen[str]"]]:
+    """Run the client that sends, and the one that asks for routes."""
+    with (
+        probe("send", target.broker, "probed") as sender,
+        probe("route", target.name_server, "TBW102") as asker,
+    ):
+        yield sender, asker
+
+
+def watched_by(
+    side: str,
+    scenes: Sequence[Scene],
+    moments: Moments,
+    sender: "Popen[str]",
+    asker: "Popen[str]",
+) -> list[Watched]:
+    """End both clients, and return what they saw in the pauses and in each scene."""
+    for process in (sender, asker):
+        process.send_signal(signal.SIGTERM)
+    sent, asked = (split(outcome(one)["samples"], moments) for one in (sender, asker))
+    watched = [_watched(side, 0, "pauses, sends", sent[1])]
+    watched.append(_watched(side, 1, "pauses, routes", asked[1]))
+    for at, scene in enumerate(scenes):
+        samples = (asked if scene.at_name_server else sent)[0][at]
+        watched.append(_watched(side, at + 2, scene.name, samples))
+    return watched
+
+
 def measure(name: str, folder: Path, part: str, after_minutes: int) -> Attacked:
     """Start a side, put it through its scenes, stop it, and start it again over its store."""
     side = SIDES[name](folder / name, SETTINGS)
@@ -186,16 +247,10 @@ def measure(name: str, folder: Path, part: str, after_minutes: int) -> Attacked:
         target = Target(side.broker, side.name_server)
         scenes = scenes_of(name, part)
         warm_up(target)
-        with (
-            probe("send", target.broker, "probed") as sender,
-            probe("route", target.name_server, "TBW102") as asker,
-        ):
+        with probes(target) as (sender, asker):
             time.sleep(QUIET_SECONDS)
             before = resident(side, "VmRSS", forget_peak=True)
-            moments = play(scenes, target)
-            for process in (sender, asker):
-                process.send_signal(signal.SIGTERM)
-            sent, asked = (split(outcome(one)["samples"], moments) for one in (sender, asker))
+            watched = watched_by(name, scenes, play(scenes, target), sender, asker)
         peak = resident(side, "VmHWM")
         served = metrics_served(folder / name / "up.out") if name != RocketMQ.name else None
         load_average = os.getloadavg()[0]
@@ -203,11 +258,6 @@ def measure(name: str, folder: Path, part: str, after_minutes: int) -> Attacked:
     finally:
         side.stop(in_order=True)
     again = resident_again(name, folder)
-    watched = [_watched(name, 0, "pauses, sends", sent[1])]
-    watched.append(_watched(name, 1, "pauses, routes", asked[1]))
-    for at, scene in enumerate(scenes):
-        samples = (asked if scene.at_name_server else sent)[0][at]
-        watched.append(_watched(name, at + 2, scene.name, samples))
     return Attacked(
         side=name,
         part=part,
@@ -411,17 +461,30 @@ def _memory_lines(memory: Sequence[Memory], after_minutes: int) -> list[str]:
     return lines
 
 
+def show(sides: Iterable[str], scenes: Sequence[Scene]) -> int:
+    """Print what a client saw in some scenes; 1 if there are none."""
+    for name in sides:
+        print(name, flush=True)
+        with tempfile.TemporaryDirectory(prefix="wakelog-attacks-") as folder:
+            for one in watch(name, Path(folder), scenes):
+                print(f"  p99 {one.p99_ms:.1f} max {one.max_ms:.1f} ms: {one.scene}", flush=True)
+    return int(not scenes)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, keep and draw; 1 if a limit was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
     parser.add_argument("--side", choices=list(SIDES), action="append")
     parser.add_argument("--part", choices=PARTS, action="append")
     parser.add_argument("--after-minutes", type=int, default=1, metavar="N")
+    parser.add_argument("--scene", action="append", metavar="TEXT")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     if options.after_minutes < 1:
         parser.error("--after-minutes: at least 1")
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+    if options.scene:
+        return show(options.side or SIDES, scenes_named(options.scene))
     missed = False
     wanted = [(name, part) for name in options.side or SIDES for part in options.part or PARTS]
     for name, part in wanted:

@@ -3,17 +3,19 @@
 import socket
 import struct
 import threading
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from benchmarks.attack_floods import LIGHT_QUEUES, flood, floods
 from benchmarks.attack_scenes import (
-    at_name_servers,
+    Target,
     beside_connections,
     fifty_attackers,
     frame,
-    known,
     of_every_code,
     registration,
     send_all,
@@ -21,15 +23,19 @@ from benchmarks.attack_scenes import (
 from benchmarks.attacks import (
     JSON_NAME,
     PAGE_NAME,
+    PARTS,
     Attacked,
     Memory,
     Watched,
     compare,
     over_limit,
     render_page,
+    scenes_named,
+    scenes_of,
     split,
 )
 from benchmarks.kept import RESULTS, read_kept
+from tests.broker.harness import Harness as BrokerHarness
 from tests.nameserver.harness import Harness
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.frame import FrameDecoder
@@ -127,7 +133,7 @@ def test_registrations_are_those_that_a_name_server_takes() -> None:
 
 
 def test_every_code_has_a_scene_beside_the_known_attacks() -> None:
-    names = [scene.name for scene in (*known(), *at_name_servers(), *of_every_code())]
+    names = [scene.name for part in PARTS for scene in scenes_of("wakelog", part)]
     assert len(names) == len(set(names))
     assert len([*of_every_code()]) > OTHERS_COUNT
 
@@ -162,3 +168,47 @@ def test_the_page_has_the_minutes_after_which_memory_was_read() -> None:
     assert "| a minute after MiB |" in render_page([attacked()])
     later = msgspec.structs.replace(attacked(), after_minutes=65)
     assert "| 65 minutes after MiB |" in render_page([later])
+
+
+def test_scenes_are_found_by_a_part_of_their_name() -> None:
+    names = [scene.name for scene in scenes_named(["TLS", "SEND_MESSAGE:"])]
+    assert names == ["5,000 TLS handshakes begin at once", "SEND_MESSAGE: 17 requests"]
+    assert scenes_named(["no such scene"]) == []
+
+
+def test_a_flood_is_sent_before_its_first_answer_and_read_to_its_last() -> None:
+    received: list[bytes] = []
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            while sum(map(len, received)) < 3:
+                received.append(connection.recv(100))
+            connection.sendall(struct.pack(">II", 4, 0) * 3)
+            received.append(connection.recv(100))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        flood(Target(f"127.0.0.1:{listening.getsockname()[1]}", ""), [b"a", b"b", b"c"])
+        thread.join()
+    assert b"".join(received) == b"abc"
+
+
+def test_floods_are_requests_that_a_broker_takes() -> None:
+    harness = BrokerHarness(enableLmq="true", enableMultiDispatch="true")
+    taken: list[int] = []
+
+    def answer_all(target: Target, frames: Sequence[bytes]) -> None:
+        for [command] in map(FrameDecoder().feed, frames[:3]):
+            response = harness.ask(command.code, command.ext_fields, bytes(command.body))
+            assert response.code == ResponseCode.SUCCESS, response.remark
+            taken.append(command.code)
+
+    for scene in floods():
+        play = scene.prepare()
+        if isinstance(play, partial):
+            answer_all(Target("", ""), play.keywords["frames"])
+    assert taken == [RequestCode.SEND_MESSAGE_V2] * 6
+    named = harness.store.messages("flooded")[-1].properties_text
+    assert named.count("%LMQ%") == LIGHT_QUEUES

@@ -7,15 +7,25 @@ import pytest
 
 from tests.broker.fake_store import FakeStore
 from tests.broker.harness import Harness, sql_subscription, subscription
+from tests.calls import calls_of_steps
+from wakelog.broker.decision import RunInPool
 from wakelog.broker.processors import consume_queue
-from wakelog.broker.processors.consume_queue import bitmap_text, read_entries
+from wakelog.broker.processors.consume_queue import (
+    ENTRIES_PER_STEP,
+    bitmap_text,
+    encode_in_steps,
+    read_entries,
+)
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
     QueryConsumeQueueResponseBody,
     decode_body,
+    encode_body,
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
+from wakelog.protocol.steps import Steps, finish
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -133,3 +143,39 @@ def test_an_address_without_a_unit_shows_an_error(store: FakeStore) -> None:
 def test_a_bitmap_is_written_last_byte_first() -> None:
     assert bitmap_text(b"") == ""
     assert bitmap_text(b"\x03") == "00000011\n"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2 * ENTRIES_PER_STEP + 1])
+def test_a_body_in_steps_is_the_one_in_one_piece(count: int) -> None:
+    entries = [ConsumeQueueData(number, -number, 7 - number) for number in range(count)]
+    odd = [
+        ConsumeQueueData(1, 2, 3, '{"a":[]}', "1\n", eval=True),
+        ConsumeQueueData(1, 2, 3, msg="Cq extend not exist!addr: 3"),
+        ConsumeQueueData(1, 2, 3, '{"size":20}'),
+    ]
+    body = QueryConsumeQueueResponseBody(
+        subscription("T", "A"), '"queueData":[]', [*entries, *odd], 9, 1
+    )
+    whole = encode_body(body)
+    calls, encoded = calls_of_steps(encode_in_steps(body))
+    assert encoded == whole
+    assert len(calls) == -(-(count + len(odd)) // ENTRIES_PER_STEP) + 1
+    assert max(calls) < 3 * ENTRIES_PER_STEP + 500
+
+
+def test_entries_are_read_by_one_of_two_threads_and_written_in_steps(harness: Harness) -> None:
+    fill(harness.store)
+    fields = {"topic": "T", "queueId": "0", "index": "0", "count": str((1 << 31) - 1)}
+    request = harness.request(RequestCode.QUERY_CONSUME_QUEUE, fields)
+    outcome = harness.broker.process(request, harness.channel, harness.now_ms)
+    assert isinstance(outcome, RunInPool)
+    assert outcome.judges
+    done: list[bytes] = []
+
+    def do_steps(steps: Steps[bytes]) -> bytes:
+        done.append(finish(steps))
+        return done[-1]
+
+    response = outcome.finish(outcome.work(do_steps), harness.now_ms)
+    assert isinstance(response, RemotingCommand)
+    assert [response.body] == done

@@ -4,6 +4,9 @@ A tags code can be the address of an extension unit. Such an entry has the unit 
 as text, and whether tags code or bitmap let it pass to the group. The text has the last byte first,
 and a line break after each eighth byte.
 
+A thread reads the entries, and their JSON is written in steps: two such requests are under way at
+once, and the others wait.
+
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.queryConsumeQueue,
 org.apache.rocketmq.broker.filter.ExpressionMessageFilter.isMatchedByConsumeQueue,
 org.apache.rocketmq.filter.util.BitsArray.toString (4.9.3).
@@ -11,10 +14,9 @@ org.apache.rocketmq.filter.util.BitsArray.toString (4.9.3).
 
 from base64 import b64encode
 from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import DoSteps, Outcome, RunInPool
 from wakelog.broker.state import BrokerState
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilter, to_stored
@@ -27,13 +29,22 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
+from wakelog.protocol.steps import Steps, batched
+from wakelog.protocol.steps import finish as do_at_once
 from wakelog.protocol.subscription import is_tag_type, matches
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit, is_extension_address
 
 ENTRIES_MAX = 4_096  # about 300 KB of JSON; mqadmin asks for 10
+
+ENTRIES_PER_STEP: Final = 512
+"""Some 0.3 ms. All of them took 12 ms, and those of 200 requests came one after the other."""
+
+_NO_ENTRIES: Final = b'"queueData":[]'
+_ENTRY_TEXT: Final = b'{"eval":false,"physicOffset":%d,"physicSize":%d,"tagsCode":%d}'
 
 Evaluate: TypeAlias = Callable[[ExtensionUnit], bool]
 """Tells whether an entry passes by its unit."""
@@ -59,16 +70,39 @@ def query_consume_queue(
             body.filter_data = text
             evaluate = _evaluation(subscription, kept, state.filters.bloom)
 
-    def finish(found: QueryConsumeQueueResponseBody | None, _now_ms: int) -> Outcome:
+    def work(do_steps: DoSteps = do_at_once) -> bytes | RemotingCommand:
         queue = f"{header.queue_id}@{header.topic}"
+        found = _read_queue(state.store, header, body, evaluate)
         if found is None:
             return request.refusal(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
         if found.queue_data is None:
             remark = f"Index {header.index} of {queue} is not exist!"
             return request.refusal(ResponseCode.SUCCESS, remark)
-        return request.success(body=encode_body(found))
+        encoded: bytes = do_steps(encode_in_steps(found))
+        return encoded
 
-    return RunInPool(partial(_read_queue, state.store, header, body, evaluate), finish)
+    def finish(found: bytes | RemotingCommand, _now_ms: int) -> Outcome:
+        return request.success(body=found) if isinstance(found, bytes) else found
+
+    return RunInPool(work, finish, judges=True)
+
+
+def encode_in_steps(found: QueryConsumeQueueResponseBody) -> Steps[bytes]:
+    """Write a body as `encode_body` does; nearly all entries are three numbers."""
+    shown, found.queue_data = found.queue_data or [], []
+    head, mark, tail = encode_body(found).partition(_NO_ENTRIES)
+    assert mark, "in a text it would have a backslash before each quote"
+    parts = []
+    for entries in batched(shown, ENTRIES_PER_STEP):
+        parts.append(b",".join(map(_entry_text, entries)))
+        yield
+    return b"".join((head, _NO_ENTRIES[:-1], b",".join(parts), b"]", tail))
+
+
+def _entry_text(data: ConsumeQueueData) -> bytes:
+    if data.extend_data_json is not None or data.msg is not None:
+        return dumps(data)
+    return _ENTRY_TEXT % (data.physic_offset, data.physic_size, data.tags_code)
 
 
 def _evaluation(
