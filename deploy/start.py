@@ -19,7 +19,7 @@ from deploy.cluster import connect, shared_directory
 from wakelog.actors.deploy.group import SUPERVISOR
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.deploy.supervised import SupervisedActors, placed
+from wakelog.actors.deploy.supervised import SupervisedActors, placed, spread_plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import Placement, find_actor
 from wakelog.actors.transport.service_plan import Transport
@@ -28,8 +28,10 @@ from wakelog.cli.preflight import preflight
 from wakelog.storage.file_system import FileSystem
 
 
-def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
-    """Return what the command line said: options as those of `wakelog up`, and a resource."""
+def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None, bool]:
+    """Return what the command line said: options as those of `wakelog up`, a resource, and whether
+    replicas are spread.
+    """
     parser = argparse.ArgumentParser(description="Start wakelog's actors in a Ray cluster.")
     parser.add_argument("--store", required=True, metavar="DIR")
     parser.add_argument("--namesrv-port", type=int, metavar="PORT", dest="name_server_port")
@@ -38,6 +40,7 @@ def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
     parser.add_argument("--open", action="store_true")
     parser.add_argument("--advertise", metavar="IP")
     parser.add_argument("--brokers", type=int, default=1, metavar="N", dest="broker_count")
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", dest="replica_count")
     parser.add_argument("--config", metavar="FILE", dest="config_path")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     parser.add_argument("--transport", type=Transport, default=Transport.NOTIFICATIONS)
@@ -48,20 +51,32 @@ def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
         help="a resource that only the store's node offers, should it come back under another id;"
         " submit the job with the same in --entrypoint-resources",
     )
+    parser.add_argument(
+        "--spread",
+        action="store_true",
+        help="replicas live on different nodes; one whose node dies starts on another one, without"
+        " its store, and copies the log",
+    )
     found = vars(parser.parse_args(arguments))
-    resource = found.pop("resource")
-    return UpOptions(**{**found, "settings": tuple(found["settings"])}), resource
+    resource, is_spread = found.pop("resource"), found.pop("spread")
+    return UpOptions(**{**found, "settings": tuple(found["settings"])}), resource, is_spread
 
 
-async def start(plan: Plan, resource: str | None) -> None:
-    """Return once every broker is in the route and accepts. Raises: DeploymentFailed."""
+def place(plan: Plan, resource: str | None, *, is_spread: bool) -> dict[str, Placement]:
+    """Return where brokers have to live, by name. Raises: DeploymentFailed."""
+    if is_spread:
+        return spread_plan(plan)
     if resource is None:
         placement = Placement(node_id=ray.get_runtime_context().get_node_id())
     else:
         placement = Placement(resource=resource)
+    return {broker.name: placement for broker in plan.brokers}
+
+
+async def start(plan: Plan, placements: dict[str, Placement]) -> None:
+    """Return once every broker is in the route and accepts. Raises: DeploymentFailed."""
     directory = shared_directory()
     directory.mkdir(mode=0o700, exist_ok=True)
-    placements = {broker.name: placement for broker in plan.brokers}
     actors = SupervisedActors(placed(plan, directory, placements))
     try:
         await actors.start(report_once())
@@ -85,7 +100,7 @@ def report_once() -> Callable[[str], None]:
 
 def main(arguments: Sequence[str]) -> int:
     """Start, say where it is, and return the exit code."""
-    options, resource = read_options(arguments)
+    options, resource, is_spread = read_options(arguments)
     try:
         connect()
         if find_actor(SUPERVISOR) is not None:
@@ -93,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
         plan = preflight(make_plan(options), FileSystem())
         for warning in plan.warnings:
             print(f"wakelog: {warning}")
-        asyncio.run(start(plan, resource))
+        asyncio.run(start(plan, place(plan, resource, is_spread=is_spread)))
     except Exception as error:
         failure = explain(error)
         print(failure.line, file=sys.stderr)

@@ -12,7 +12,7 @@ from ray.util import list_named_actors
 
 from deploy.cluster import connect, shared_directory
 from wakelog.actors.deploy.group import SUPERVISOR
-from wakelog.actors.ray.options import end_actor, find_actor
+from wakelog.actors.ray.options import end_actor, end_places, find_actor
 
 STOP_SECONDS_MAX = 120.0
 """As long as the Supervisor gives a broker and the name server together."""
@@ -38,6 +38,7 @@ def main() -> int:
         return 0
     is_clean = bool(ray.get(supervisor.stop.remote(), timeout=STOP_SECONDS_MAX))
     end_actor(supervisor)
+    end_places()
     left = wait_gone()
     shutil.rmtree(shared_directory(), ignore_errors=True)
     if left:

@@ -31,6 +31,7 @@ class Group:
         self.register = f"file://{folder}/register"
         self.brokers: dict[int, LocalBroker] = {}
         self.access_key, self.home = "", folder
+        self.names_own_node = False
         self.ports = {number: free_port(-2, 1) for number in (1, 2)}
 
     async def start(self, number: int, min_in_sync: int = 1) -> Replica:
@@ -46,7 +47,11 @@ class Group:
             rocketmqHome=self.home,
         )
         plan = structs.replace(
-            plan, register=self.register, replica_id=number, access_key=self.access_key
+            plan,
+            register=self.register,
+            replica_id=number,
+            access_key=self.access_key,
+            names_own_node=self.names_own_node,
         )
         broker = self.brokers[number] = LocalBroker(plan)
         await broker.service.start()

@@ -11,11 +11,13 @@ import pytest
 from tests.actors.bounded import on_loop
 from tests.actors.client import Client
 from tests.actors.group_in_process import QUICK, Group, bodies, group_of, send, until
+from tests.compat.processes import free_port
 from wakelog.actors.broker import member_follower, member_server, replica
 from wakelog.actors.broker.member_connections import FollowerConnection
 from wakelog.actors.broker.member_follower import MemberFollower
 from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import NO_VERSION
 from wakelog.broker.replication.takeover import (
     SeenReplica,
@@ -90,6 +92,37 @@ async def said_of_itself(group: Group, number: int) -> SeenReplica:
     found = seen_replica(group.address(number), decode_body(KVTable, answer.body).table)
     assert found is not None
     return found
+
+
+@on_loop
+async def test_a_replica_that_moves_trusts_no_store_that_it_left_before(tmp_path: Path) -> None:
+    """It would count with messages that it had elsewhere. A new store gets the whole log."""
+    async with group_of(tmp_path) as group:
+        group.names_own_node = True
+        await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
+        old = group.address(2)
+        await group.stop(2)
+        group.ports[2] = free_port(-2, 1)
+        with pytest.raises(DeploymentFailed, match=f"replica 2 was at {old} since"):
+            await group.start(2)
+        assert group.state().replicas[2].address == old
+        group.brokers.pop(2)
+        (tmp_path / "2").rename(tmp_path / "left")
+        second = await group.start(2)
+        await until(lambda: group.state().replicas[2].address == group.address(2))
+        await until(lambda: 0 < second.end == second.service.store.dispatched)
+        await until(lambda: group.state().in_sync == {1, 2})
+        assert await bodies(group, 2) == [b"kept"]
+        (tmp_path / "register").rename(tmp_path / "away")
+        (tmp_path / "register").touch()
+        await group.stop(2)
+        with pytest.raises(DeploymentFailed, match="the register's file"):
+            await group.start(2)
+        group.brokers.pop(2)
 
 
 @on_loop

@@ -4,10 +4,14 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.ray.options import Placement
+from wakelog.actors.deploy.supervised import spread_plan
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.ray.options import ANYWHERE, Placement
+from wakelog.actors.transport.service_plan import at_address
 
 
 def plan_of(**options: int) -> Plan:
@@ -41,3 +45,27 @@ def test_a_plan_travels_to_the_supervisor_as_plain_parts(tmp_path: Path) -> None
         assert broker.runtime_directory == str(tmp_path / broker.name)
         assert (tmp_path / broker.name).stat().st_mode & 0o777 == 0o700
     assert [read.placement_of(broker).resource for broker in read.brokers] == ["disk", None]
+
+
+def test_what_moves_keeps_nothing_else_on_its_node() -> None:
+    made = plan_of()
+    for placement, own in (
+        (Placement(resource="disk"), Placement(resource="disk")),
+        (Placement(group="places"), ANYWHERE),
+    ):
+        plan = msgspec.structs.replace(made, placements={"broker-a": placement})
+        assert plan.own_placement == own
+        assert placement.moves is (own == ANYWHERE)
+
+
+def test_only_replicas_that_share_a_register_are_spread() -> None:
+    with pytest.raises(DeploymentFailed, match="whose register all nodes reach"):
+        spread_plan(plan_of())
+    with pytest.raises(DeploymentFailed, match="whose register all nodes reach"):
+        spread_plan(plan_of(replica_count=3))
+
+
+def test_a_broker_is_reached_at_its_node() -> None:
+    [broker] = plan_of(broker_port=2000).brokers
+    moved = at_address(broker, "10.0.0.7").settings.broker
+    assert (moved.broker_addr, moved.broker_ip2) == ("10.0.0.7:2000", "10.0.0.7")

@@ -15,14 +15,19 @@ from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
 from wakelog.actors.broker.work_pool import SWITCH_SECONDS
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.ray.options import actor_name, find_actor, own_node_id
+from wakelog.actors.ray.options import (
+    actor_name,
+    find_actor,
+    own_node_address,
+    own_node_id,
+)
 from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
 from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
-from wakelog.actors.transport.service_plan import read_plan
+from wakelog.actors.transport.service_plan import at_address, read_plan
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import StoreError
 
@@ -35,6 +40,8 @@ class BrokerActor(ChannelActor):
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = read_plan(plan)
+        if self._plan.names_own_node:
+            self._plan = at_address(self._plan, own_node_address())
         self._service: BrokerService | Replica | None = None
         self._collections = FullCollections()
         self._free_memory = free_memory()

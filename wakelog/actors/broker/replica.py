@@ -49,7 +49,11 @@ from wakelog.broker.replication.election import (
     TakeRole,
 )
 from wakelog.broker.replication.epochs import NO_LOG_ID, SLOTS, Epochs
-from wakelog.broker.replication.group_state import REPLICAS_MAX, ReplicaAddress
+from wakelog.broker.replication.group_state import (
+    REPLICAS_MAX,
+    GroupState,
+    ReplicaAddress,
+)
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.takeover import (
@@ -224,11 +228,13 @@ class Replica:
             raise DeploymentFailed(error.cause, error.remedy) from None
         async with AsyncExitStack() as undo:
             undo.callback(register.close)
-            await self._refuse_taken_id(register)
+            was_elsewhere = await self._refuse_taken_id(register)
             self.run.is_running = True
             await self.run.service.start(expected_store_id)
             undo.push_async_callback(self.run.service.stop)
             store = self.run.open_store
+            if was_elsewhere and self._plan.names_own_node and store.log.end_offset:
+                raise _old_store(self.own_id, was_elsewhere)
             file = SlotFile(self._fs, self._plan.settings.store.paths.epochs, SLOTS)
             undo.callback(file.close)
             self.epochs = Epochs(file, store.log.end_offset)
@@ -257,9 +263,11 @@ class Replica:
         role = keep_on(self._keep_role, self._log, "role")
         self._task = asyncio.get_running_loop().create_task(role)
 
-    async def _refuse_taken_id(self, register: GroupRegister) -> None:
+    async def _refuse_taken_id(self, register: GroupRegister) -> str:
         """Look whether another broker has this replica's number, and answers. A register that says
-        nothing is no reason not to start.
+        nothing is no reason not to start, but of one that moves between nodes.
+
+        Return where this replica was last, "" if it was here.
 
         Raises: DeploymentFailed.
         """
@@ -267,12 +275,14 @@ class Replica:
         try:
             state = (await asyncio.to_thread(register.read)).state
         except RegisterError as error:
+            if self._plan.names_own_node:
+                raise DeploymentFailed(error.cause, error.remedy) from None
             line = f"no message is taken before the register answers: {error.cause}. {error.remedy}"
             self._register_notices = [line]
-            return
+            return ""
         place = None if state is None else state.replicas.get(self.own_id)
         if place is None or place.address == own:
-            return
+            return ""
         host, _, port = place.address.rpartition(":")
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(TAKEN_ID_SECONDS_MAX):
@@ -282,6 +292,7 @@ class Replica:
                 f"replica {self.own_id} of {self.group} is at {place.address} already",
                 "Stop that broker, or give this one a brokerId of its own.",
             )
+        return place.address
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit.
@@ -473,8 +484,15 @@ class Replica:
         is_alone = self.epochs.log_id == NO_LOG_ID  # it does not belong to the group yet
         if state is None or leader not in state.replicas or is_alone:
             return None
+        if self._plan.names_own_node and not self._is_known_here(state):
+            return None  # a store that it leaves here would look like its last one
         place = state.replicas[leader]
         return MasterAddress(place.ha_address, place.address)
+
+    def _is_known_here(self, state: GroupState) -> bool:
+        """Tell whether the register has this replica at its present address."""
+        place = state.replicas.get(self.own_id)
+        return place is not None and place.address == self._plan.settings.broker.broker_addr
 
     def confirmed(self) -> int:
         """Return the confirmed offset, as far as it is known here."""
@@ -554,6 +572,13 @@ class Replica:
     def _drop_connections(self) -> None:
         self._follower.drop("the role has changed")
         self._server.drop_all()
+
+
+def _old_store(number: int, address: str) -> DeploymentFailed:
+    return DeploymentFailed(
+        f"replica {number} was at {address} since: the log of this store may be an old one",
+        "Give `wakelog cluster reseed` for it, or move the store away, to begin with a copy.",
+    )
 
 
 def make_broker_service(

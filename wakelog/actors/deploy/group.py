@@ -31,9 +31,7 @@ def actors_count(stores: Sequence[StoreConfig], added_count: int = 0) -> int:
 def make_supervisor(plan: Plan) -> Any:
     """Return the Supervisor, which makes the actors that are not there yet."""
     builtins = msgspec.to_builtins(plan)
-    return make_actor(
-        SUPERVISOR, SUPERVISOR, builtins, placement=plan.placement_of(plan.brokers[0])
-    )
+    return make_actor(SUPERVISOR, SUPERVISOR, builtins, placement=plan.own_placement)
 
 
 def make_name_server(plan: Plan) -> Any:
@@ -42,7 +40,7 @@ def make_name_server(plan: Plan) -> Any:
         NAME_SERVER,
         NAME_SERVER,
         msgspec.to_builtins(plan.name_server),
-        placement=plan.placement_of(plan.brokers[0]),
+        placement=plan.own_placement,
     )
 
 

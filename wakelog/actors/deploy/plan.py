@@ -66,8 +66,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
         asked for it, a taken one does not prevent the start.
     tls: where the TLS settings of all ports are; they hold for the brokers' calls, too.
     tls_text: what is said of TLS at the start; "" if nobody has asked for it.
-    placements: where brokers have to live, by name; the Supervisor and the name server live beside
-        the first.
+    placements: where brokers have to live, by name.
     """
 
     bind_host: str
@@ -108,6 +107,15 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     def placement_of(self, broker: ServicePlan) -> Placement:
         """Return where a broker has to live."""
         return self.placements.get(broker.name, ANYWHERE)
+
+    @property
+    def own_placement(self) -> Placement:
+        """Where the Supervisor and the name server have to live.
+
+        That is beside the first broker, but anywhere if its node may be given up.
+        """
+        first = self.placement_of(self.brokers[0])
+        return ANYWHERE if first.moves else first
 
     @property
     def ports(self) -> tuple[PortUse, ...]:

@@ -19,7 +19,7 @@ from wakelog.actors.deploy.group import actors_count, make_supervisor
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.hosted_ray import HostedRay
-from wakelog.actors.ray.options import Placement, end_actor
+from wakelog.actors.ray.options import Placement, end_actor, end_places, spread
 from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
 from wakelog.actors.services.added_services import offered_services
 from wakelog.actors.start_outcome import raise_failure
@@ -29,6 +29,8 @@ READY_SECONDS_MAX = 600.0
 """A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
 
 PROGRESS_SECONDS = 1.0
+SPREAD_SECONDS_MAX = 60.0
+ONE_MACHINE = "file:"
 TRIES_COUNT = 3
 """How often a start or a stop is tried: the Supervisor may die, and Ray starts it again."""
 
@@ -79,6 +81,7 @@ class SupervisedActors:
             except Exception:
                 continue  # it died: the next one finds the actors by name
             end_actor(self._supervisor)
+            end_places()
             return is_clean
         return False
 
@@ -160,6 +163,23 @@ def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]
         asyncio.run(actors.stop())
 
 
+def spread_plan(plan: Plan, seconds_max: float = SPREAD_SECONDS_MAX) -> dict[str, Placement]:
+    """Return a node for each replica, another one for each. Raises: DeploymentFailed."""
+    register = plan.brokers[0].register
+    if not register or register.startswith(ONE_MACHINE):
+        raise DeploymentFailed(
+            "only replicas whose register all nodes reach can be spread",
+            "Give --replicas, and --set wakelog.register=etcd://HOST:PORT or kubernetes://...",
+        )
+    places = spread(len(plan.brokers), seconds_max)
+    if not places:
+        raise DeploymentFailed(
+            f"{len(plan.brokers)} brokers need as many nodes with a CPU, and there are fewer",
+            "Start nodes, or fewer replicas.",
+        )
+    return {broker.name: place for broker, place in zip(plan.brokers, places, strict=True)}
+
+
 def placed(
     plan: Plan,
     shared_directory: Path,
@@ -172,5 +192,11 @@ def placed(
     shared_directory: for watermarks and notifications; in memory, removed by the caller.
     placements: where brokers have to live, by name.
     """
-    plan = plan.in_directory(shared_directory, faults=faults, added_services=offered_services())
-    return msgspec.structs.replace(plan, placements=dict(placements or {}))
+    placements = dict(placements or {})
+    plan = plan.in_directory(
+        shared_directory,
+        faults=faults,
+        added_services=offered_services(),
+        names_own_node=any(one.moves for one in placements.values()),
+    )
+    return msgspec.structs.replace(plan, placements=placements)

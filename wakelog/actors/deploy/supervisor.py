@@ -62,6 +62,7 @@ class SupervisorActor:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = msgspec.convert(plan, Plan)
+        self._movable = {name for name, one in self._plan.placements.items() if one.moves}
         self._name_server: SupervisedProcess | None = None
         self._brokers: list[SupervisedProcess] = []
         self._services: list[SupervisedProcess] = []
@@ -108,6 +109,8 @@ class SupervisorActor:
     async def _start(self, process: SupervisedProcess) -> None:
         """Start a broker or the name server. Raises: DeploymentFailed."""
         arguments = (process.store_id,) if process.kind == BROKER else ()
+        if process.broker_name in self._movable:
+            arguments = (None,)  # on another node it begins with an empty store
         while True:
             try:
                 outcome = await process.handle.start.remote(*arguments)

@@ -4,6 +4,7 @@ Source: none upstream; the shape is Ray Serve's controller_actor_class.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.services.table import SERVICES, load
@@ -44,17 +45,29 @@ TARGETS: Final[Mapping[str, str]] = {
 
 
 class Placement(NamedTuple):
-    """Where an actor has to live: on a node by its id, or on nodes that offer a resource.
+    """Where an actor has to live: on a node by its id, on nodes that offer a resource, or in one
+    bundle of a placement group.
 
     A broker stays with its store. A node that comes back has another id, so a broker that is to
-    follow its disk names a resource that the nodes with that disk offer.
+    follow its disk names a resource that the nodes with that disk offer. A replica of a group with
+    a register may begin anew anywhere: Ray moves the bundle of a dead node to another one.
     """
 
     node_id: str | None = None
     resource: str | None = None
+    group: str | None = None
+    bundle: int = 0
+
+    @property
+    def moves(self) -> bool:
+        """Whether a broker may come back on another node, with another store."""
+        return self.group is not None
 
 
 ANYWHERE: Final = Placement()
+PLACES: Final = "wakelog"
+"""The name of the placement group of replicas that are spread."""
+
 _SHARE: Final = 0.001
 """Of the resource, so that one unit of it holds every actor of a broker."""
 
@@ -70,6 +83,14 @@ def options_at(placement: Placement = ANYWHERE) -> dict[str, Any]:
         # Not soft: a broker on a node without its store would find an empty directory.
         strategy = NodeAffinitySchedulingStrategy(placement.node_id, soft=False)
         options["scheduling_strategy"] = strategy
+    if placement.group is not None:
+        from ray.util import get_placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        group = get_placement_group(placement.group)
+        options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+            group, placement_group_bundle_index=placement.bundle
+        )
     return options
 
 
@@ -103,6 +124,38 @@ def find_actor(name: str) -> Any | None:
         return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError:
         return None
+
+
+def spread(count: int, seconds_max: float) -> list[Placement]:
+    """Return so many places on different nodes, none if there are too few nodes.
+
+    A node that dies is replaced by another one that has none of the places yet, once there is one.
+    """
+    from ray.util import placement_group
+
+    group = placement_group(
+        [{"CPU": _SHARE}] * count, strategy="STRICT_SPREAD", name=PLACES, lifetime="detached"
+    )
+    if not group.wait(seconds_max):
+        end_places()
+        return []
+    return [Placement(group=PLACES, bundle=index) for index in range(count)]
+
+
+def end_places() -> None:
+    """Remove the places of `spread`, if there are any."""
+    from ray.util import get_placement_group, remove_placement_group
+
+    with suppress(ValueError):
+        remove_placement_group(get_placement_group(PLACES))
+
+
+def own_node_address() -> str:
+    """Return the IP address of the node of this process."""
+    import ray.util
+
+    find: Any = ray.util.get_node_ip_address  # without types of its own
+    return str(find())
 
 
 def restart_actor(handle: Any) -> None:

@@ -83,6 +83,8 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     register: the address of the register that decides who is master; "" if the settings do. With a
         register the settings are those of a master.
     replica_id: this broker's in its group, from 1 up; 0 without a register.
+    names_own_node: whether clients and members reach this broker at the address of the node on
+        which it lives, whatever the settings say.
     runtime_directory: watermarks and sockets; private, with a short path, removed with the broker;
         "" until a deployment makes it.
     log_directory: written to once the broker holds its store's lock.
@@ -105,6 +107,7 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
     access_key: str = ""
     register: str = ""
     replica_id: int = 0
+    names_own_node: bool = False
     faults: NotificationFaults = NotificationFaults()
     added_services: dict[str, ServiceRow] = {}
 
@@ -145,6 +148,13 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
 def read_plan(plan: dict[str, Any]) -> ServicePlan:
     """Return the plan that an actor was constructed with."""
     return msgspec.convert(plan, ServicePlan)
+
+
+def at_address(plan: ServicePlan, host: str) -> ServicePlan:
+    """Return the plan of a broker that clients and members reach at a host."""
+    replace = msgspec.structs.replace
+    broker = replace(plan.settings.broker, broker_ip1=host, broker_ip2=host)
+    return replace(plan, settings=replace(plan.settings, broker=broker))
 
 
 def memory_directory() -> str:
