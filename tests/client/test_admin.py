@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 
 import pytest
 
@@ -160,3 +161,15 @@ def test_certificates_that_cannot_be_used_are_an_error_of_the_client() -> None:
 
     with pytest.raises(InvalidArgument, match=r"tls cannot be used: /nowhere\.pem"):
         asyncio.run(main())
+
+
+def test_an_admin_is_opened_as_a_producer_is() -> None:
+    async def run() -> None:
+        async with open_admin("n:9876;m:9876", timeout=timedelta(seconds=1)) as admin:
+            assert admin.options.name_servers == ("n:9876", "m:9876")
+            assert admin.options.timeout_ms == 1_000
+        with pytest.raises(InvalidArgument, match="is no address"):
+            async with open_admin("n"):
+                pass
+
+    asyncio.run(run())

@@ -541,6 +541,8 @@ def test_numbers_of_messages_and_offsets_are_checked() -> None:
         with pytest.raises(InvalidArgument, match=r"a queue is 'T', .*consumer\.queues"):
             await consumer.assign(wrong)
         for settle in (consumer.ack, consumer.nack):
+            with pytest.raises(InvalidArgument, match=r"is \[\], .* several as `\*messages`"):
+                await consumer.ack([])  # type: ignore[arg-type]
             with pytest.raises(InvalidArgument, match="a message is 'T', "):
                 await settle(wrong)
         await consumer.assign(await consumer.queues("T"))
@@ -548,8 +550,11 @@ def test_numbers_of_messages_and_offsets_are_checked() -> None:
             for fetch in (consumer.fetch, consumer.fetch_arrow):
                 with pytest.raises(InvalidArgument, match=f"wait is {wrong!r}, "):
                     await fetch(1, wrong)
-        for wrong in (-5, 1.5):
+        for wrong in (-5, True):
             with pytest.raises(InvalidArgument, match=f"place is {wrong!r}, "):
+                await consumer.seek(Q0, wrong)
+        for wrong in (1.5, timedelta(hours=1), "middle"):
+            with pytest.raises(InvalidArgument, match=r"is no place\. Give an offset, a time,"):
                 await consumer.seek(Q0, wrong)
         await consumer.assign([])
         with pytest.raises(ClientError, match="no topics and no queues"):

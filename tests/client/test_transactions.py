@@ -194,3 +194,13 @@ def test_a_text_is_no_state_and_rolls_back() -> None:
     with pytest.raises(InvalidArgument, match=r"state is 'commit', .*TransactionState\.COMMIT"):
         run_producer(cluster, decide)
     assert [each["commitOrRollback"] for each in cluster.ended] == [ROLLBACK]
+
+
+def test_a_check_needs_not_be_a_coroutine() -> None:
+    cluster = one_topic()
+
+    async def ask(producer: Producer) -> None:
+        await producer._ends.answer_check("a:10911", question())
+
+    run_producer(cluster, ask, check=lambda message: TransactionState.ROLLBACK)
+    assert [each["commitOrRollback"] for each in cluster.ended] == [ROLLBACK]

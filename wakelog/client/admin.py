@@ -14,7 +14,7 @@ MQClientAPIImpl (4.9.3).
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, TypeVar, Unpack
 
 import msgspec
 
@@ -29,7 +29,7 @@ from wakelog.client.errors import (
     remedy_of,
     tls_refused,
 )
-from wakelog.client.options import ClientOptions
+from wakelog.client.options import ClientOptions, Settings, Target, make_options
 from wakelog.client.route import MASTER_ID, Connections, QueueAt
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
@@ -76,11 +76,17 @@ _REMEDIES: Final = {
 
 
 @asynccontextmanager
-async def open_admin(options: ClientOptions) -> "AsyncIterator[Admin]":
+async def open_admin(
+    name_servers: ClientOptions | Target, **settings: Unpack[Settings]
+) -> "AsyncIterator[Admin]":
     """Yield an Admin, whose connections are closed at the end of the block.
 
-    Raises: InvalidArgument for certificates that cannot be used.
+    name_servers: as of a `Producer`; or the options of a client, without `settings`.
+    Raises: InvalidArgument, also for certificates that cannot be used.
     """
+    options = name_servers
+    if not isinstance(options, ClientOptions):
+        options = make_options(options, ClientOptions().group, settings)
     try:
         connections = make_client(options.credentials, options.tls, dial=options.dial)
     except TlsRefused as error:

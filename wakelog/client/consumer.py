@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex, Unpack
 
 from wakelog.client.admin import Admin
 from wakelog.client.allocation import STRATEGIES, Strategy
@@ -90,6 +90,7 @@ RETRY_LEVEL: Final = 3
 
 TOPICS_ACCEPTED: Final = "the name of a topic, several, or each with its tags or Sql(...)"
 _PLACES: Final = ("first", "last")
+_OTHERS: Final = (SupportsIndex, datetime)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -132,7 +133,8 @@ def _unknown_topic(topic: str) -> ClientError:
 
 def _check_message(given: object) -> None:
     if not isinstance(given, ConsumerMessage):
-        raise not_accepted("a message", given, "what `fetch` or the iteration returned")
+        accepted = "what `fetch` or the iteration returned, several as `*messages`"
+        raise not_accepted("a message", [] if isinstance(given, list) else given, accepted)
 
 
 class Consumer(Opened):
@@ -544,7 +546,7 @@ class Consumer(Opened):
         Raises: ClientError; InvalidArgument for a queue that is not assigned.
         """
         self._check_assigned([queue])
-        if isinstance(place, str) and place not in _PLACES:
+        if place not in _PLACES if isinstance(place, str) else not isinstance(place, _OTHERS):
             raise InvalidArgument(f"{place!r} is no place", "Give an offset, a time, first or last")
         if not isinstance(place, str | datetime):
             place = whole_number("place", place, 0)

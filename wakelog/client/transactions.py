@@ -16,6 +16,7 @@ Source: org.apache.rocketmq.client.impl.producer.DefaultMQProducerImpl#sendMessa
 import logging
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
+from inspect import isawaitable
 from typing import Final, TypeAlias
 
 from wakelog.client.errors import NotAcknowledged, describe, passes, reason_of
@@ -61,8 +62,8 @@ class TransactionState(IntEnum):
         return "UNKNOW" if self is TransactionState.UNKNOWN else f"{self.name}_MESSAGE"
 
 
-Check: TypeAlias = Callable[[ReceivedMessage], Awaitable[TransactionState]]
-"""Say what became of the transaction of a half message."""
+Check: TypeAlias = Callable[[ReceivedMessage], Awaitable[TransactionState] | TransactionState]
+"""Say what became of the transaction of a half message; with or without `async`."""
 
 logger = logging.getLogger("wakelog.client")
 
@@ -153,7 +154,8 @@ class TransactionEnds:
             return
         state, remark = TransactionState.UNKNOWN, None
         try:
-            state = TransactionState(await self._check(message))
+            said = self._check(message)
+            state = TransactionState(await said if isawaitable(said) else said)
         except Exception as error:
             logger.exception("the check of %s failed", message)
             remark = f"checkLocalTransactionState Exception: {type(error).__name__}"

@@ -28,7 +28,9 @@ def test_help_needs_no_cluster() -> None:
 
 
 def test_an_unknown_command_is_refused() -> None:
-    with pytest.raises(PlanRefused, match="no command walk"):
+    with pytest.raises(PlanRefused, match=r"no command topicLst\. Did you mean topicList"):
+        run_admin(["topicLst"], print)
+    with pytest.raises(PlanRefused, match=r"no command walk\. See"):
         run_admin(["walk"], print)
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from wakelog.actors.errors import PlanRefused
@@ -29,6 +30,8 @@ from wakelog.protocol.java import parse_boolean
 GROUP: Final = "TOOLS_CONSUMER"
 TIMEOUT_MS: Final = 5_000
 ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
+NEAR_ENOUGH: Final = 0.8
+"""How alike two names are that may be meant for each other; 1 is the same."""
 
 _MODULES: Final = (
     topics, groups, clients, offsets, messages, sends, traces, brokers, accounts, exports,
@@ -58,9 +61,10 @@ def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
         return
     command = command_of(rest[0])
     if command is None:
-        raise PlanRefused(
-            f"there is no command {rest[0]}", "See wakelog admin for the list of commands."
-        )
+        near = get_close_matches(rest[0].lower(), _BY_LOWER_NAME, 1, NEAR_ENOUGH)
+        hint = f"Did you mean {_BY_LOWER_NAME[near[0]].name}? " if near else ""
+        remedy = f"{hint}See wakelog admin for the list of commands."
+        raise PlanRefused(f"there is no command {rest[0]}", remedy)
     flags = None if asks_help else parse(command, rest[1:])
     if flags is None:
         for line in usage(command):

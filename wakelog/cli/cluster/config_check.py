@@ -87,7 +87,7 @@ async def check_brokers(admin: Admin) -> AsyncIterator[Output]:
                 if row.outcome == REFUSED:
                     refused.append(f"{row.key} of {name}")
     yield Columns(("broker", "id", *KeyCheck._fields), rows, "nothing is ignored or refused")
-    yield Text(f"{honoured_count} keys are honoured", {})
+    yield Text(f"{honoured_count} keys are honoured", {"honouredKeys": honoured_count})
     if refused:
         cause = f"a broker would not start with {', '.join(refused)}"
         raise DeploymentFailed(cause, "Change what is refused.")
