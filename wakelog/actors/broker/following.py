@@ -68,8 +68,11 @@ ASK_MS_MAX: Final = 3_000
 RECEIVE_BYTES: Final = 1 << 20
 """What is read of a master at once: each turn writes to the log, and asks for a sync."""
 
-UNSYNCED_BYTES_MAX: Final = 64 << 20
-"""A slave whose disk is slower than the network stops reading until it has caught up."""
+UNSYNCED_BYTES_MAX: Final = 256 << 20
+"""A slave whose disk is slower than the network stops reading until it has caught up.
+
+As much as a slave may lack that still counts as near (haSlaveFallbehindMax).
+"""
 
 
 async def log_begin(
@@ -361,7 +364,7 @@ class _MasterConnection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-        self._timer.restart_at(max(now_ms + 1, self.core.next_ms()), now_ms)
+        self._timer.start_by(max(now_ms + 1, self.core.next_ms()), now_ms)
 
     def close(self) -> None:
         """Close it; what was received is appended."""

@@ -60,6 +60,8 @@ ACCEPT_PAUSE_SECONDS: Final = 1.0
 class ReplicationService(Service):
     """The service of `broker.replication.shipping`."""
 
+    frames_max = 8
+
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Listen for slaves. Raises: Refused if the port is taken."""
         is_durable = self.store.ha_ack_durable

@@ -60,6 +60,7 @@ class ReplicationClient(ServiceClient):
         super().__init__(name, calls, broker)
         store = self._store = broker.plan.settings.store
         self.settings = shipping_settings(store)
+        self.frames_max = 1
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._notifier = broker.notifier_to(name)
         self._shippable = broker.store.max_physical_offset

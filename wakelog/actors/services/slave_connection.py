@@ -11,6 +11,7 @@ Source: org.apache.rocketmq.store.ha.HAConnection (4.9.3).
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Protocol
 
@@ -25,12 +26,13 @@ from wakelog.broker.replication.shipping import (
     ShippingSettings,
     ShippingState,
 )
+from wakelog.protocol.ha_frames import TRANSFER_BYTES_MAX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.telemetry.logs import Log, logger
 
-PIECES_PER_TURN: Final = 32
+FRAMES_PER_TURN: Final = 32
 """How many frames of 32 KiB one slave gets before the next one's turn."""
 
 REPORTS_BYTES: Final = 4096
@@ -50,6 +52,8 @@ class ShipsToSlaves(Protocol):
 
     settings: ShippingSettings
     reading: ThreadPoolExecutor
+    frames_max: int
+    """How many frames are read from the log, and sent, at once."""
 
     def log_range(self) -> LogRange:
         """Return what may be sent now."""
@@ -112,7 +116,8 @@ class SlaveConnection:
         self._is_queued = False
         self._has_reported = self.core.acked is not None
         self._timer = Timer(self.ship)
-        self._piece: Piece | None = None  # the next one, while it is read
+        self._next: list[Piece] = []  # while they are read
+        self._buffer = memoryview(bytearray(host.frames_max * TRANSFER_BYTES_MAX))
         self._pieces = LogPieces(host.find, host.reading, self.ship)
         self._log = logger(Log.STORE)
 
@@ -142,7 +147,7 @@ class SlaveConnection:
     def hand_over(self, runtime_directory: str, service: str) -> bool:
         """Give it to another process; return whether that will get it. It is closed here then."""
         opened = self._socket
-        if opened is None or self._piece is not None:
+        if opened is None or self._next:
             return False
         item = Handover(self.core.state, self.address, bytes(self._unsent))
         path = descriptor_path(runtime_directory, service)
@@ -166,17 +171,12 @@ class SlaveConnection:
             return
         log = host.log_range()
         was_refused = core.refusal
-        for _ in range(PIECES_PER_TURN):
+        for _ in range(0, FRAMES_PER_TURN, host.frames_max):
             if self._unsent:
                 break
-            piece = self._piece = self._piece or core.next_piece(log, now_ms)
-            if piece is None:
+            self._next = self._next or self._next_pieces(log, now_ms)
+            if not (self._next and self._send_next(log)):
                 break
-            frame = self._frame(piece, log)
-            if frame is None:
-                break
-            self._piece = None
-            self._send(frame)
         else:
             if not self._is_queued:
                 self._is_queued = True
@@ -220,33 +220,54 @@ class SlaveConnection:
         host.note_reported(self)
         self.ship()
 
-    def _frame(self, piece: Piece, log: LogRange) -> bytearray | None:
-        """Return a piece with its bytes; None if it is sent later, or never."""
+    def _next_pieces(self, log: LogRange, now_ms: int) -> list[Piece]:
+        """Return the next pieces, one behind the other in one segment."""
+        found: list[Piece] = []
+        while len(found) < self._host.frames_max:
+            piece = self.core.next_piece(log, now_ms)
+            if piece is None:
+                break
+            found.append(piece)
+            if not (piece.offset + piece.size_bytes) % log.segment_bytes:
+                break
+        return found
+
+    def _send_next(self, log: LogRange) -> bool:
+        """Send the next pieces with their bytes; False if that is done later, or never."""
+        pieces, begin = self._next, 0
+        size_bytes = sum(piece.size_bytes for piece in pieces)
+        read = self._buffer[:size_bytes]
         try:
-            frame = self._pieces.frame(piece.header, piece.offset, piece.size_bytes, log.end)
+            if size_bytes and not self._pieces.fill(read, pieces[0].offset, log.end):
+                return False
         except StoreError as error:
             self._host.note_gone()
             self._log.warning("segment gone", slave=self.address, cause=str(error))
             self.close()
-            return None
-        if frame is not None:
-            self._host.note_sent(piece.size_bytes)
-        return frame
+            return False
+        self._next = []
+        self._host.note_sent(size_bytes)
+        parts: list[bytes | memoryview] = []
+        for piece in pieces:
+            parts += piece.header, read[begin : begin + piece.size_bytes]
+            begin += piece.size_bytes
+        return self._send(parts)
 
-    def _send(self, data: bytearray | memoryview) -> None:
+    def _send(self, parts: Sequence[bytes | memoryview]) -> bool:
+        """Send as much as the socket takes, and note the rest; False if it is closed."""
         opened = self._socket
         assert opened is not None
         try:
-            sent = opened.send(data)
+            sent = opened.sendmsg(parts)
         except BlockingIOError:
             sent = 0
         except OSError:
             self.close()
-            return
-        if sent < len(data):
-            if not self._unsent:
-                self._loop.add_writer(opened, self._send_rest)
-            self._unsent = memoryview(data)[sent:]
+            return False
+        if sent < sum(map(len, parts)):
+            self._loop.add_writer(opened, self._send_rest)
+            self._unsent = memoryview(b"".join(parts))[sent:]
+        return True
 
     def _send_rest(self) -> None:
         opened, rest = self._socket, self._unsent
@@ -254,8 +275,8 @@ class SlaveConnection:
             return
         self._unsent = memoryview(b"")
         self._loop.remove_writer(opened)
-        self._send(rest)
-        self.ship()
+        if self._send([rest]):
+            self.ship()
 
     def _ship_on(self) -> None:
         self._is_queued = False
