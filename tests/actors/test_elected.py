@@ -15,6 +15,7 @@ from tests.actors.elected_group import (
     leaders,
 )
 from tests.actors.registers.etcd_members import EtcdMembers
+from tests.actors.registers.fake_kubernetes import FakeKubernetes
 from tests.actors.replicas import assert_equal, log_end, wait_until
 from tests.compat.frames import RawConnection
 from wakelog.protocol.codes import RequestCode
@@ -83,6 +84,31 @@ async def lose_the_register(tmp_path: Path, etcd: EtcdMembers) -> None:
         found = await group.until_in_sync(3)
         assert state is not None and (found.epoch, found.master) == (state.epoch, state.master)
         await check_group(group, await clients.stop())
+
+
+@pytest.mark.long
+def test_a_group_decides_by_a_lease_of_kubernetes(tmp_path: Path) -> None:
+    """Its API server is started again, and forgets old events, while masters are killed."""
+    with FakeKubernetes() as kubernetes:
+        asyncio.run(decide_by_lease(tmp_path, kubernetes))
+
+
+async def decide_by_lease(tmp_path: Path, kubernetes: FakeKubernetes) -> None:
+    register = f"kubernetes://wakelog/groups?server=http://127.0.0.1:{kubernetes.port}"
+    async with elected_group(tmp_path, QUICK, register=register) as group:
+        clients = Clients(group)
+        await clients.start()
+        for disturb in (kubernetes.restart, kubernetes.forget_history):
+            master = await group.serving()
+            await asyncio.to_thread(disturb)
+            await clients.until_sent(SENDS)
+            group.kill(master)
+            await clients.until_sent(SENDS)
+            group.start(master)
+            state = await group.until_in_sync(3)
+            assert state.master != master
+        await check_group(group, await clients.stop())
+        assert max(map(len, leaders(group).values())) == 1
 
 
 @pytest.mark.long

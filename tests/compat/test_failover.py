@@ -26,6 +26,7 @@ from tests.actors.elected_group import (
     elected_group,
     leaders,
 )
+from tests.actors.guarded_group import APPLICATION, KNOWN, guarded_settings, tls_file
 from tests.actors.registers.etcd_members import EtcdMembers
 from tests.actors.replicas import assert_equal, log_end, send
 from tests.compat.java_clients import TIMEOUT_MS, JavaClients
@@ -74,6 +75,44 @@ async def go_on(folder: Path) -> None:
         account = clients.account
         await check_group(group, account)
         assert account.shown and max(account.gaps_seconds) < GAP_SECONDS_MAX, account.failures
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_java_clients_with_certificates_and_accounts_lose_nothing(tmp_path: Path) -> None:
+    """Beside a Python producer and consumer; masters are killed."""
+    asyncio.run(go_on_guarded(tmp_path))
+
+
+async def go_on_guarded(folder: Path) -> None:
+    settings = guarded_settings(folder)
+    async with elected_group(
+        folder, settings=settings, tls=KNOWN, credentials=APPLICATION
+    ) as group:
+        java = JavaClients(
+            group.name_server,
+            ROUTES_MS,
+            {
+                "tls.enable": "true",
+                "tls.config.file": str(tls_file(folder)),
+                "driver.accessKey": APPLICATION.access_key,
+                "driver.secretKey": APPLICATION.secret_key,
+            },
+        )
+        python = Clients(group, think_seconds=THINK_SECONDS)
+        try:
+            await python.start()
+            await asyncio.to_thread(java.start)
+            for _ in range(2):
+                await group.until_in_sync(3)
+                end = begin_fault(group, await group.serving(), "kill", (1, 2))
+                await python.until_sent(SENDS)
+                await asyncio.to_thread(java.until_sent, SENDS)
+                end()
+        finally:
+            await asyncio.to_thread(java.stop)
+        await check_group(group, await python.stop(), java.account)
+        assert java.account.shown
 
 
 @pytest.mark.long
