@@ -6,6 +6,9 @@ Bad input is bounded: 8 KiB of request head within 5 s, and a few requests at a 
 without a request takes no request's place. The oldest of too many such connections is closed. A
 scrape that gets its values too slowly ends with 503, so that scrapes do not pile up.
 
+The text is made in a thread, one after the other. With 10,000 topics it takes a third of a second,
+and without Ray the loop is the broker's.
+
 Source: no counterpart in 4.9.3, whose exporter is a process that asks brokers.
 """
 
@@ -93,6 +96,7 @@ class MetricsServer:
         ProcessCollector(registry=self._registry)
         self._server: asyncio.Server | None = None
         self._scrapes_count = 0
+        self._encoding = asyncio.Lock()
         self._silent: dict[asyncio.StreamWriter, None] = {}
 
     async def start(self, host: str, port: int) -> int:
@@ -146,7 +150,9 @@ class MetricsServer:
         self._scrapes_count += 1
         try:
             async with asyncio.timeout(SCRAPE_SECONDS_MAX):
-                self._values = await self._read()
+                values = await self._read()
+            async with self._encoding:
+                return await asyncio.to_thread(self._encode, values, request)
         except TimeoutError:
             return encode_refusal(503, f"no statistics within {SCRAPE_SECONDS_MAX} s")
         except Exception as error:
@@ -154,6 +160,10 @@ class MetricsServer:
             return encode_refusal(503, f"no statistics: {type(error).__name__}")
         finally:
             self._scrapes_count -= 1
+
+    def _encode(self, values: Mapping[str, Any], request: Request) -> bytes:
+        """Make the response of values; in a thread, and in one at a time."""
+        self._values = values
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         body = encode(self._registry)
         if not gzip_accepted(request.headers.get("accept-encoding", "")):
