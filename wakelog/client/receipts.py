@@ -87,6 +87,13 @@ class Receipts(Sequence[Receipt]):
         return self._made
 
 
+def receipt_of(unique_key: str, stored: Stored) -> Receipt:
+    """Return the receipt of a message that was sent alone."""
+    broker, topic, queue_id, address = stored.queue
+    _, queue_offset, message_id, _, region = stored
+    return Receipt(topic, broker, queue_id, queue_offset, unique_key, message_id, address, region)
+
+
 def receipts_of(unique_keys: Sequence[str], stored: Stored) -> list[Receipt]:
     """Return the receipts of one request; a broker joins the ids of a batch by commas."""
     ids = stored.message_id.split(",")

@@ -17,7 +17,7 @@ from typing import Final
 from wakelog.client.errors import ClientError, NotAcknowledged
 from wakelog.client.lanes import ORDERED_REQUESTS_MAX, Lane, Waiting
 from wakelog.client.messages import EncodedMessage, LaneName, SendRequest
-from wakelog.client.receipts import Receipt, receipts_of
+from wakelog.client.receipts import Receipt, receipt_of, receipts_of
 from wakelog.client.sender import Sender, Stored
 from wakelog.protocol.codes import ResponseCode
 
@@ -56,7 +56,8 @@ class SendBuffer:
         size_bytes = len(message.body)
         await self._take_room(1, size_bytes)
         try:
-            lane = self._lane(message)
+            name = message.lane
+            lane = self._lane(name, message)
             if not lane.begin():
                 waiter: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
                 lane.waiting.append(Waiting(message, waiter))
@@ -64,8 +65,8 @@ class SendBuffer:
             try:
                 stored = await self._sender.send(SendRequest((message,)))
             finally:
-                self._end_request(lane, message.lane)
-            return receipts_of((message.unique_key,), stored)[0]
+                self._end_request(lane, name)
+            return receipt_of(message.unique_key, stored)
         finally:
             self._give_room(1, size_bytes)
 
@@ -152,27 +153,27 @@ class SendBuffer:
 
     # Lanes
 
-    def _lane(self, message: EncodedMessage) -> Lane[asyncio.Future[Receipt]]:
-        key = message.lane
-        lane = self._lanes.get(key)
+    def _lane(self, name: LaneName, message: EncodedMessage) -> Lane[asyncio.Future[Receipt]]:
+        lane = self._lanes.get(name)
         if lane is None:
             lane = Lane(ORDERED_REQUESTS_MAX if message.is_ordered else self._requests_max)
-            self._lanes[key] = lane
+            self._lanes[name] = lane
         return lane
 
-    def _end_request(self, lane: Lane[asyncio.Future[Receipt]], key: LaneName) -> None:
+    def _end_request(self, lane: Lane[asyncio.Future[Receipt]], name: LaneName) -> None:
         lane.end()
         while taken := lane.take():
-            task = asyncio.get_running_loop().create_task(self._send_taken(lane, key, taken))
+            task = asyncio.get_running_loop().create_task(self._send_taken(lane, name, taken))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        if lane.is_idle:
-            self._lanes.pop(key, None)
+        # Those of topics stay: there are few, and to make one anew for each message takes longer.
+        if lane.is_idle and lane.requests_max == ORDERED_REQUESTS_MAX:
+            self._lanes.pop(name, None)
 
     async def _send_taken(
         self,
         lane: Lane[asyncio.Future[Receipt]],
-        key: LaneName,
+        name: LaneName,
         taken: Sequence[Waiting[asyncio.Future[Receipt]]],
     ) -> None:
         try:
@@ -182,7 +183,7 @@ class SendBuffer:
         finally:
             for each in taken:
                 each.waiter.cancel()  # without effect on those that are done
-            self._end_request(lane, key)
+            self._end_request(lane, name)
 
     async def _send_batch(self, batch: Sequence[Waiting[asyncio.Future[Receipt]]]) -> None:
         messages = tuple(each.message for each in batch)

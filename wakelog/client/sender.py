@@ -254,7 +254,9 @@ class Sender:
             )
         if message.sharding_key:
             return queues[abs(string_hash(message.sharding_key)) % len(queues)]
-        others = [queue for queue in queues if queue.broker != failed_broker] or queues
+        others = queues
+        if failed_broker:
+            others = [queue for queue in queues if queue.broker != failed_broker] or queues
         self._next_queue += 1
         return others[(self._next_queue - 1) % len(others)]
 

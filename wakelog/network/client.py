@@ -139,7 +139,9 @@ class RemotingClient:
             raise TooManyCalls(address, f"{CALLS_MAX} calls are under way")
         if self._before_send is not None:
             command = self._before_send(command)
-        loop = self._running_loop()
+        loop = self._loop
+        if loop is None or not loop.is_running():  # the running one asks the kernel who we are
+            loop = self._running_loop()
         deadline_seconds = loop.time() + timeout_ms / 1000
         waiter: asyncio.Future[RemotingCommand] = loop.create_future()
         self.calls_count += 1
@@ -304,8 +306,6 @@ class RemotingClient:
 
     def send(self, connection: Connection, command: RemotingCommand) -> bool:
         """Write a command at once; False if the connection is closed (ConnectionOwner)."""
-        if not connection.is_open:
-            return False
         connection.buffer(command)
         return connection.flush() > 0
 

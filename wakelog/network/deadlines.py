@@ -17,7 +17,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#scanResponseTab
 sweeps every second.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from wakelog.network.errors import CallTimeout
 from wakelog.network.peer import Waiter
@@ -28,18 +28,12 @@ SWEEP_SECONDS_MIN: Final = 0.01
 NEVER: Final = float("inf")
 
 
-class _Wait(NamedTuple):
-    deadline_seconds: float
-    address: str
-    timeout_ms: int
-
-
 class Deadlines:
     """See the module. One thread."""
 
     def __init__(self) -> None:
         """No call waits."""
-        self._waits: dict[Waiter, _Wait] = {}
+        self._waits: dict[Waiter, tuple[float, str, int]] = {}
 
     def __len__(self) -> int:
         """How many calls wait."""
@@ -47,7 +41,7 @@ class Deadlines:
 
     def add(self, waiter: Waiter, deadline_seconds: float, address: str, timeout_ms: int) -> None:
         """Add a call."""
-        self._waits[waiter] = _Wait(deadline_seconds, address, timeout_ms)
+        self._waits[waiter] = deadline_seconds, address, timeout_ms
 
     def remove(self, waiter: Waiter) -> None:
         """Forget a call that ended."""
@@ -56,9 +50,9 @@ class Deadlines:
     def expire(self, now_seconds: float) -> float:
         """End the calls whose time is over by CallTimeout, and return when to come again."""
         next_seconds = NEVER
-        for waiter, wait in self._waits.items():
-            if wait.deadline_seconds > now_seconds:
-                next_seconds = min(next_seconds, wait.deadline_seconds)
+        for waiter, (deadline_seconds, address, timeout_ms) in self._waits.items():
+            if deadline_seconds > now_seconds:
+                next_seconds = min(next_seconds, deadline_seconds)
             elif not waiter.done():
-                waiter.set_exception(CallTimeout.after(wait.address, wait.timeout_ms))
+                waiter.set_exception(CallTimeout.after(address, timeout_ms))
         return max(next_seconds, now_seconds + SWEEP_SECONDS_MIN)
