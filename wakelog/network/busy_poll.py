@@ -40,7 +40,7 @@ SPARE_SECONDS_MAX: Final = 0.003
 """How much more may be lost at once: about what a program that computes takes in one go."""
 
 PAUSE_SECONDS_MIN: Final = 0.1
-PAUSE_SECONDS_MAX: Final = 1.6
+PAUSE_SECONDS_MAX: Final = 0.4
 """How long nothing is polled after more was lost; twice as long if polls go wrong again soon."""
 
 NEAR_FACTOR = 3
