@@ -15,7 +15,7 @@ from tests.actors.elected_group import (
     leaders,
 )
 from tests.actors.registers.etcd_members import EtcdMembers
-from tests.actors.registers.fake_kubernetes import FakeKubernetes
+from tests.actors.registers.fake_kubernetes import NAMESPACE, TOKEN, FakeKubernetes
 from tests.actors.replicas import assert_equal, log_end, wait_until
 from tests.compat.frames import RawConnection
 from wakelog.protocol.codes import RequestCode
@@ -94,7 +94,10 @@ def test_a_group_decides_by_a_lease_of_kubernetes(tmp_path: Path) -> None:
 
 
 async def decide_by_lease(tmp_path: Path, kubernetes: FakeKubernetes) -> None:
-    register = f"kubernetes://wakelog/groups?server=http://127.0.0.1:{kubernetes.port}"
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    server = f"http://127.0.0.1:{kubernetes.port}"
+    register = f"kubernetes://{NAMESPACE}/groups?server={server}&token={token}"
     async with elected_group(tmp_path, QUICK, register=register) as group:
         clients = Clients(group)
         await clients.start()
