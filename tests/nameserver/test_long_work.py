@@ -12,7 +12,7 @@ import pytest
 
 from tests.calls import calls_of_steps, count_calls, counted
 from tests.nameserver.harness import NOW_MS, Announced, FakeChannel, Harness, topic
-from wakelog.nameserver import processors, route_table
+from wakelog.nameserver import kv_config, route_table
 from wakelog.nameserver.decision import ForgetTopics
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import DataVersion, encode_body
@@ -99,10 +99,29 @@ def test_many_values_are_listed_in_steps(harness: Harness) -> None:
         harness.ask(RequestCode.PUT_KV_CONFIG, namespace="ORDER_TOPIC_CONFIG", key=key, value=value)
     fields = {"namespace": "ORDER_TOPIC_CONFIG"}
     asked = make_request(RequestCode.GET_KVLIST_BY_NAMESPACE, fields, opaque=1)
-    for request in (asked, SOME.request()):
+    for number, request in enumerate((asked, SOME.request())):
+        order[f"new{number}"] = "x"
+        key = f"new{number}"
+        harness.ask(RequestCode.PUT_KV_CONFIG, namespace="ORDER_TOPIC_CONFIG", key=key, value="x")
         calls, response = calls_of_steps(begin(harness, request))
-        assert len(calls) > TOPICS_COUNT // processors.NAMES_PER_STEP
+        assert len(calls) > TOPICS_COUNT // kv_config.VALUES_PER_STEP
         assert fastjson.loads(response.body) == {"table": order}
+        calls, again = calls_of_steps(begin(harness, asked))
+        assert len(calls) == 1, "it is kept"
+        assert again.body is response.body
+        harness.core.validate()
+
+
+def test_values_that_change_while_they_are_listed_are_not_kept(harness: Harness) -> None:
+    for key in range(2 * kv_config.VALUES_PER_STEP):
+        harness.ask(RequestCode.PUT_KV_CONFIG, namespace="n", key=f"k{key}", value="v")
+    asked = make_request(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "n"}, opaque=1)
+    listing = begin(harness, asked)
+    next(listing)
+    harness.ask(RequestCode.DELETE_KV_CONFIG, namespace="n", key="k7")
+    assert "k7" in fastjson.loads(ends(listing).body)["table"]
+    harness.core.validate()
+    assert "k7" not in fastjson.loads(ends(begin(harness, asked)).body)["table"]
 
 
 def test_a_permission_changes_after_the_registration_that_came_before(harness: Harness) -> None:

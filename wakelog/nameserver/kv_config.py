@@ -7,6 +7,7 @@ list of its topics. Clients get a topic's value if orderMessageEnable is on.
 Invariants:
     - all names and values together have at most TEXT_BYTES_MAX bytes.
     - every change appends Persist; nothing else does.
+    - an encoded namespace equals a fresh encoding.
 
 Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
 """
@@ -18,6 +19,8 @@ from wakelog.protocol.bodies import KVConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_file, encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.fastjson import dumps, loads
+from wakelog.protocol.steps import Steps, batched
 
 FILE_NAME = "kvConfig"
 
@@ -27,6 +30,9 @@ TEXT_BYTES_MAX = 2 * 1024 * 1024
 """A namespace travels in one frame of at most 16 MiB, and JSON may need six bytes for one.
 4.9.3 has no limit, and any client may put a value."""
 
+VALUES_PER_STEP = 512
+"""Some 0.3 ms to encode them."""
+
 
 class KvConfig:
     """Values by namespace and key."""
@@ -35,6 +41,8 @@ class KvConfig:
         self._instructions = instructions
         self._table: dict[str, dict[str, str]] = {}
         self._text_bytes = 0
+        self._encoded: dict[str, bytes] = {}
+        self._change_count = 0
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Set a value.
@@ -54,7 +62,7 @@ class KvConfig:
             )
         self._text_bytes = grown
         self._table.setdefault(namespace, {})[key] = value
-        self._changed()
+        self._changed(namespace)
 
     def get(self, namespace: str, key: str) -> str | None:
         """Return a value, None if there is none."""
@@ -65,11 +73,26 @@ class KvConfig:
         value = self._table.get(namespace, {}).pop(key, None)
         if value is not None:
             self._text_bytes -= _size(key) + _size(value)
-            self._changed()
+            self._changed(namespace)
 
-    def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Return the values of a namespace, None if it never had one; not to be changed."""
-        return self._table.get(namespace)
+    def encoded(self, namespace: str) -> Steps[bytes | None]:
+        """Return the body of a KVTable of `namespace`, kept until a value changes.
+
+        None if the namespace never had a value.
+        """
+        body = self._encoded.get(namespace)
+        values = self._table.get(namespace)
+        if body is not None or values is None:
+            return body
+        change_count, parts = self._change_count, []
+        for some in batched(values.items(), VALUES_PER_STEP):
+            parts.append(dumps(dict(some)).strip(b"{}"))
+            if len(some) == VALUES_PER_STEP:
+                yield
+        body = b'{"table":{' + b",".join(parts) + b"}}"
+        if change_count == self._change_count:
+            self._encoded[namespace] = body
+        return body
 
     def snapshot(self) -> Callable[[], str]:
         """Copy the table; return a function that encodes the copy as kvConfig.json."""
@@ -87,6 +110,8 @@ class KvConfig:
             raise ValueError(f"{size} bytes of names and values, at most {TEXT_BYTES_MAX} are kept")
         self._table = table
         self._text_bytes = size
+        self._encoded = {}
+        self._change_count += 1
 
     def statistics(self) -> dict[str, int]:
         """Return the size of the table."""
@@ -101,8 +126,12 @@ class KvConfig:
         """Assert the invariants of the module."""
         assert self._text_bytes == _table_size(self._table)
         assert self._text_bytes <= TEXT_BYTES_MAX
+        for namespace, body in self._encoded.items():
+            assert loads(body) == {"table": self._table[namespace]}
 
-    def _changed(self) -> None:
+    def _changed(self, namespace: str) -> None:
+        self._change_count += 1
+        self._encoded.pop(namespace, None)
         persist = Persist(FILE_NAME)
         if persist not in self._instructions:
             self._instructions.append(persist)

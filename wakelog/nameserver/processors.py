@@ -8,7 +8,7 @@ access control does not cover name servers: there anyone may send any of these.
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -116,9 +116,8 @@ def register_broker(
         registered = yield from state.routes.register_in_steps(
             header, wrapper, filter_servers, channel_id=request.channel.id, now_ms=request.now_ms
         )
-    order_topics = state.kv_config.namespace(ORDER_TOPIC_NAMESPACE)
-    table = b"" if order_topics is None else (yield from _encode_values(order_topics))
-    return request.success(to_ext_fields(registered), table)
+    order_topics = yield from state.kv_config.encoded(ORDER_TOPIC_NAMESPACE)
+    return request.success(to_ext_fields(registered), order_topics or b"")
 
 
 def unregister_broker(
@@ -169,11 +168,11 @@ def get_kv_list(
     state: State, request: Request[GetKVListByNamespaceRequestHeader]
 ) -> Steps[RemotingCommand]:
     """Return all values of a namespace (code 219)."""
-    values = state.kv_config.namespace(request.header.namespace)
-    if values is None:
+    body = yield from state.kv_config.encoded(request.header.namespace)
+    if body is None:
         remark = f"No config item, Namespace: {request.header.namespace}"
         return request.refusal(ResponseCode.QUERY_NOT_FOUND, remark)
-    return request.success(body=(yield from _encode_values(values)))
+    return request.success(body=body)
 
 
 def get_topics_by_cluster(
@@ -212,16 +211,6 @@ def _encode_names(names: Iterable[str]) -> Steps[bytes]:
         if len(some) == NAMES_PER_STEP:
             yield
     return b'{"topicList":[' + b",".join(parts) + b"]}"
-
-
-def _encode_values(values: Mapping[str, str]) -> Steps[bytes]:
-    """Return the body of a KVTable of these values, as they are now."""
-    parts = []
-    for some in batched(values.items(), NAMES_PER_STEP):
-        parts.append(fastjson.dumps(dict(some)).strip(b"{}"))
-        if len(some) == NAMES_PER_STEP:
-            yield
-    return b'{"table":{' + b",".join(parts) + b"}}"
 
 
 def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
