@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Self
 
@@ -26,6 +27,7 @@ from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
+from wakelog.protocol.steps import finish
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
 
@@ -304,7 +306,8 @@ def test_where_there_are_accounts_an_admins_signature_administers(
     plan = msgspec.structs.replace(plan, accounts_home=str(tmp_path))
 
     def passes(service: NameServerService, by: Credentials) -> bool:
-        command = service.name_server.process(signed(205, by, {"brokerName": "b"}), REMOTE, 0)
+        outcome = service.name_server.process(signed(205, by, {"brokerName": "b"}), REMOTE, 0)
+        command = finish(outcome) if isinstance(outcome, Generator) else outcome
         assert isinstance(command, RemotingCommand)
         return command.code != ResponseCode.NO_PERMISSION
 
