@@ -172,7 +172,11 @@ def load_yaml(text: str) -> Any:
                 raise RecursionError
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-    return yaml.load(text, _LOADER)
+    loader = _LOADER(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def make_account(entry: PlainAccessConfig) -> Account:
