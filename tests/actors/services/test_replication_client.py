@@ -134,9 +134,11 @@ class Slave:
 
 
 @asynccontextmanager
-async def started(folder: Path) -> AsyncIterator[Master]:
+async def started(folder: Path, *, ack_durable: str = "false") -> AsyncIterator[Master]:
     port = free_port(-2, 1)
-    plan = notified_plan(folder, listenPort=port, brokerRole="SYNC_MASTER", haAckDurable="false")
+    plan = notified_plan(
+        folder, listenPort=port, brokerRole="SYNC_MASTER", haAckDurable=ack_durable
+    )
     with (
         closing(make_watermarks(plan.watermarks_path)) as page,
         closing(NotificationSocket(plan.socket_path("broker"))),
@@ -236,3 +238,45 @@ async def test_a_slave_that_is_on_its_way_back_counts_for_a_while_only(
             assert master.events.replicas[-1] == (0, 1)
             await master.until(lambda: master.events.replicas[-1] == (0, 0))
             master.service._watermarks = page
+
+
+@on_loop
+async def test_a_slave_is_taken_before_the_broker_knows_what_flush_has_done(
+    short_path: Path,
+) -> None:
+    async with started(short_path, ack_durable="true") as master:
+        end = fill(master.store, 20)
+        for word in (SharedWatermark.APPENDED, SharedWatermark.COMMITTED, SharedWatermark.FLUSHED):
+            master.page.set(word, end)
+        slave = await master.connect(1)
+        with closing(slave.end):
+            await slave.read(end - 1)
+            await master.until(lambda: master.taken_count == 1)
+
+
+@on_loop
+async def test_what_the_broker_has_synced_itself_is_sent_once_flush_reports_it(
+    short_path: Path,
+) -> None:
+    async with started(short_path, ack_durable="true") as master:
+        slave = await master.connect(0)
+        with closing(slave.end):
+            await master.until(lambda: master.taken_count == 1)
+            end = master.put(20)
+            assert master.client.log_range().end == 0
+            assert master.page.get(SharedWatermark.TAKEN_SENT) == 0
+            master.page.set(SharedWatermark.FLUSHED, end)
+            await master.until(lambda: master.page.get(SharedWatermark.TAKEN_SENT) == end)
+            await slave.read(end)
+            assert master.taken_count == 1
+
+
+def test_a_service_that_begins_counts_no_slave_of_the_process_before(short_path: Path) -> None:
+    plan = notified_plan(short_path, listenPort=free_port(-2, 1), brokerRole="SYNC_MASTER")
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        closing(NotificationSocket(plan.socket_path("broker"))),
+    ):
+        page.replace(SharedWatermark.SLAVES, 1)
+        with attached_service(ReplicationService, plan):
+            assert page.get(SharedWatermark.SLAVES) == 0

@@ -197,6 +197,7 @@ class ReplicationService(Service):
             path = descriptor_path(self.plan.runtime_directory, self.name)
             self._receiver = self.closing(DescriptorReceiver(path, Handover))
             self._receiver.watch(self._take_back)
+            self._report()  # a process that was killed has left its slaves counted
 
     def _accept_on(self) -> None:
         if self._listening is not None:

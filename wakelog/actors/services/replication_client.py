@@ -63,7 +63,7 @@ class ReplicationClient(ServiceClient):
         self.frames_max = 1
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._notifier = broker.notifier_to(name)
-        self._shippable = broker.store.max_physical_offset
+        self._shippable = self._shipped = 0
         self._progress = self._reported = (0, 0)
         self._slaves: set[SlaveConnection] = set()
         self._sent_bytes = self._returned_count = 0
@@ -86,12 +86,7 @@ class ReplicationClient(ServiceClient):
         One that is far behind goes on by itself. With notifications Flush reports what is durable.
         """
         self._shippable = physical_offset
-        if self._slaves:
-            for slave in tuple(self._slaves):
-                slave.ship()
-            self._publish()
-            now_seconds = time.monotonic()
-            self._busy_poll.turn_ended(now_seconds, now_seconds, answered=True)
+        self._ship()
         if self._notifier is None:
             self.worker.request()
         elif self._reported[1] and not self._store.ha_ack_durable:
@@ -141,7 +136,7 @@ class ReplicationClient(ServiceClient):
     def log_range(self) -> LogRange:
         """Return what may be sent now."""
         begin = self.broker.store.min_physical_offset
-        return LogRange(begin, self._shippable, self._store.commit_log_file_bytes)
+        return LogRange(begin, self._end, self._store.commit_log_file_bytes)
 
     def find(self, offset: int) -> MappedFile | None:
         """Return the segment of an offset, None if it was removed."""
@@ -193,8 +188,35 @@ class ReplicationClient(ServiceClient):
         self._returned_count = 0
         self._publish()
 
+    @property
+    def _end(self) -> int:
+        """How far the log may be sent: Replication goes by the same words of the page.
+
+        What the Broker has synced itself waits for Flush: else Replication would take a slave that
+        has it for one that lies.
+        """
+        shared = self.broker.watermarks
+        if shared is None:
+            return self._shippable
+        if self._store.ha_ack_durable:
+            return shared.get(SharedWatermark.FLUSHED)
+        return max(self._shippable, shared.get(SharedWatermark.COMMITTED))
+
+    def _ship(self) -> None:
+        """Send to each slave what it may have now, if that is more than before."""
+        end = self._end
+        if not self._slaves or end <= self._shipped:
+            return
+        self._shipped = end
+        for slave in tuple(self._slaves):
+            slave.ship()
+        self._publish()
+        now_seconds = time.monotonic()
+        self._busy_poll.turn_ended(now_seconds, now_seconds, answered=True)
+
     def _read_watermarks(self) -> None:
         shared = self.broker.watermarks
+        self._ship()
         if shared is not None and self.is_attached:
             near_count = shared.get(SharedWatermark.SLAVES)
             if near_count < self._reported[1]:

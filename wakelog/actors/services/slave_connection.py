@@ -288,7 +288,10 @@ def adopt_slave(host: ShipsToSlaves, handover: Handover, descriptor: int) -> Sla
     core = Shipping.resumed(host.settings, handover.state)
     log = host.log_range()
     if core.position > log.end and not core.refusal:
-        os.close(descriptor)  # of a Broker that died, whose log went further
+        # Of a Broker that died, whose log went further.
+        cause = f"was sent the log up to {core.position}, which ends at {log.end}"
+        logger(Log.STORE).warning("slave dropped", slave=handover.address, cause=cause)
+        os.close(descriptor)
         return None
     opened = socket.socket(fileno=descriptor)
     return SlaveConnection(host, opened, handover.address, core=core, unsent=handover.unsent)
