@@ -271,7 +271,10 @@ async def test_what_the_broker_has_synced_itself_is_sent_once_flush_reports_it(
             assert master.taken_count == 1
 
 
-def test_a_service_that_begins_counts_no_slave_of_the_process_before(short_path: Path) -> None:
+@on_loop
+async def test_a_service_that_begins_counts_no_slave_of_the_process_before(
+    short_path: Path,
+) -> None:
     plan = notified_plan(short_path, listenPort=free_port(-2, 1), brokerRole="SYNC_MASTER")
     with (
         closing(make_watermarks(plan.watermarks_path)) as page,
