@@ -11,27 +11,18 @@ answered by one.
 Nodes share this machine, and so their addresses are one.
 """
 
-import asyncio
-import os
-import shutil
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from wakelog.actors.ray.fast_start import worker_start, worker_template
-from wakelog.actors.ray.fast_start.ray_import import import_ray
-
-LOOPBACK = "127.0.0.1"
-NODE: dict[str, Any] = {
-    "node_ip_address": LOOPBACK,
-    "object_store_memory": 80 << 20,
-    "include_log_monitor": False,
-    "num_cpus": 1,
-}
-QUICK_TO_NOTICE = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
-"""By default a node that does not answer is taken for dead after some 15 s."""
+from tests.actors.ray_nodes import (
+    NODE,
+    end_cluster,
+    join_cluster,
+    make_cluster,
+    run_program,
+    serve,
+)
 
 REPLICAS_COUNT = 3
 PLACED_SECONDS_MAX = 60.0
@@ -41,32 +32,14 @@ class SpreadNodes:
     """The cluster and what runs in it."""
 
     def __init__(self, directory: Path) -> None:
-        # Not before the template was forked: it has to be the first to import Ray.
-        import ray._private.node
-        from ray.cluster_utils import Cluster
+        cluster = make_cluster({"num_cpus": 0})
 
         from wakelog.actors.deploy.supervised import SupervisedActors, placed
-        from wakelog.actors.ray.fast_start.node import leave_out_agents
         from wakelog.actors.ray.options import spread
-        from wakelog.actors.ray.private_ray import join, prepare_driver
 
-        leave_out_agents()
-        node: Any = ray._private.node.Node
-        node.start_api_server = lambda *_, **__: None
-        make_cluster: Any = Cluster  # Ray's own annotations end here
-        self._cluster = make_cluster(
-            initialize_head=True,
-            head_node_args={
-                **NODE,
-                "num_cpus": 0,
-                "worker_path": worker_start.__file__,
-                "include_dashboard": False,
-                "_system_config": QUICK_TO_NOTICE,
-            },
-        )
-        self._nodes = [self._cluster.add_node(**NODE) for _ in range(REPLICAS_COUNT + 1)]
-        prepare_driver({})
-        join(self._cluster.address)
+        self._cluster = cluster
+        self._nodes = [cluster.add_node(**NODE, num_cpus=1) for _ in range(REPLICAS_COUNT + 1)]
+        join_cluster(cluster)
         self._plan = replicas_plan(directory)
         places = spread(REPLICAS_COUNT, PLACED_SECONDS_MAX)
         names = [broker.name for broker in self._plan.brokers]
@@ -92,22 +65,16 @@ class SpreadNodes:
         store.rename(store.with_name(f"gone-{time.monotonic_ns()}"))
 
     def run(self) -> None:
-        asyncio.run(self._actors.start(lambda step: None))
-        brokers = (broker.address for broker in self._plan.brokers)
-        say(" ".join(("ready", self._plan.name_server_address, *brokers)))
-        # In the main thread: Ray installs a signal handler with each node.
-        while (line := sys.stdin.readline().strip()) != "stop":
+        def obey(line: str) -> str:
             word, _, number = line.partition(" ")
             if word == "kill":
                 self.kill(int(number))
-            say(f"did {line}: {' '.join(self.places())}")
-        say("stopped" if asyncio.run(self._actors.stop()) else "not in order")
+            return f"did {line}: {' '.join(self.places())}"
+
+        serve(self._plan, self._actors, obey)
 
     def end(self) -> None:
-        from wakelog.actors.ray.private_ray import leave
-
-        leave()
-        self._cluster.shutdown()
+        end_cluster(self._cluster)
 
 
 def replicas_plan(directory: Path) -> Any:
@@ -129,29 +96,5 @@ def replicas_plan(directory: Path) -> Any:
     )
 
 
-def say(line: str) -> None:
-    print(line, flush=True)
-
-
-def main() -> None:
-    # Ray adds 70 characters to this for its sockets, whose paths may have some 107.
-    ray_directory = tempfile.mkdtemp(prefix="wakelog-", dir="/tmp")
-    os.environ["RAY_TMPDIR"] = ray_directory
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that runs threads cannot be forked
-    with worker_template.prepare_import(os.getpid()):
-        import_ray()
-    if worker_template.fork_template(ray_directory):
-        worker_template.run_worker()
-        return
-    try:
-        nodes = SpreadNodes(Path(sys.argv[1]))
-        try:
-            nodes.run()
-        finally:
-            nodes.end()
-    finally:
-        shutil.rmtree(ray_directory)
-
-
 if __name__ == "__main__":
-    main()
+    run_program(SpreadNodes)

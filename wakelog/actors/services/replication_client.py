@@ -204,8 +204,10 @@ class ReplicationClient(ServiceClient):
 
     def _ship(self) -> None:
         """Send to each slave what it may have now, if that is more than before."""
+        if not self._slaves:
+            return
         end = self._end
-        if not self._slaves or end <= self._shipped:
+        if end <= self._shipped:
             return
         self._shipped = end
         for slave in tuple(self._slaves):

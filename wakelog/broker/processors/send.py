@@ -2,9 +2,9 @@
 
 The header field ``m`` or ``batch`` decides whether a request is a batch; its code does not. A batch
 of many messages is encoded in steps, and placed as one piece like the others, before what the same
-connection sends next. A
-delayed message is stored in the schedule topic. The response then has the queue offset there, and
-the queue id that was asked for. So it is with a half message, which is stored in the half topic.
+connection sends next. A delayed message is stored in the schedule topic. The response then has the
+queue offset there, and the queue id that was asked for. So it is with a half message, which is
+stored in the half topic.
 
 Every response to a send carries MSG_REGION and TRACE_ON, because the Java client reads them without
 checking that they exist. Codes 10, 11 and 12 are successes: the message is stored, and the response
