@@ -109,23 +109,40 @@ DoSteps: TypeAlias = Callable[[Steps[Any]], Any]
 """Returns the result of steps, however and wherever they are done."""
 
 
+class WorkKind(StrEnum):
+    """What work in the pool needs. Work of one kind waits for no other kind.
+
+    READ: it reads from the disk for a short time.
+    JUDGE: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
+        done on the Broker's thread between other requests, and waits.
+    SEARCH: it may read for seconds.
+    ENCODE: it makes the text of a whole table, for which it needs the interpreter.
+    """
+
+    READ = "read"
+    JUDGE = "judge"
+    SEARCH = "search"
+    ENCODE = "encode"
+
+
 class RunInPool(msgspec.Struct, frozen=True):
     """Work that may block on the disk.
 
     ``work()`` only reads the store and touches no table of the core, so any thread may run it.
     ``finish(result, now_ms)`` runs on the Broker's thread and returns what ``process`` would have.
     If ``work`` raises, the shell responds with ``error_response(request, error)``.
-    ``judges``: it also computes for long, in steps. It is called as ``work(do_steps)`` then, which
-    has them done on the Broker's thread between other requests, and waits.
-    ``searches``: it may take seconds, and gets no thread that short work waits for.
-    ``encodes``: it makes the text of a whole table, for which it needs the interpreter.
     """
 
     work: Callable[..., Any]
     finish: Callable[[Any, int], "Outcome"]
-    judges: bool = False
-    searches: bool = False
-    encodes: bool = False
+    kind: WorkKind = WorkKind.READ
+
+
+def make_body(
+    request: Request[Any], work: Callable[[], bytes], kind: WorkKind = WorkKind.READ
+) -> RunInPool:
+    """Have the pool make the body of a successful response."""
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body), kind)
 
 
 class AskClient(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ import pytest
 
 from tests.actors.bounded import run
 from wakelog.actors.broker import work_pool
-from wakelog.actors.broker.work_pool import RunSteps, WorkPool
-from wakelog.broker.decision import DoSteps, Outcome, RunInPool
+from wakelog.actors.broker.work_pool import LIMITS, RunSteps, WorkPool
+from wakelog.broker.decision import DoSteps, Outcome, RunInPool, WorkKind
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.steps import Steps, finish
@@ -23,6 +23,10 @@ async def outcome_of(pool: WorkPool, deferred: RunInPool, run_steps: RunSteps | 
     done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     pool.run(REQUEST, deferred, done.set_result, run_steps)
     return await done
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, kind: WorkKind, **limits: float) -> None:
+    monkeypatch.setitem(LIMITS, kind, LIMITS[kind]._replace(**limits))
 
 
 def run_with_pool(body: Callable[[WorkPool], Awaitable[None]]) -> None:
@@ -70,7 +74,7 @@ def test_what_raises_is_answered(where: str) -> None:
 
 
 def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_pool, "WAITING_MAX", 2)
+    limit(monkeypatch, WorkKind.READ, waiting_max=2)
 
     async def body(pool: WorkPool) -> None:
         gate = threading.Event()
@@ -86,11 +90,11 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_searches_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_pool, "SEARCHES_MAX", 6)
+    limit(monkeypatch, WorkKind.SEARCH, waiting_max=6)
 
     async def body(pool: WorkPool) -> None:
         gate = threading.Event()
-        search = RunInPool(gate.wait, lambda *_: None, searches=True)
+        search = RunInPool(gate.wait, lambda *_: None, WorkKind.SEARCH)
         searches = [asyncio.ensure_future(outcome_of(pool, search)) for _ in range(6)]
         await asyncio.sleep(0)
         refused = await outcome_of(pool, search)
@@ -106,7 +110,7 @@ def test_searches_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_are_encoded_one_after_the_other_and_hold_up_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(work_pool, "ENCODINGS_MAX", 3)
+    limit(monkeypatch, WorkKind.ENCODE, waiting_max=3)
 
     async def body(pool: WorkPool) -> None:
         gate, at_once, most = threading.Event(), [0], [0]
@@ -117,13 +121,13 @@ def test_tables_are_encoded_one_after_the_other_and_hold_up_nothing_else(
             gate.wait()
             at_once[0] -= 1
 
-        encoding = RunInPool(work, lambda *_: None, encodes=True)
+        encoding = RunInPool(work, lambda *_: None, WorkKind.ENCODE)
         encodings = [asyncio.ensure_future(outcome_of(pool, encoding)) for _ in range(3)]
         await asyncio.sleep(0)
         refused = await outcome_of(pool, encoding)
         assert refused.code == ResponseCode.SYSTEM_BUSY
         assert "3 requests wait for a table" in refused.remark
-        for _ in range(work_pool.THREADS_COUNT + 1):
+        for _ in range(LIMITS[WorkKind.READ].threads_count + 1):
             assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
         gate.set()
         assert await asyncio.gather(*encodings) == [None] * 3
@@ -134,21 +138,21 @@ def test_tables_are_encoded_one_after_the_other_and_hold_up_nothing_else(
 
 
 def test_a_search_whose_client_has_given_up_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_pool, "SEARCH_WAIT_SECONDS_MAX", -1.0)
+    limit(monkeypatch, WorkKind.SEARCH, wait_seconds_max=-1.0)
 
     async def body(pool: WorkPool) -> None:
         begun: list[int] = []
-        search = RunInPool(partial(begun.append, 1), lambda *_: None, searches=True)
+        search = RunInPool(partial(begun.append, 1), lambda *_: None, WorkKind.SEARCH)
         late = await outcome_of(pool, search)
         assert late.code == ResponseCode.SYSTEM_BUSY and not begun
-        assert late.remark.startswith("[TIMEOUT_CLEAN_QUEUE]system busy, other searches took")
+        assert late.remark.startswith("[TIMEOUT_CLEAN_QUEUE]system busy, waited for the index for")
 
     run_with_pool(body)
 
 
 def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_pool, "YIELD_SECONDS", 0.0)
-    monkeypatch.setattr(work_pool, "THREADS_COUNT", 1)
+    limit(monkeypatch, WorkKind.READ, threads_count=1)
 
     async def body(pool: WorkPool) -> None:
         loop = asyncio.get_running_loop()
@@ -193,7 +197,7 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
         assert await asyncio.to_thread(done.wait, 5.0)
         outcomes = [
             asyncio.ensure_future(outcome_of(pool, RunInPool(gate.wait, lambda *_: None)))
-            for _ in range(work_pool.THREADS_COUNT)
+            for _ in range(LIMITS[WorkKind.READ].threads_count)
         ]
         await asyncio.sleep(0)
         ran: list[int] = []
@@ -222,7 +226,7 @@ def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
         def run_steps(steps: Steps[Any], _: RemotingCommand, done: Callable[[Any], None]) -> None:
             done(finish(steps))
 
-        judging = RunInPool(work, lambda result, _: answer(REQUEST, 0, str(result)), judges=True)
+        judging = RunInPool(work, lambda result, _: answer(REQUEST, 0, str(result)), WorkKind.JUDGE)
         outcome = await outcome_of(pool, judging, run_steps)
         assert outcome.remark == "42"
         main = threading.main_thread()
@@ -234,7 +238,7 @@ def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
 
 def test_steps_that_are_refused_are_answered_so() -> None:
     async def body(pool: WorkPool) -> None:
-        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, judges=True)
+        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, WorkKind.JUDGE)
         busy = answer(REQUEST, ResponseCode.SYSTEM_BUSY, "too many")
         outcome = await outcome_of(pool, judging, lambda _steps, _request, done: done(busy))
         assert (outcome.code, outcome.remark) == (ResponseCode.SYSTEM_BUSY, "too many")
@@ -245,7 +249,7 @@ def test_steps_that_are_refused_are_answered_so() -> None:
 def test_work_that_waits_for_steps_does_not_hold_up_the_end() -> None:
     async def body(pool: WorkPool) -> None:
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, judges=True)
+        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, WorkKind.JUDGE)
 
         def never(_steps: Any, _request: Any, _done: Any) -> None:
             if not asked.done():
@@ -253,11 +257,33 @@ def test_work_that_waits_for_steps_does_not_hold_up_the_end() -> None:
 
         outcomes = [
             asyncio.ensure_future(outcome_of(pool, judging, never))
-            for _ in range(work_pool.JUDGING_COUNT + 3)
+            for _ in range(LIMITS[WorkKind.JUDGE].threads_count + 3)
         ]
         await asked
         pool.close()
         codes = {outcome.code for outcome in await asyncio.gather(*outcomes)}
         assert codes == {ResponseCode.SERVICE_NOT_AVAILABLE}
+
+    run_with_pool(body)
+
+
+def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(monkeypatch, WorkKind.READ, threads_count=1)
+
+    async def body(pool: WorkPool) -> None:
+        gate, begun = threading.Event(), list[int]()
+        reading = asyncio.ensure_future(outcome_of(pool, RunInPool(gate.wait, lambda *_: None)))
+        waiting = RunInPool(partial(begun.append, 1), lambda *_: None)
+        late = asyncio.ensure_future(outcome_of(pool, waiting))
+        asked = asyncio.Event()
+        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, WorkKind.JUDGE)
+        judged = asyncio.ensure_future(outcome_of(pool, judging, lambda *_: asked.set()))
+        await asked.wait()
+        closing = asyncio.create_task(asyncio.to_thread(pool.close))
+        assert (await judged).code == ResponseCode.SERVICE_NOT_AVAILABLE  # it closes
+        gate.set()
+        assert await reading is None
+        assert (await late).code == ResponseCode.SERVICE_NOT_AVAILABLE and not begun
+        await closing
 
     run_with_pool(body)

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.fake_store import FakeStore
 from tests.broker.harness import Harness, sql_subscription, subscription
 from tests.calls import calls_of_steps
-from wakelog.broker.decision import RunInPool
+from wakelog.broker.decision import RunInPool, WorkKind
 from wakelog.broker.processors import consume_queue
 from wakelog.broker.processors.consume_queue import (
     ENTRIES_PER_STEP,
@@ -169,7 +169,7 @@ def test_entries_are_read_by_one_of_two_threads_and_written_in_steps(harness: Ha
     request = harness.request(RequestCode.QUERY_CONSUME_QUEUE, fields)
     outcome = harness.broker.process(request, harness.channel, harness.now_ms)
     assert isinstance(outcome, RunInPool)
-    assert outcome.judges
+    assert outcome.kind is WorkKind.JUDGE
     done: list[bytes] = []
 
     def do_steps(steps: Steps[bytes]) -> bytes:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.broker.harness import NOW_MS, Harness, pull_fields, sql_subscription, subscription
 from tests.calls import calls_of_steps
 from tests.filter.bits import bitmap_of
-from wakelog.broker.decision import Continue, HoldPull, Push, RunInPool
+from wakelog.broker.decision import Continue, HoldPull, Push, RunInPool, WorkKind
 from wakelog.filter.limits import LOOP_CHARACTERS_MAX
 from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
@@ -138,7 +138,7 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
             pieces.extend(calls)
             return result
 
-        assert outcome.judges
+        assert outcome.kind is WorkKind.JUDGE
         assert outcome.work(do_steps).count == 2
         assert len(pieces) > 3, "one record in a step"
 

@@ -6,14 +6,12 @@ ours does not survive the way through Ray in one piece.
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from wakelog.actors.broker.replica import Replica, make_broker_service
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
-from wakelog.actors.broker.work_pool import SWITCH_SECONDS
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import (
     actor_name,
@@ -71,7 +69,6 @@ class BrokerActor(ChannelActor):
                 self.open_channels(service.make_connection)
                 self._collections.begin()
                 self._free_memory.begin()
-                sys.setswitchinterval(SWITCH_SECONDS)
             return started(
                 store_id=self._service.store_id,
                 epoch=self._service.epoch,

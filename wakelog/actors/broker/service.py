@@ -32,7 +32,7 @@ from wakelog.actors.broker.recovery_lines import recovery_notices, write_recover
 from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
-from wakelog.actors.broker.work_pool import WorkPool
+from wakelog.actors.broker.work_pool import SWITCH_SECONDS, WorkPool
 from wakelog.actors.certificates import Certificates
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services.broker_services import BrokerServices
@@ -82,9 +82,6 @@ GUARD_SECONDS = 1.0
 
 MEASURE_SECONDS_MAX = 0.5
 """How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
-
-SWITCH_SECONDS = 0.0005
-"""How long the loop waits for a pool thread that has Python to run; Python's default is 5 ms."""
 
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers; then it accepts without one."""

@@ -1,15 +1,14 @@
 """WorkPool: the threads for requests whose work may wait for the disk (`RunInPool`).
 
-There are few threads, because more would only queue in the disk. A bounded number of requests waits
-for a thread; above it, a request is refused, as 4.9.3 does when a queue is full. Results are
-finished a few at a time. So new requests do not wait longer for a consumer that reads from the disk
-than for one that reads from memory.
+Each kind of work has threads of its own, so that it waits for no other: the search for a key of
+20,000,000 messages takes two seconds. There are few threads, because more would only queue in the
+disk, or take the interpreter from the loop again and again. A bounded number of requests waits for
+a thread; above it, a request is refused, as 4.9.3 does when a queue is full.
 
-Searches of the index have threads of their own: one for a key of 20,000,000 messages takes two
-seconds. One that waited so long that its client has given up is not begun.
+Results are finished a few at a time. So new requests do not wait longer for a consumer that reads
+from the disk than for one that reads from memory.
 
-Tables are encoded by one thread, one after the other. Four that do it take the interpreter from the
-loop again and again: 50 requests for 10,000 topics held up everybody for 80 ms.
+Invariant: no request's work begins after `close`, or when its client has given up.
 
 Source: org.apache.rocketmq.broker.BrokerController.queryMessageExecutor and the pull executor's
 cold reads (4.9.3).
@@ -22,10 +21,11 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeAlias
+from math import inf
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from wakelog.actors.transport.clocks import wall_ms
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import Outcome, RunInPool, WorkKind
 from wakelog.broker.error_response import error_response
 from wakelog.network.turn import YIELD_SECONDS
 from wakelog.protocol.codes import ResponseCode
@@ -33,25 +33,31 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.steps import Steps
 
-THREADS_COUNT = 4
-JUDGING_COUNT: Final = 2
-"""One reads while the other's records are judged. More would be judged no sooner."""
-
 SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
 call of the loop would wait as long for a thread that encodes a large table."""
 
-WAITING_MAX = 10_000  # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
 
-SEARCHING_COUNT: Final = 2
-SEARCHES_MAX: Final = 1_000
-"""Searches that may wait. They have no share of WAITING_MAX."""
+class KindLimits(NamedTuple):
+    """How much work of one kind runs at once, and how much may wait for what, and how long."""
 
-ENCODINGS_MAX: Final = 64
-"""Encodings that may wait. Each has a copy of its table: 5 MB for 100,000 topics."""
+    threads_count: int
+    waiting_max: int
+    waits_for: str
+    wait_seconds_max: float = inf
 
-SEARCH_WAIT_SECONDS_MAX: Final = 10.0
-"""mqadmin waits for 6 s, a consumer's queryMessage for 15 s."""
+
+LIMITS: Final = {
+    # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
+    WorkKind.READ: KindLimits(4, 10_000, "the disk"),
+    # One reads while the other's records are judged. More would be judged no sooner.
+    WorkKind.JUDGE: KindLimits(2, 10_000, "the disk"),
+    # mqadmin waits for 6 s, a consumer's queryMessage for 15 s.
+    WorkKind.SEARCH: KindLimits(2, 1_000, "the index", wait_seconds_max=10.0),
+    # With four threads 50 requests for 10,000 topics held up everybody for 80 ms. Each that waits
+    # has a copy of its table: 5 MB for 100,000 topics.
+    WorkKind.ENCODE: KindLimits(1, 64, "a table"),
+}
 
 RunSteps: TypeAlias = Callable[[Steps[Any], RemotingCommand, Callable[[Any], None]], None]
 """Does the steps of a request on the loop, and gives a function their result, or an error response
@@ -62,18 +68,16 @@ class WorkPool:
     """Threads and the requests that wait for them. Called on one loop's thread."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
-        self._judging = ThreadPoolExecutor(JUDGING_COUNT, thread_name_prefix="broker-judging")
-        self._searching = ThreadPoolExecutor(SEARCHING_COUNT, thread_name_prefix="broker-search")
-        self._searches_count = 0
-        self._encoding = ThreadPoolExecutor(1, thread_name_prefix="broker-encoding")
-        self._encodings_count = 0
+        self._threads = {
+            kind: ThreadPoolExecutor(limits.threads_count, f"broker-{kind}")
+            for kind, limits in LIMITS.items()
+        }
+        self._waiting_counts = dict.fromkeys(LIMITS, 0)
         self._awaited: set[Future[Any]] = set()
         self._closing = threading.Lock()
         self._is_closed = False
         self._results: deque[Callable[[], None]] = deque()
         self._is_finishing = False
-        self.waiting_count = 0
         self.refused_count = 0
         self.run_count = 0
 
@@ -86,24 +90,20 @@ class WorkPool:
     ) -> None:
         """Run the work in a thread, finish it on the loop, and give `done` the outcome.
 
-        run_steps: needed for work that judges.
+        run_steps: needed to judge.
         """
-        waiting_count, waiting_max = self.waiting_count, WAITING_MAX
-        if deferred.searches:
-            waiting_count, waiting_max = self._searches_count, SEARCHES_MAX
-        elif deferred.encodes:
-            waiting_count, waiting_max = self._encodings_count, ENCODINGS_MAX
-        if waiting_count >= waiting_max:
+        kind = deferred.kind
+        limits, waiting_count = LIMITS[kind], self._waiting_counts[kind]
+        if waiting_count >= limits.waiting_max:
             self.refused_count += 1
-            what = "a table" if deferred.encodes else "the disk"
-            remark = f"[OVERLOAD]system busy, {waiting_count} requests wait for {what}"
+            remark = f"[OVERLOAD]system busy, {waiting_count} requests wait for {limits.waits_for}"
             done(answer(request, ResponseCode.SYSTEM_BUSY, remark))
             return
-        self._count(deferred, 1)
+        self._waiting_counts[kind] += 1
         self.run_count += 1
 
         def finish(result: asyncio.Future[Any]) -> None:
-            self._count(deferred, -1)
+            self._waiting_counts[kind] -= 1
             outcome: Outcome
             try:
                 outcome = deferred.finish(result.result(), wall_ms())
@@ -117,42 +117,23 @@ class WorkPool:
                 self._is_finishing = True
                 asyncio.get_running_loop().call_soon(self._finish_results)
 
-        self._begin(request, deferred, run_steps).add_done_callback(keep)
-
-    def _begin(
-        self, request: RemotingCommand, deferred: RunInPool, run_steps: RunSteps | None
-    ) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        if deferred.judges:
+        loop, work = asyncio.get_running_loop(), deferred.work
+        if kind is WorkKind.JUDGE:
             assert run_steps is not None
-            do_steps = partial(self._do_steps, loop, run_steps, request)
-            return loop.run_in_executor(self._judging, deferred.work, do_steps)
-        if deferred.searches:
-            begin_seconds_max = time.monotonic() + SEARCH_WAIT_SECONDS_MAX
-            search = partial(self._search, deferred.work, begin_seconds_max)
-            return loop.run_in_executor(self._searching, search)
-        if deferred.encodes:
-            return loop.run_in_executor(self._encoding, deferred.work)
-        return self.submit(deferred.work)
+            work = partial(work, partial(self._do_steps, loop, run_steps, request))
+        begin = partial(self._begin, work, limits, time.monotonic())
+        loop.run_in_executor(self._threads[kind], begin).add_done_callback(keep)
 
-    def _search(self, work: Callable[[], Any], begin_seconds_max: float) -> Any:
-        """Do a search, unless it has waited too long; in a thread."""
+    def _begin(self, work: Callable[[], Any], limits: KindLimits, since_seconds: float) -> Any:
+        """Do work, unless it has waited too long; in a thread."""
         if self._is_closed:
             raise _closed()
-        late_seconds = time.monotonic() - begin_seconds_max
-        if late_seconds > 0:
-            waited_ms = int((SEARCH_WAIT_SECONDS_MAX + late_seconds) * 1_000)
-            remark = f"[TIMEOUT_CLEAN_QUEUE]system busy, other searches took {waited_ms} ms"
+        waited_seconds = time.monotonic() - since_seconds
+        if waited_seconds > limits.wait_seconds_max:
+            waited = f"waited for {limits.waits_for} for {int(waited_seconds * 1_000)} ms"
+            remark = f"[TIMEOUT_CLEAN_QUEUE]system busy, {waited}"
             raise RemoteProtocolError(ResponseCode.SYSTEM_BUSY, remark)
         return work()
-
-    def _count(self, deferred: RunInPool, change: int) -> None:
-        if deferred.searches:
-            self._searches_count += change
-        elif deferred.encodes:
-            self._encodings_count += change
-        else:
-            self.waiting_count += change
 
     def _do_steps(
         self,
@@ -194,33 +175,31 @@ class WorkPool:
                 asyncio.get_running_loop().call_soon(self._finish_results)
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run work in a thread; the future has its result."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+        """Run work of no request in a thread that reads; the future has its result."""
+        return asyncio.get_running_loop().run_in_executor(self._threads[WorkKind.READ], work)
 
     def try_to(self, work: Callable[[], Any]) -> None:
         """Run work without a result, unless all threads are busy; a later read meets its error."""
-        if self.waiting_count < THREADS_COUNT:
+        if self._waiting_counts[WorkKind.READ] < LIMITS[WorkKind.READ].threads_count:
             self.submit(work).add_done_callback(asyncio.Future.exception)
 
     def statistics(self) -> dict[str, int]:
         """Return counters."""
         return {
-            "waiting_count": self.waiting_count + self._searches_count + self._encodings_count,
+            "waiting_count": sum(self._waiting_counts.values()),
             "run_count": self.run_count,
             "refused_count": self.refused_count,
         }
 
     def close(self) -> None:
-        """End the threads once their work is done; what judges fails."""
+        """End the threads once the work that has begun is done; what waits for steps fails."""
         with self._closing:
             self._is_closed = True
             awaited, self._awaited = self._awaited, set()
         for one in awaited:
             one.set_exception(_closed())
-        self._searching.shutdown()
-        self._encoding.shutdown()
-        self._judging.shutdown()
-        self._threads.shutdown()
+        for threads in self._threads.values():
+            threads.shutdown()
 
 
 def _closed() -> RemoteProtocolError:

@@ -20,7 +20,7 @@ from wakelog.broker.access.accounts import AccessFileRefused, AccessTable, Versi
 from wakelog.broker.access.control import AccessControl, Edit
 from wakelog.broker.access.edits import delete_account as without_account
 from wakelog.broker.access.edits import put_account, put_white_addresses
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import Outcome, RunInPool, WorkKind, make_body
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol import fastjson
@@ -113,7 +113,7 @@ def get_accounts(state: BrokerState, request: Request[None]) -> Outcome:
         return request.refusal(ResponseCode.SYSTEM_ERROR, ACCESS_IS_OFF)
     with_secrets = access.is_signed_by_admin(request.command)
     work = partial(_encode_accounts, access.table, with_secrets)
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def _encode_accounts(table: AccessTable, with_secrets: bool) -> bytes:
@@ -160,7 +160,7 @@ def _change(
         except (AccessFileRefused, ValueError, OSError) as error:
             return error
 
-    return RunInPool(work, partial(_finish, access, request, code, failed), encodes=True)
+    return RunInPool(work, partial(_finish, access, request, code, failed), WorkKind.ENCODE)
 
 
 def _finish(

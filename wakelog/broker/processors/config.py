@@ -11,7 +11,7 @@ from functools import partial
 
 from wakelog.broker.config import check_range
 from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
-from wakelog.broker.decision import ChangeLaneWaits, Outcome, RunInPool
+from wakelog.broker.decision import ChangeLaneWaits, Outcome, RunInPool, WorkKind
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
@@ -68,7 +68,7 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
         except IllegalConfiguration as error:
             return error
 
-    return RunInPool(work, partial(_apply, state, request), encodes=True)
+    return RunInPool(work, partial(_apply, state, request), WorkKind.ENCODE)
 
 
 def _apply(

@@ -16,7 +16,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from wakelog.broker.decision import DoSteps, Outcome, RunInPool
+from wakelog.broker.decision import DoSteps, Outcome, RunInPool, WorkKind
 from wakelog.broker.state import BrokerState
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilter, to_stored
@@ -84,7 +84,7 @@ def query_consume_queue(
     def finish(found: bytes | RemotingCommand, _now_ms: int) -> Outcome:
         return request.success(body=found) if isinstance(found, bytes) else found
 
-    return RunInPool(work, finish, judges=True)
+    return RunInPool(work, finish, WorkKind.JUDGE)
 
 
 def encode_in_steps(found: QueryConsumeQueueResponseBody) -> Steps[bytes]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from wakelog.broker.consumer_offsets import NO_OFFSET
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import Outcome, WorkKind, make_body
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -83,7 +83,7 @@ def get_consume_stats(
             stats.offset_table |= _measure(state.store, state.config.broker_name, progress)
         return encode_body(stats)
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return make_body(request, work)
 
 
 def get_broker_consume_stats(
@@ -117,7 +117,7 @@ def get_broker_consume_stats(
             body.total_diff += sum(one.total_diff() for one in stats)
         return encode_body(body)
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return make_body(request, work)
 
 
 def query_consuming_groups(
@@ -131,7 +131,7 @@ def query_consuming_groups(
     def work() -> bytes:
         return encode_body(GroupList({*subscribed, *committed}))
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def query_consume_time_span(
@@ -151,7 +151,7 @@ def query_consume_time_span(
         spans = [_time_span(state.store, broker_name, progress, x, request.now_ms) for x in queues]
         return encode_body(QueryConsumeTimeSpanBody(spans))
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return make_body(request, work)
 
 
 def query_correction_offset(
@@ -178,7 +178,7 @@ def query_correction_offset(
     def work() -> bytes:
         return encode_body(QueryCorrectionOffsetBody(_lowest_offsets(state.store, topic, offsets)))
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return make_body(request, work)
 
 
 def _consumed_topic(state: BrokerState, group: str, topic: str) -> TopicConfig | None:

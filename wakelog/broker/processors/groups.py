@@ -9,7 +9,7 @@ ConsumerManageProcessor.getConsumerListByGroup (4.9.3); AdminBrokerProcessor.get
 
 from functools import partial
 
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import Outcome, WorkKind, make_body
 from wakelog.broker.membership import Client
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -61,7 +61,7 @@ def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:
         work = partial(encode_body, HeldLocks(state.locks.all(request.now_ms)))
     else:
         work = partial(encode_body, state.groups.wrapper())
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def get_group(
@@ -110,7 +110,7 @@ def get_consumer_connections(
         body.connection_set = list(map(_connection, clients))
         return encode_body(body)
 
-    return RunInPool(work, lambda data, _now_ms: request.success(body=data), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def get_producer_connections(
@@ -126,7 +126,7 @@ def get_producer_connections(
     def work() -> bytes:
         return encode_body(ProducerConnection(list(map(_connection, clients))))
 
-    return RunInPool(work, lambda data, _now_ms: request.success(body=data), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def get_all_producers(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
@@ -137,7 +137,7 @@ def get_all_producers(state: BrokerState, request: Request[None]) -> Steps[Outco
         data = {group: list(map(_producer, clients)) for group, clients in producers.items()}
         return encode_body(ProducerTableInfo(data))
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def _producer(client: Client) -> ProducerInfo:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wakelog.broker.decision import AwaitFlush, Outcome, RunInPool
+from wakelog.broker.decision import AwaitFlush, Outcome, RunInPool, WorkKind
 from wakelog.broker.names import check_group
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -100,7 +100,7 @@ def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Outco
     """Return the offsets of all groups, as consumerOffset.json has them (code 43)."""
     encode = state.offsets.encoder()
     finish = _when_confirmed(state, request)
-    return RunInPool(lambda: encode().encode(), finish, encodes=True)
+    return RunInPool(lambda: encode().encode(), finish, WorkKind.ENCODE)
 
 
 def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Outcome:

@@ -21,7 +21,7 @@ from functools import partial
 
 import msgspec
 
-from wakelog.broker.decision import DoSteps, Outcome, ReadAhead, RunInPool
+from wakelog.broker.decision import DoSteps, Outcome, ReadAhead, RunInPool, WorkKind
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
@@ -106,7 +106,7 @@ def pull_message(
     match = pull.wanted.match_record
     if match is None:
         return RunInPool(partial(read, blocking=True), finish)
-    return RunInPool(partial(_read_and_judge, read, match), finish, judges=True)
+    return RunInPool(partial(_read_and_judge, read, match), finish, WorkKind.JUDGE)
 
 
 def _read_and_judge(

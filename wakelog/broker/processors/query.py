@@ -8,7 +8,7 @@ Source: org.apache.rocketmq.broker.processor.QueryMessageProcessor (4.9.3).
 
 from functools import partial
 
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import Outcome, RunInPool, WorkKind
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
@@ -42,7 +42,7 @@ def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader
         remark = "can not find message, maybe time range not correct"
         return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
 
-    return RunInPool(work, finish, searches=True)
+    return RunInPool(work, finish, WorkKind.SEARCH)
 
 
 def view_message_by_id(state: BrokerState, request: Request[ViewMessageRequestHeader]) -> Outcome:

@@ -7,7 +7,7 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.prepareRuntime
 ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInfo (4.9.3).
 """
 
-from wakelog.broker.decision import Lane, Outcome, RunInPool
+from wakelog.broker.decision import Lane, Outcome, make_body
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.network.request import Request
@@ -54,7 +54,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outco
         values.update(_disk_values(state, store.disk_usages()))
         return encode_body(KVTable(values))
 
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return make_body(request, work)
 
 
 def _store_values(state: BrokerState, now_ms: int, measures: RuntimeMeasures) -> dict[str, str]:

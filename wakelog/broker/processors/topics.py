@@ -14,7 +14,14 @@ AdminBrokerProcessor.getTopicConfig (5.3.3).
 from functools import partial
 from typing import Any
 
-from wakelog.broker.decision import AwaitRegistration, Outcome, RemoveQueues, RunInPool
+from wakelog.broker.decision import (
+    AwaitRegistration,
+    Outcome,
+    RemoveQueues,
+    RunInPool,
+    WorkKind,
+    make_body,
+)
 from wakelog.broker.names import check_any_topic, check_topic, is_lmq
 from wakelog.broker.state import BrokerState
 from wakelog.broker.topics import QUEUE_COUNT_MAX
@@ -71,7 +78,7 @@ def get_all_topic_config(state: BrokerState, request: Request[None]) -> Outcome:
     work = partial(encode_body, topics)
     if DELETED_ENDS_FIELD in request.command.ext_fields:
         work = partial(_topics_for_slave, state.store, topics)
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body), encodes=True)
+    return make_body(request, work, WorkKind.ENCODE)
 
 
 def _topics_for_slave(store: MessageStore, topics: TopicConfigSerializeWrapper) -> bytes:
@@ -97,7 +104,7 @@ def get_topic_stats_info(state: BrokerState, request: Request[TopicRequestHeader
         return request.refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
     broker_name, queue_count = state.config.broker_name, topic.write_queue_nums
     work = partial(_topic_stats, state.store, name, broker_name, queue_count)
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+    return make_body(request, work)
 
 
 def get_system_topics(state: BrokerState, request: Request[None]) -> Outcome:
