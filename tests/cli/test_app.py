@@ -150,27 +150,14 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("wakelog ")
 
 
-def test_hello_goes_to_the_name_server_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[object, ...]] = []
-    monkeypatch.setattr("wakelog.cli.hello.greet", lambda *asked: seen.append(asked))
-    assert run("hello", "10.0.0.1:1", "--topic", "t") == 0
-    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
-    assert run("hello") == 0
-    monkeypatch.setenv("NAMESRV_ADDR", "10.0.0.2:1;10.0.0.3:1")
-    assert run("hello") == 0
-    assert [asked[:2] for asked in seen] == [
-        ("10.0.0.1:1", "t"), ("127.0.0.1:9876", "hello"), ("10.0.0.2:1;10.0.0.3:1", "hello"),
-    ]  # fmt: skip
-
-
 def test_an_error_of_a_command_is_explained(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*asked: object) -> None:
         raise PlanRefused("no", "Yes.")
 
-    monkeypatch.setattr("wakelog.cli.hello.greet", refuse)
-    assert run("hello") == 2
+    monkeypatch.setattr("wakelog.cli.cluster.codes.explain_code", refuse)
+    assert run("explain", "17") == 2
     assert capsys.readouterr().err == "wakelog: no. Yes.\n"
 
 
@@ -178,15 +165,15 @@ def test_an_error_of_a_command_is_explained(
 def test_a_signal_interrupts_a_command_without_a_loop(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def greet(*asked: object) -> None:
+    def explain(*asked: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("wakelog.cli.hello.greet", greet)
+    monkeypatch.setattr("wakelog.cli.cluster.codes.explain_code", explain)
     before = {each: signal.getsignal(each) for each in STOPS}
     try:
         signals = StopSignals()
         signals.install()
-        assert app.run(["hello"], signals) == 128 + number
+        assert app.run(["explain", "17"], signals) == 128 + number
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
@@ -207,22 +194,22 @@ def test_a_signal_that_stops_one_task_of_several_is_reported_alike(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def greet(*asked: object) -> None:
+    def explain(*asked: object) -> None:
         raise BaseExceptionGroup("tasks", errors)
 
-    monkeypatch.setattr("wakelog.cli.hello.greet", greet)
-    assert run("hello") == code
+    monkeypatch.setattr("wakelog.cli.cluster.codes.explain_code", explain)
+    assert run("explain", "17") == code
     assert capsys.readouterr().err.startswith(words)
 
 
 def test_sparks_own_interrupt_is_reported_alike(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def greet(*asked: object) -> None:
+    def explain(*asked: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wakelog.cli.hello.greet", greet)
-    assert run("hello") == 130
+    monkeypatch.setattr("wakelog.cli.cluster.codes.explain_code", explain)
+    assert run("explain", "17") == 130
     assert capsys.readouterr().err.startswith("wakelog: interrupted. ")
 
 

@@ -87,8 +87,7 @@ ERRORS = [
     (
         ClientError("no", remedy_of(TlsFailed("a:1", "no TLS"))),
         FAILED,
-        "serves TLS, and give its signer by --tls-trust, or trust any by --tls-insecure (hello: "
-        "--tls-config).",
+        "serves TLS, and give its signer by --tls-trust, or trust any by --tls-insecure.",
     ),
     (
         ClientError("no", remedy_of(SendFailed("a:1", "lost"))),

@@ -287,7 +287,7 @@ def test_the_ready_lines_say_that_tls_is_on(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, "tls.server.mode=enforcing", metrics_port=0)
     lines = ready_lines(plan, 1.0)
     assert "tls          enforcing, a self-signed certificate" in lines
-    assert lines[-2].endswith("hello 127.0.0.1:9876 --tls")
+    assert lines[-2].endswith("hello 127.0.0.1:9876 --tls-insecure")
 
 
 def test_replicas_that_elect_name_their_register_and_are_waited_for(tmp_path: Path) -> None:

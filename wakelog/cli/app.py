@@ -59,12 +59,6 @@ PlainRay = Annotated[
 MetricsPort = Annotated[
     Number, option("PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]")
 ]
-NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT", envvar="NAMESRV_ADDR")]
-WithTls = Annotated[bool, typer.Option("--tls", help="Connect with TLS.")]
-TlsConfig = Annotated[
-    Text, option("FILE", "A tls.properties; implies --tls.  [default: RocketMQ's]")
-]
-Topic = Annotated[str, option("NAME", "Topic to send to; made if need be.")]
 
 app = typer.Typer(
     name="wakelog",
@@ -153,22 +147,6 @@ def up(
     )
     process: Process = context.obj
     return run_up(options, process.signals, process.make)
-
-
-@app.command()
-def hello(
-    name_server: NameServer = "127.0.0.1:9876",
-    topic: Topic = "hello",
-    tls: WithTls = False,
-    tls_config: TlsConfig = None,
-) -> None:
-    """Send one message through a cluster and fetch it back."""
-    from wakelog.cli.hello import greet
-    from wakelog.network.tls_properties import DEFAULT_CONFIG_PATH
-
-    if tls and tls_config is None:
-        tls_config = DEFAULT_CONFIG_PATH if os.path.exists(DEFAULT_CONFIG_PATH) else ""
-    greet(name_server, topic, print, tls_config)
 
 
 class AdminCommand(TyperCommand):

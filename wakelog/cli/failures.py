@@ -25,7 +25,7 @@ from wakelog.storage.errors import IllegalConfiguration, StoreLocked
 _OPTIONS: Final = {
     "Name readable PEM files in tls=Tls(...)": "Name a readable PEM file with --tls-trust",
     "tls=Tls(trust_path=...) (Spark: tls.client.trustCertPath, checkHost)": (
-        "--tls-trust, or trust any by --tls-insecure (hello: --tls-config)"
+        "--tls-trust, or trust any by --tls-insecure"
     ),
     "give tls=True, or tls=Tls(cert_path=...) where it wants a certificate (Spark: tls.enable)": (
         "give --tls, or --tls-config where it wants a certificate"

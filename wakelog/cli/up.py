@@ -260,7 +260,7 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
     if plan.metrics_port:
         host = reachable_from_here(plan.bind_host)
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
-    with_tls = " --tls" if plan.tls.mode is TlsMode.ENFORCING else ""
+    with_tls = " --tls-insecure" if plan.tls.mode is TlsMode.ENFORCING else ""
     rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))
     width = max(len(title) for title, _ in rows)
     return [

@@ -120,7 +120,7 @@ def _over_wire(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
-MaybeTopic = Annotated[Text, typer.Argument(metavar="[TOPIC]")]
+MaybeTopic = Annotated[Text, typer.Argument(metavar="TOPIC")]
 OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
 CodeName = Annotated[str, typer.Argument(metavar="CODE")]
 Interval = Annotated[float, option("SECONDS", "Between two looks.", min=0.5, max=3600.0)]
@@ -128,9 +128,11 @@ Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
 ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
 OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
+Address = Annotated[Text, typer.Argument(metavar="HOST:PORT", help="As -n HOST:PORT.")]
+HelloTopic = Annotated[str, option("NAME", "Topic to send to; made if need be.", "--topic")]
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
-MaybeGroup = Annotated[Text, typer.Argument(metavar="[GROUP]")]
-Body = Annotated[Text, typer.Argument(metavar="[BODY]", help="Else each line of standard input.")]
+MaybeGroup = Annotated[Text, typer.Argument(metavar="GROUP")]
+Body = Annotated[Text, typer.Argument(metavar="BODY", help="Else each line of standard input.")]
 Tags = Annotated[str, option("TAG", "What consumers filter by.")]
 Keys = Annotated[str, option("KEYS", "By which it can be found; blanks between.")]
 Properties = Annotated[list[Pair] | None, pairs("property", "One more property; repeat.")]
@@ -175,6 +177,21 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only sh
 def now_ms() -> int:
     """Return the time."""
     return round(time.time() * 1000)
+
+
+def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> None:
+    """Send one message through a cluster and fetch it back.
+
+    \b
+    wakelog hello
+    wakelog hello 10.0.0.1:9876 --topic greetings
+    """
+    from wakelog.cli.cluster.hello import greet
+
+    if address and wire.name_server:
+        raise PlanRefused("the name server is given twice", "Give HOST:PORT or -n, not both.")
+    wire = wire._replace(name_server=address or wire.name_server)
+    wire.run(lambda admin: greet(admin, topic))
 
 
 def send(
@@ -485,6 +502,7 @@ def cluster_reseed(
 
 
 OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
+    hello,
     send,
     tail,
     topics,

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.actors.deployments import running, small_plan
+from tests.cli.cluster.conftest import CommandLine
 from tests.compat.processes import free_port
-from wakelog.actors.errors import PlanRefused
-from wakelog.cli.hello import greet
-from wakelog.client.errors import ClientError
+from wakelog.cli.cluster.hello import greet
+from wakelog.client.admin import open_admin
+from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -96,15 +97,17 @@ def record(body: bytes) -> bytes:
     )
 
 
+async def said_by(address: str, topic: str = "hello") -> list[str]:
+    async with open_admin(address, retries_max=0) as admin:
+        return [line async for output in greet(admin, topic) for line in output.lines()]
+
+
 def run(cluster: Cluster) -> list[str]:
-    said: list[str] = []
-
-    async def main() -> None:
+    async def main() -> list[str]:
         async with cluster.listening() as address:
-            await asyncio.to_thread(greet, address, "hello", said.append)
+            return await said_by(address)
 
-    asyncio.run(main())
-    return said
+    return asyncio.run(main())
 
 
 def test_a_message_is_sent_where_it_would_be_created_and_fetched_back() -> None:
@@ -154,33 +157,36 @@ def test_the_error_names_an_address_where_nothing_listens() -> None:
     with pytest.raises(
         ClientError, match=f"route of topic hello: 127.0.0.1:{port}: Connection refused"
     ):
-        greet(f"127.0.0.1:{port}", "hello", lambda line: None)
+        asyncio.run(said_by(f"127.0.0.1:{port}"))
 
 
-@pytest.mark.parametrize(
-    "text", ["127.0.0.1", "9876", ":9876", "host:", "host:port", "h:0", "h:65536"]
-)
-def test_a_text_that_is_no_address_is_refused_before_any_request(text: str) -> None:
-    with pytest.raises(PlanRefused, match="is no HOST:PORT"):
-        greet(text, "T", print)
+def test_a_topic_that_no_broker_takes_is_refused_before_any_request() -> None:
+    with pytest.raises(InvalidArgument, match="'a b' is no name of a topic"):
+        asyncio.run(said_by("127.0.0.1:1", "a b"))
 
 
-def test_a_message_goes_through_a_cluster_that_requires_tls(tmp_path: Path) -> None:
-    path = tmp_path / "tls.properties"
-    said: list[str] = []
+def test_hello_takes_the_options_of_the_other_commands(cli: CommandLine) -> None:
+    address = cli.broker.name_server
+    for words in ((), (address,), ("-n", address)):
+        assert cli("hello", *words)[1].startswith("received  'hello', in ")
+    sent, received = cli.json("hello", "--topic", "greetings")
+    assert (sent["what"], sent["topic"], received["body"]) == ("sent", "greetings", "hello")
+    assert sent["offset"] == 0 and min(sent["ms"], received["ms"]) > 0
+    cli("hello", address, "-n", address, code=2)
+    assert "the name server is given twice" in cli.err
 
-    def greet_with(text: str) -> None:
-        path.write_text(text)
-        plan = small_plan(tmp_path / "store", "tls.server.mode=enforcing")
 
-        async def main() -> None:
-            async with running(plan):
-                address = plan.name_server_address
-                await asyncio.to_thread(greet, address, "hello", said.append, str(path))
+def test_a_message_goes_through_a_cluster_that_requires_tls(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    plan = small_plan(tmp_path / "store", "tls.server.mode=enforcing")
 
-        asyncio.run(main())
+    async def main() -> None:
+        async with running(plan):
+            address = plan.name_server_address
+            said = await asyncio.to_thread(cli, "hello", address, "--tls-insecure")
+            assert said[1].startswith("received  'hello', in ")
+            await asyncio.to_thread(cli, "hello", address, "--tls", code=1)
+            assert "certificate is not trusted" in cli.err
 
-    greet_with("")
-    assert said[1].startswith("received  'hello', in ")
-    with pytest.raises(ClientError, match="certificate is not trusted"):
-        greet_with("tls.test.mode.enable=false\ntls.client.authServer=true\n")
+    asyncio.run(main())
