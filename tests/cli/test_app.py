@@ -78,6 +78,9 @@ def test_every_flag_arrives(
         ),
         (["log", "verify", "x"], "got unexpected extra argument(s) (x). See wakelog log verify "),
         (["up", "--brokers", "two"], "--brokers needs a whole number. See wakelog up --help."),
+        (["top", "--interval", "0"], "--interval needs a number of 0.5 or more. See wakelog top "),
+        (["top", "--interval", "nan"], "--interval needs a number of 3600 or less. See wakelog "),
+        (["bench", "t", "--messages", "9" * 5000], "--messages needs a number of fewer digits. "),
         (["up", "--transport", "doves"], "--transport: 'doves' is not one of 'notifications', "),
         (["topics", "-o", "yaml"], "--output: 'yaml' is not one of 'table', 'json'. See wakelog "),
         (["up", "--brokers", "0"], "--brokers 0 is not possible. Give 1 to 26."),
@@ -138,6 +141,16 @@ def test_port_0_takes_free_ports(tmp_path: Path) -> None:
     first, second = (broker.settings.broker.listen_port for broker in plan.brokers)
     assert first > 0
     assert second == first + 20
+
+
+@pytest.mark.parametrize("words", [(), ("log",), ("spark",), ("dlq",), ("cluster",)])
+def test_no_line_of_a_list_of_commands_is_cut(
+    words: Sequence[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(*words, "--help") == 0
+    _, _, commands = capsys.readouterr().out.partition("Commands:")
+    assert commands and "..." not in commands
 
 
 def test_a_short_word_asks_for_help_as_well(capsys: pytest.CaptureFixture[str]) -> None:

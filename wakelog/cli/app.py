@@ -85,7 +85,14 @@ NEAR_ENOUGH = 0.8
 _BAD_VALUE = re.compile(
     r"Invalid value for '([^']+)'(?: / '[^']+')*: (?:Value error, )?(.*)", re.DOTALL
 )
-_KINDS = {"a valid integer": "a whole number", "a valid number": "a number"}
+_KINDS = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "exceeded maximum size": "a number of fewer digits",
+    "greater than or equal to": "a number of {} or more",
+    "less than or equal to": "a number of {} or less",
+}
+"""By what typer says of a number, what is said here; {} is the last word there."""
 
 INTERRUPTED = SIGNALLED + signal.SIGINT
 STOPS_IN_ORDER = frozenset({"up"})
@@ -165,7 +172,7 @@ class AdminCommand(TyperCommand):
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def admin(context: typer.Context) -> None:
-    """Run a command of mqadmin: wakelog admin COMMAND -n HOST:PORT [FLAGS]."""
+    """Run a command of mqadmin, without a JVM."""
     from wakelog.cli.admin.table import run_admin
 
     run_admin(context.args, print)
@@ -259,5 +266,6 @@ def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> PlanRefuse
         remedy = f"Did you mean {near[0]}? {remedy}" if near else remedy
     elif (bad := _BAD_VALUE.fullmatch(cause)) is not None:
         kind = next((ours for theirs, ours in _KINDS.items() if theirs in bad[2]), None)
-        cause = f"{bad[1]} needs {kind}" if kind else f"{bad[1]}: {bad[2]}"
+        last = bad[2].rpartition(" ")[2]
+        cause = f"{bad[1]} needs {kind.format(last)}" if kind else f"{bad[1]}: {bad[2]}"
     return PlanRefused(cause[:1].lower() + cause[1:], hint or remedy)

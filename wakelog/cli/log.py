@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,9 +24,9 @@ import typer
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
-    AsJson,
     Config,
     Number,
+    OutputForm,
     Scratch,
     Settings,
     Store,
@@ -50,7 +51,7 @@ Into = Annotated[Text, option("DIR", "A new folder, in place of the store.")]
 
 log = typer.Typer(
     name="log",
-    help="Look into a store: verify, dump, rebuild, repair; lag, deadletters, hotkeys.",
+    help="Verify, print, count, rebuild or repair a store.",
     rich_markup_mode=None,
 )
 
@@ -63,7 +64,7 @@ def verify(
     store: Store = None,
     config: Config = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     scratch: Scratch = None,
 ) -> int:
     """Prove a store sound, or list its damage; exit code 1 if there is any."""
@@ -72,6 +73,7 @@ def verify(
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import advice, report_json, report_lines
 
+    as_json = output == "json"
     settled = store_config(store, config, settings or (), needs_index=True)
     report = verify_store(settled, scratch=scratch, operator=LogOperator(is_shown=not as_json))
     print(report_json(report) if as_json else "\n".join(report_lines(report)))
@@ -91,13 +93,13 @@ def dump(
     queue_offset: Annotated[Number, option("N", "At this place of their queue.")] = None,
     key: Annotated[Text, option("KEY", "With this key or unique key.")] = None,
     since: Annotated[
-        Text, option("TIME", "Stored then or later: milliseconds, or ISO 8601.")
+        Text, option("TIME", "Stored then or later: 10m, 2h, 2026-11-24T06:00.")
     ] = None,
     until: Annotated[Text, option("TIME", "Stored before that.")] = None,
     limit: Annotated[Number, option("N", "How many records at most.  [default: 100]")] = None,
     body_bytes: Annotated[Number, option("N", "How much of each body.  [default: 1024]")] = None,
     hexadecimal: Annotated[bool, typer.Option("--hex", help="Bodies in hexadecimal.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
+    output: OutputForm = "table",
 ) -> int:
     """Print records of the log."""
     from wakelog.audit.record_dump import Selection, selected_records
@@ -112,12 +114,12 @@ def dump(
         queue_id=queue,
         queue_offset=queue_offset,
         key=key,
-        since_ms=_moment_ms("--since", since),
-        until_ms=_moment_ms("--until", until),
+        since_ms=_moment_ms(since),
+        until_ms=_moment_ms(until),
     )
     settled = store_config(store, config, settings or (), takes_log_alone=True)
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
-    text = record_json if as_json else record_line
+    text = record_json if output == "json" else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
     with _opened(settled) as log:
         records = selected_records(log, selection, _note_gap)
@@ -137,7 +139,7 @@ def lag(
     config: Config = None,
     settings: Settings = None,
     group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
 ) -> None:
     """Count the messages that groups have not consumed, by group and topic."""
     from wakelog.audit.traffic import committed_places, lags
@@ -148,16 +150,17 @@ def lag(
     settled = store_config(store, config, settings or (), takes_log_alone=True)
     places = committed_places(FileSystem(), settled)
     groups = sorted({place.group for place in places})
-    if not groups or (group is not None and group not in groups):
+    if group is not None and group not in groups:
         raise PlanRefused(
-            f"no group {group or ''} has committed an offset in this store".replace("  ", " "),
+            f"group {group} has committed no offset in this store",
             f"Groups here: {', '.join(groups[:GROUPS_NAMED_MAX]) or 'none'}.",
         )
     wanted = [place for place in places if group in (None, place.group)]
     with _opened(settled) as log:
         found = lags(log, wanted, _note_gap)
     rows = [(*row[:4], Moment(row.oldest_ms)) for row in found]
-    _show(Columns(("group", "topic", "messages", "bytes", "oldest"), rows), as_json)
+    heads = ("group", "topic", "messages", "bytes", "oldest")
+    _show(Columns(heads, rows, "no group has committed an offset"), output == "json")
 
 
 @log.command(short_help="Count dead letters by topic of origin and reason.")
@@ -167,7 +170,7 @@ def deadletters(
     settings: Settings = None,
     group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
     retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
 ) -> None:
     """Count dead letters by group, topic of origin and reason."""
     from wakelog.audit.traffic import dead_letters
@@ -179,7 +182,7 @@ def deadletters(
         found = dead_letters(log, _note_gap, group=group or "", retries_max=retries)
     heads = ("group", "origin", "reason", "messages", "retries", "oldest", "newest")
     rows = [(*row[:5], Moment(row.oldest_ms), Moment(row.newest_ms)) for row in found]
-    _show(Columns(heads, rows, "no dead letters"), as_json)
+    _show(Columns(heads, rows, "no dead letters"), output == "json")
 
 
 @log.command(short_help="List the keys with the most messages.")
@@ -188,7 +191,7 @@ def hotkeys(
     config: Config = None,
     settings: Settings = None,
     limit: Annotated[int, option("N", "How many rows at most.", min=1)] = LIMIT_DEFAULT,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
 ) -> None:
     """List the keys with the most messages, and their part of the topic in percent."""
     from wakelog.audit.traffic import hot_keys
@@ -200,7 +203,7 @@ def hotkeys(
         found = hot_keys(log, _note_gap)
     rows = [(*row[:4], 100 * row.share) for row in found[:limit]]
     heads = ("topic", "key", "messages", "bytes", "percent")
-    _show(Columns(heads, rows, "no message has a key"), as_json)
+    _show(Columns(heads, rows, "no message has a key"), output == "json")
     if len(found) > limit:
         _note(f"{len(found) - limit} more: --limit shows them")
 
@@ -221,13 +224,12 @@ def _show(table: Columns, as_json: bool) -> None:
     show(table, print, as_json=as_json)
 
 
-def _moment_ms(option: str, text: str | None) -> int | None:
-    from wakelog.spark.option_texts import read_moment_ms
+def _moment_ms(text: str | None) -> int | None:
+    from wakelog.cli.cluster.times import read_moment_ms
 
-    try:
-        return None if text is None else read_moment_ms(text)
-    except ValueError as error:
-        raise PlanRefused(f"{option} {text} is no time", f"Give {error}.") from None
+    now_ms = round(time.time() * 1000)
+    found = None if text is None else read_moment_ms(text, now_ms)
+    return now_ms if found == -1 else found
 
 
 def passed_over(stretch: BadStretch) -> str:
@@ -250,7 +252,7 @@ def rebuild(
     config: Config = None,
     settings: Settings = None,
     into: Into = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
 ) -> int:
     """Make queues and index from the log; the old ones are kept aside."""
     from wakelog.audit.rebuild import rebuild_into
@@ -258,6 +260,7 @@ def rebuild(
     from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_settings import store_config
 
+    as_json = output == "json"
     settled = store_config(store, config, settings or (), takes_log_alone=into is not None)
     operator = LogOperator(is_shown=not as_json)
     if into is not None:
@@ -288,7 +291,7 @@ def repair(
     store: Store = None,
     config: Config = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     scratch: Scratch = None,
 ) -> int:
     """Quarantine what is damaged and make the rest whole; nothing is deleted."""
@@ -297,6 +300,7 @@ def repair(
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import report_json, report_lines
 
+    as_json = output == "json"
     settled = store_config(store, config, settings or (), needs_index=True)
     operator = LogOperator(is_shown=not as_json)
     report = repair_store(settled, scratch=scratch, operator=operator)

@@ -1,7 +1,7 @@
 """Options that several commands have, and how an option is declared."""
 
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -43,7 +43,9 @@ Config = Annotated[Text, option("FILE", "RocketMQ's broker.conf.")]
 Settings = Annotated[
     list[str] | None, option("KEY=VALUE", "One setting of broker.conf; repeat.", "--set")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
+OutputForm = Annotated[
+    Literal["table", "json"], typer.Option("--output", "-o", help="json: an object a line.")
+]
 Scratch = Annotated[
     Text, option("DIR", "Where the folder for the comparison is made.  [default: TMPDIR]")
 ]

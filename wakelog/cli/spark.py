@@ -19,8 +19,8 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.cli.log import passed_over
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
-    AsJson,
     Config,
+    OutputForm,
     Pair,
     Scratch,
     Settings,
@@ -64,7 +64,7 @@ SETTINGS = {
 
 spark = typer.Typer(
     name="spark",
-    help="Jobs over whole logs: rebuild, audit, export, compare, and reports of traffic.",
+    help="Jobs over whole logs, and reports of traffic.",
     rich_markup_mode=None,
 )
 spark.callback(invoke_without_command=True)(help_without_command)
@@ -76,13 +76,13 @@ def script() -> None:
     print(FOLDER / "spark_job.py")
 
 
-@spark.command()
+@spark.command(short_help="Make queues and index from the log alone.")
 def rebuild(
     store: Store,
     into: Into,
     config: Config = None,
     settings: Settings = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> None:
@@ -95,7 +95,7 @@ def rebuild(
         found = rebuild_now(session, settled, into)
     _print_report(
         found,
-        as_json,
+        output == "json",
         *map(passed_over, found.bad_stretches),
         f"rebuilt: {found.records_count} records from {found.begin} to {found.end}, "
         f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files",
@@ -109,7 +109,7 @@ def audit(
     settings: Settings = None,
     scratch: Scratch = None,
     limit: Limit = LIMIT_DEFAULT,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> int:
@@ -118,6 +118,7 @@ def audit(
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.audit import audit as audit_now
 
+    as_json = output == "json"
     settled = store_config(store, config, settings or (), takes_log_alone=True, needs_index=True)
     with _session(master, confs) as session:
         place = None if scratch is None else abspath(expanduser(scratch))
@@ -134,13 +135,13 @@ def audit(
     return FAILED if damages else 0
 
 
-@spark.command()
+@spark.command(short_help="Add the new messages of a log to Parquet files.")
 def export(
     store: Stores,
     into: Export,
     columns: Columns = None,
     options: Options = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> None:
@@ -152,7 +153,7 @@ def export(
         found = export_now(session, store, into, columns=names, options=dict(options or ()))
     _print_report(
         found,
-        as_json,
+        output == "json",
         f"exported: {found.rows_count} rows in {found.files_count} files of "
         f"{found.batches_count} batches into {found.target}",
     )
@@ -168,7 +169,7 @@ def _add_table_by_time(name: str, short_help: str, help_text: str) -> None:
         every: Every = "1 hour",
         options: Options = None,
         limit: Limit = LIMIT_DEFAULT,
-        as_json: AsJson = False,
+        output: OutputForm = "table",
         master: Master = None,
         confs: Confs = None,
     ) -> None:
@@ -178,7 +179,7 @@ def _add_table_by_time(name: str, short_help: str, help_text: str) -> None:
         with _session(master, confs, store, options) as session:
             given = dict(options or ())
             table = make_table(session, store, group=group, every=every, options=given)
-            _print(table, limit, as_json)
+            _print(table, limit, output == "json")
 
 
 _add_table_by_time(
@@ -198,7 +199,7 @@ def hotkeys(
     store: Stores,
     options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> None:
@@ -206,7 +207,7 @@ def hotkeys(
     from wakelog.spark.jobs.traffic import hotkeys as table
 
     with _session(master, confs, store, options) as session:
-        _print(table(session, store, options=dict(options or ())), limit, as_json)
+        _print(table(session, store, options=dict(options or ())), limit, output == "json")
 
 
 @spark.command(short_help="Draw a log into one HTML file that opens offline.")
@@ -214,7 +215,7 @@ def report(
     store: Stores,
     into: Annotated[str, option("FILE", "The page, which is replaced.")],
     options: Options = None,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> None:
@@ -225,7 +226,7 @@ def report(
         found = report_now(session, store, into, options=dict(options or ()))
     _print_report(
         found,
-        as_json,
+        output == "json",
         f"drawn: {found.messages_count} messages of {found.topics_count} topics, "
         f"{found.groups_count} groups, into {found.path}",
     )
@@ -246,7 +247,7 @@ def deadletters(
         pairs("option", "An option of the source, with --resend of the sink; repeat."),
     ] = None,
     limit: Limit = LIMIT_DEFAULT,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> None:
@@ -254,6 +255,7 @@ def deadletters(
     from wakelog.spark.jobs.resend import resend
     from wakelog.spark.jobs.traffic import deadletters as table
 
+    as_json = output == "json"
     if again and not name_server:
         raise PlanRefused("--resend needs an address", "Give --name-server, as 127.0.0.1:9876.")
     if not again and (name_server or to != "origin"):
@@ -277,7 +279,7 @@ def compare(
     name_server: Annotated[str, option("HOST:PORT", "Or live brokers, found by this.")] = "",
     options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
-    as_json: AsJson = False,
+    output: OutputForm = "table",
     master: Master = None,
     confs: Confs = None,
 ) -> int:
@@ -285,6 +287,7 @@ def compare(
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.compare import compare as compare_now
 
+    as_json = output == "json"
     with _session(master, confs, store, options) as session:
         given = dict(options or ())
         table = compare_now(session, store, other, name_server=name_server, options=given)

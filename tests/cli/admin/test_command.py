@@ -45,7 +45,7 @@ def test_flags_are_read_as_mqadmin_reads_them() -> None:
 
 @pytest.mark.parametrize("words", [[], ["-t", "a", "--absent", "b"], ["-t"], ["-t", "a", "b"]])
 def test_a_mistake_says_where_the_help_is(words: list[str]) -> None:
-    with pytest.raises(PlanRefused, match="wakelog admin walk -h"):
+    with pytest.raises(PlanRefused, match="wakelog admin walk --help"):
         parse(COMMAND, words)
 
 

@@ -115,6 +115,6 @@ def test_the_exit_code_states_whether_there_is_damage(
     for i in range(3):
         log.add(properties(UNIQ_KEY="twice"), queue_offset=i)
     folder = write_segments(tmp_path / "sound", log)
-    assert run("audit", "--store", str(folder), "--json") == 0
+    assert run("audit", "--store", str(folder), "-o", "json") == 0
     [line] = capsys.readouterr().out.splitlines()
     assert json.loads(line)["reason"] == "unique key twice"

@@ -232,7 +232,7 @@ def test_the_command(
         f"passed over  {log.offsets[3]} to {log.offsets[4]}: magic 0x00a320a7",
         f"rebuilt: 89 records from 0 to {log.end}, 6 queues, 178 keys in 4 files",
     ]
-    assert run(*words, str(tmp_path / "other"), "--json") == 0
+    assert run(*words, str(tmp_path / "other"), "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["badStretches"][0][0] == log.offsets[3]
     assert files_of(tmp_path / "new") == files_of(tmp_path / "other")
     assert run(*words, str(tmp_path / "new")) == 1

@@ -127,7 +127,7 @@ def test_the_commands_print_the_tables(
     assert said.out.splitlines()[1].split()[:3] == ["T", "all", "12"]
     assert said.err == "only the first 1 rows: --limit shows more\n"
     late = ["--option", f"startingTimestamp={BEGIN_MS + 5 * HOUR_MS}"]
-    assert run("lag", "--store", store, "--every", "1 day", *late, "--group", "G", "--json") == 0
+    assert run("lag", "--store", store, "--every", "1 day", *late, "--group", "G", "-ojson") == 0
     said = capsys.readouterr()
     assert (json.loads(said.out)["messages"], said.err) == (2, "")
     assert run("deadletters", "--store", store, "--retries", "3", "--group", "G") == 0
@@ -152,7 +152,7 @@ def test_a_time_that_cannot_be_true_takes_nothing_with_it(
     table = {"offsetTable": {"T@G": {"0": 0}}}
     (store / "config" / "consumerOffset.json").write_text(json.dumps(table))
     for name in ("lag", "latency"):
-        assert run(name, "--store", str(store), "--json") == 0
+        assert run(name, "--store", str(store), "-o", "json") == 0
         rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert sum(row["messages"] for row in rows) == 2
     assert run("report", "--store", str(store), "--into", str(tmp_path / "page.html")) == 0

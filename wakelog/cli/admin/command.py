@@ -151,7 +151,7 @@ class _Parser(argparse.ArgumentParser):
     """Raises where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise PlanRefused(message, f"See {self.prog} -h.")
+        raise PlanRefused(message, f"See {self.prog} --help.")
 
 
 def parse(command: Command, words: Sequence[str]) -> Flags | None:

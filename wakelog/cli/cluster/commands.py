@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 import typer
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.options import Number, Pair, Text, help_without_command, option, pairs
+from wakelog.cli.options import Number, OutputForm, Pair, Text, help_without_command, option, pairs
 from wakelog.cli.stop_signals import run_interruptibly
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
 NAME_SERVER_DEFAULT: Final = "127.0.0.1:9876"
-
-
-OutputForm = Annotated[
-    Literal["table", "json"], typer.Option("--output", "-o", help="json: an object a line.")
-]
 
 
 class Wire(NamedTuple):
@@ -408,7 +403,9 @@ def dlq_export(wire: Wire, group: Group) -> None:
 
 
 def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = False) -> None:
-    """Let a group, and no other, consume dead letters again; they also stay where they are.
+    """Let a group consume dead letters again.
+
+    No other group gets them. They also stay where they are.
 
     \b
     wakelog dlq resend billing --id 7F000001000062F40000000000000000
@@ -421,7 +418,9 @@ def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = 
 
 
 def check(wire: Wire, config: ConfigFile = None) -> None:
-    """Say which keys of a 4.9.3 broker.conf, or of running brokers, are ignored or refused here.
+    """Say which keys of a 4.9.3 broker.conf are ignored or refused.
+
+    Without a file it asks the brokers that run.
 
     \b
     wakelog check --config broker.conf
@@ -439,7 +438,7 @@ def check(wire: Wire, config: ConfigFile = None) -> None:
 def cluster_status(
     wire: Wire, register: RegisterAddress = "", behind_max: BehindMax = None
 ) -> None:
-    """List the replicas of each broker: role, epoch, in-sync set, and how far each is behind.
+    """List the replicas of each broker, and how far each is behind.
 
     It exits with 1 if a replica does not answer, has more than its master or is not what the
     register says, and if a master takes no sends.
@@ -461,11 +460,11 @@ def cluster_failover(
     accepts_loss: AcceptsLoss = False,
     yes: Yes = False,
 ) -> None:
-    """Give a broker's replicas another master, and wait until that one serves.
+    """Give a broker's replicas another master.
 
-    Without --accept-loss it has to be in the in-sync set, and no acknowledged message is lost.
-    Without --to it is the member that answers and whose log reaches furthest. In a register that
-    has lost the group, --accept-loss founds it again.
+    It waits until that one serves. Without --accept-loss the new master has to be in the in-sync
+    set, and no acknowledged message is lost. Without --to it is the member that answers and whose
+    log reaches furthest. In a register that has lost the group, --accept-loss founds it again.
 
     \b
     wakelog cluster failover broker-a --register etcd://a:2379,b:2379 --yes
@@ -484,9 +483,10 @@ def cluster_failover(
 def cluster_reseed(
     wire: Wire, store: Store = None, config: StoreConf = None, yes: Yes = False
 ) -> None:
-    """Let a stopped replica, whose log was cut or does not fit, begin again from its master.
+    """Let a stopped replica begin again from its master.
 
-    Run it on the replica's host. Its log is kept in wakelog.quarantine/ and not removed.
+    That is for one whose log was cut or does not fit. Run it on the replica's host. Its log is
+    kept in wakelog.quarantine/ and not removed.
 
     \b
     wakelog cluster reseed --store /srv/store/broker-a-2
