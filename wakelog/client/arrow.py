@@ -77,7 +77,9 @@ def to_table(messages: Sequence[ConsumerMessage]) -> "pyarrow.Table":
     try:
         import pyarrow
     except ModuleNotFoundError:
-        raise ClientError("Arrow tables need the package pyarrow", "pip install pyarrow") from None
+        raise ClientError(
+            "Arrow tables need the package pyarrow", "Run pip install pyarrow"
+        ) from None
     types = {
         "map": pyarrow.map_(pyarrow.string(), pyarrow.string()),
         "time": pyarrow.timestamp("ms", tz="UTC"),

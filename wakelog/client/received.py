@@ -42,7 +42,7 @@ class ReceivedMessage:
             raise ClientError(f"{self!r}: {error.remark}", "Look at how it was sent") from error
         except ModuleNotFoundError as error:
             cause = f"{self!r} is compressed by another client"
-            raise ClientError(cause, f"pip install {error.name}") from error
+            raise ClientError(cause, f"Run pip install {error.name}") from error
 
     @cached_property
     def properties(self) -> Mapping[str, str]:

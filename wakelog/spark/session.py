@@ -56,7 +56,7 @@ def open_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SparkMissing("PySpark is not installed: pip install 'wakelog[spark]'") from error
+        raise SparkMissing("PySpark is not installed: run pip install 'wakelog[spark]'") from error
     found = SparkSession.getActiveSession()
     if found is not None:
         return found

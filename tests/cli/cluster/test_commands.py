@@ -22,6 +22,10 @@ from tests.cli.cluster.conftest import CommandLine
         (("send", "t", ""), 2, "its body is null or empty"),
         (("topics", "--output", "xml"), 2, "'xml' is not one of"),
         (("topics", "-n", "here"), 2, "here is no HOST:PORT"),
+        (("topics", "-n", ""), 2, "no name server is given"),
+        (("hello", ""), 2, "no name server is given"),
+        (("admin", "topicList", "-n", " "), 2, "no name server is given"),
+        (("tail", "t", "--access-key", "k"), 2, "--access-key and --secret-key belong together"),
         (("topics", "-n", "127.0.0.1:1"), 1, "Connection refused"),
     ],
 )

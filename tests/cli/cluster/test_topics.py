@@ -9,7 +9,7 @@ def test_topics_and_their_queues(cli: CommandLine) -> None:
         cli("send", "listed", body)
     cli.broker.wait_for_messages("listed", count=3)
     [row] = [x for x in cli.json("topics") if x["topic"] == "listed"]
-    assert (row["brokers"], row["queues"], row["may"]) == (["broker-t"], 2, "RW")
+    assert (row["brokers"], row["queues"], row["perm"]) == (["broker-t"], 2, "RW")
     assert row["messages"] == 3
     assert not [x for x in cli.json("topics") if x["topic"] in ("TBW102", "broker-t")]
     assert [x for x in cli.json("topics", "--all") if x["topic"] == "TBW102"]

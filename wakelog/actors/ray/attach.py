@@ -41,7 +41,7 @@ def attach(name_server: Any = NAME_SERVER, *, by_calls: bool = False) -> "ActorC
     try:
         import ray
     except ImportError:
-        raise ClientError("Ray is not installed", "pip install 'wakelog[ray]'") from None
+        raise ClientError("Ray is not installed", "Run pip install 'wakelog[ray]'") from None
     if not ray.is_initialized():
         _join()
     handle = find_actor(name_server) if isinstance(name_server, str) else name_server

@@ -75,22 +75,25 @@ def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
 
 def client_options(flags: Flags) -> ClientOptions:
     """Return how the cluster is reached. Raises: PlanRefused."""
-    text = flags.get("n") or os.environ.get(ENVIRONMENT_NAME, "")
+    text = flags["n"] if "n" in flags else os.environ.get(ENVIRONMENT_NAME, "")
     try:
         name_servers = read_name_servers(text)
     except ValueError:
         name_servers = ()
     if not name_servers:
-        cause = f"-n {text} is no HOST:PORT" if text else "no name server is given"
+        cause = f"-n {text} is no HOST:PORT" if text.strip() else "no name server is given"
         raise PlanRefused(cause, f"Give -n HOST:PORT, or set {ENVIRONMENT_NAME}.")
     if flags.get("output", "table") not in ("table", "json"):
         raise PlanRefused(f"--output {flags['output']} is not known", "Give table or json.")
+    keys = Credentials(flags.get("access-key", ""), flags.get("secret-key", ""))
+    if bool(keys.access_key) != bool(keys.secret_key):
+        raise PlanRefused("--access-key and --secret-key belong together", "Give both, or neither.")
     return ClientOptions(
         name_servers,
         group=GROUP,
         timeout_ms=TIMEOUT_MS,
         retries_max=0,
-        credentials=Credentials(flags.get("access-key", ""), flags.get("secret-key", "")),
+        credentials=keys,
         tls=_tls(flags),
     )
 

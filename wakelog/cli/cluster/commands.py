@@ -62,7 +62,9 @@ class Wire(NamedTuple):
         logging.getLogger("wakelog.client").addHandler(logging.NullHandler())
 
         flags = Flags(
-            n=self.name_server or os.environ.get(ENVIRONMENT_NAME) or NAME_SERVER_DEFAULT,
+            n=os.environ.get(ENVIRONMENT_NAME) or NAME_SERVER_DEFAULT
+            if self.name_server is None
+            else self.name_server,
             output=self.output,
             tls=str(self.tls).lower(),
             **{"tls-insecure": str(self.tls_insecure).lower()},
@@ -183,9 +185,10 @@ def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> N
     """
     from wakelog.cli.cluster.hello import greet
 
-    if address and wire.name_server:
-        raise PlanRefused("the name server is given twice", "Give HOST:PORT or -n, not both.")
-    wire = wire._replace(name_server=address or wire.name_server)
+    if address is not None:
+        if wire.name_server is not None:
+            raise PlanRefused("the name server is given twice", "Give HOST:PORT or -n, not both.")
+        wire = wire._replace(name_server=address)
     wire.run(lambda admin: greet(admin, topic))
 
 

@@ -30,7 +30,7 @@ async def topics(admin: Admin, *, shows_all: bool) -> AsyncIterator[Output]:
         queues = sum(data.read_queue_nums for data in route.queue_datas)
         perms = {permission_text(data.perm).rstrip("-") for data in route.queue_datas}
         rows.append((name, brokers, queues, "/".join(sorted(perms)), *await _held(admin, name)))
-    heads = ("topic", "brokers", "queues", "may", "messages", "last stored")
+    heads = ("topic", "brokers", "queues", "perm", "messages", "last stored")
     yield Columns(heads, rows, NO_TOPICS)
 
 
