@@ -24,7 +24,7 @@ def test_keys_of_an_account_that_belong_together_are_a_mistake_in_the_command(
     cli: CommandLine,
 ) -> None:
     cli("send", "given", "body", "--access-key", "someone", code=2)
-    assert "access_key and secret_key belong together" in cli.err
+    assert "--access-key and --secret-key belong together" in cli.err
 
 
 def test_each_line_of_standard_input_is_a_message(
