@@ -2,6 +2,7 @@
 
 import socket
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -25,6 +26,9 @@ from wakelog.protocol.ha_frames import FrameReader, encode_report
 from wakelog.storage.message_store import MessageStore
 
 WAIT_SECONDS_MAX = 30.0
+
+HELD_BYTES_MAX = 16 << 10
+"""What a connection may cost before it is a slave's, and the test's end of it."""
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -205,6 +209,21 @@ def test_refused_connections_take_no_slaves_place_and_few_are_held(
             held.setblocking(False)
             with pytest.raises(BlockingIOError):
                 held.recv(1)
+
+
+def test_connections_that_are_held_cost_little_memory(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication, "is_this_host", lambda host, local_host: False)
+    count = replication.REFUSED_MAX
+    with ExitStack() as stack:
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        for _ in range(count):
+            stack.enter_context(closing(master.connect()))
+        until(lambda: master.service.statistics()["refused_count"] == count)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    assert held_bytes < count * HELD_BYTES_MAX
 
 
 @pytest.mark.parametrize(("trusted", "is_let_in"), [("", False), ("127.0.0.*", True)])

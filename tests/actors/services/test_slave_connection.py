@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.actors.bounded import on_loop
-from wakelog.actors.services.slave_connection import Handover, SlaveConnection, adopt_slave
+from wakelog.actors.services.slave_connection import (
+    Handover,
+    SlaveConnection,
+    adopt_slave,
+    shipping_buffer,
+)
 from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.broker.replication.shipping import LogRange, ShippingSettings, ShippingState
 from wakelog.protocol.ha_frames import FrameReader, encode_report
@@ -24,7 +29,7 @@ class Host:
     """A log of one segment, and what a connection has reported of itself."""
 
     settings = ShippingSettings()
-    frames_max = 1
+    buffer = shipping_buffer(1)
 
     def __init__(self, folder: Path) -> None:
         self.bytes = bytes(range(251)) * (SEGMENT_BYTES // 251 + 1)
@@ -91,11 +96,11 @@ def connected(host: Host) -> Iterator[tuple[Slave, SlaveConnection]]:
         yield Slave(other), SlaveConnection(host, accepted, "slave")
 
 
-@pytest.mark.parametrize("frames_max", [1, 3, 8])
+@pytest.mark.parametrize("frames_count", [1, 3, 8])
 @on_loop
-async def test_a_slow_slave_gets_everything(tmp_path: Path, frames_max: int) -> None:
+async def test_a_slow_slave_gets_everything(tmp_path: Path, frames_count: int) -> None:
     host = Host(tmp_path)
-    host.frames_max = frames_max
+    host.buffer = shipping_buffer(frames_count)
     with connected(host) as (slave, connection):
         connection.begin()
         slave.end.send(encode_report(1))

@@ -25,6 +25,7 @@ from wakelog.actors.services.slave_connection import (
     Handover,
     SlaveConnection,
     adopt_slave,
+    shipping_buffer,
     shipping_settings,
 )
 from wakelog.actors.transport.clocks import steady_ms
@@ -46,6 +47,9 @@ SLAVES_MAX: Final = 16
 TAKEN_MAX: Final = 4
 """How many of them the Broker has at most: it sends to each in its turn."""
 
+FRAMES_AT_ONCE: Final = 8
+"""How many frames of 32 KiB are read from the log, and sent, at once."""
+
 REFUSED_MAX: Final = 64
 """Refused connections that are held at the same time. More are closed at once: whoever reaches the
 port may open thousands, and each would take a descriptor for 10 s."""
@@ -60,14 +64,13 @@ ACCEPT_PAUSE_SECONDS: Final = 1.0
 class ReplicationService(Service):
     """The service of `broker.replication.shipping`."""
 
-    frames_max = 8
-
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Listen for slaves. Raises: Refused if the port is taken."""
         is_durable = self.store.ha_ack_durable
         self._end = request.flushed if is_durable else request.committed
         self._shipped = SharedWatermark.FLUSHED if is_durable else SharedWatermark.COMMITTED
         self.settings = shipping_settings(self.store)
+        self.buffer = shipping_buffer(FRAMES_AT_ONCE)
         self._trusted = read_trusted(self.plan.trusted_addresses)
         self._files = self.closing(commit_log_files(self.fs, self.store, read_only=True))
         self._files.refresh()

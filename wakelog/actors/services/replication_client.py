@@ -29,6 +29,7 @@ from wakelog.actors.services.slave_connection import (
     Handover,
     SlaveConnection,
     adopt_slave,
+    shipping_buffer,
     shipping_settings,
 )
 from wakelog.actors.transport.calls import ServiceCalls
@@ -60,7 +61,7 @@ class ReplicationClient(ServiceClient):
         super().__init__(name, calls, broker)
         store = self._store = broker.plan.settings.store
         self.settings = shipping_settings(store)
-        self.frames_max = 1
+        self.buffer = shipping_buffer(1)
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._notifier = broker.notifier_to(name)
         self._shippable = self._shipped = 0

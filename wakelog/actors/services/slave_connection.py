@@ -52,8 +52,9 @@ class ShipsToSlaves(Protocol):
 
     settings: ShippingSettings
     reading: ThreadPoolExecutor
-    frames_max: int
-    """How many frames are read from the log, and sent, at once."""
+    buffer: memoryview
+    """What is read from the log, and sent, at once; nothing stays in it. All connections share it:
+    any host may open one, and is refused only then."""
 
     def log_range(self) -> LogRange:
         """Return what may be sent now."""
@@ -89,6 +90,11 @@ def shipping_settings(store: StoreConfig) -> ShippingSettings:
     )
 
 
+def shipping_buffer(frames_count: int) -> memoryview:
+    """Return a buffer for so many frames."""
+    return memoryview(bytearray(frames_count * TRANSFER_BYTES_MAX))
+
+
 class SlaveConnection:
     """See the module. One loop's thread."""
 
@@ -117,7 +123,7 @@ class SlaveConnection:
         self._has_reported = self.core.acked is not None
         self._timer = Timer(self.ship)
         self._next: list[Piece] = []  # while they are read
-        self._buffer = memoryview(bytearray(host.frames_max * TRANSFER_BYTES_MAX))
+        self._frames_max = len(host.buffer) // TRANSFER_BYTES_MAX
         self._pieces = LogPieces(host.find, host.reading, self.ship)
         self._log = logger(Log.STORE)
 
@@ -171,7 +177,7 @@ class SlaveConnection:
             return
         log = host.log_range()
         was_refused = core.refusal
-        for _ in range(0, FRAMES_PER_TURN, host.frames_max):
+        for _ in range(0, FRAMES_PER_TURN, self._frames_max):
             if self._unsent:
                 break
             self._next = self._next or self._next_pieces(log, now_ms)
@@ -223,7 +229,7 @@ class SlaveConnection:
     def _next_pieces(self, log: LogRange, now_ms: int) -> list[Piece]:
         """Return the next pieces, one behind the other in one segment."""
         found: list[Piece] = []
-        while len(found) < self._host.frames_max:
+        while len(found) < self._frames_max:
             piece = self.core.next_piece(log, now_ms)
             if piece is None:
                 break
@@ -236,7 +242,7 @@ class SlaveConnection:
         """Send the next pieces with their bytes; False if that is done later, or never."""
         pieces, begin = self._next, 0
         size_bytes = sum(piece.size_bytes for piece in pieces)
-        read = self._buffer[:size_bytes]
+        read = self._host.buffer[:size_bytes]
         try:
             if size_bytes and not self._pieces.fill(read, pieces[0].offset, log.end):
                 return False
