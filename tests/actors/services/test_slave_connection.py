@@ -1,11 +1,13 @@
 """One connection of a slave: a full socket, a closed one, and the way to another process."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -19,6 +21,7 @@ from wakelog.actors.services.slave_connection import (
 from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.broker.replication.shipping import LogRange, ShippingSettings, ShippingState
 from wakelog.protocol.ha_frames import FrameReader, encode_report
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 
@@ -186,5 +189,20 @@ async def test_a_connection_that_was_sent_more_than_this_log_has_is_closed(tmp_p
     here, there = socket.socketpair()
     with closing(there):
         handover = Handover(ShippingState(1, host.end + 1, 0, 0), "slave", b"")
+        assert adopt_slave(host, handover, here.detach()) is None
+        assert there.recv(1) == b""
+
+
+@on_loop
+async def test_a_connection_that_cannot_be_taken_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path)
+    failed = StoreFailed(str(tmp_path), "list", OSError(errno.EMFILE, "Too many open files"))
+    monkeypatch.setattr(host, "log_range", mock.Mock(side_effect=failed))
+    here, there = socket.socketpair()
+    with closing(there):
+        there.setblocking(False)
+        handover = Handover(ShippingState(1, 1, 0, 0), "slave", b"")
         assert adopt_slave(host, handover, here.detach()) is None
         assert there.recv(1) == b""

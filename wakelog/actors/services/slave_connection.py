@@ -9,7 +9,6 @@ Source: org.apache.rocketmq.store.ha.HAConnection (4.9.3).
 """
 
 import asyncio
-import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -290,14 +289,20 @@ class SlaveConnection:
 
 
 def adopt_slave(host: ShipsToSlaves, handover: Handover, descriptor: int) -> SlaveConnection | None:
-    """Return a connection that another process has handed over, None if it is of no use here."""
+    """Return a connection that another process has handed over.
+
+    None if it is of no use here, or cannot be taken. It is closed then, and its slave comes again.
+    """
+    opened, address, unsent = socket.socket(fileno=descriptor), handover.address, handover.unsent
     core = Shipping.resumed(host.settings, handover.state)
-    log = host.log_range()
-    if core.position > log.end and not core.refusal:
+    try:
+        log = host.log_range()
+        if core.refusal or core.position <= log.end:
+            return SlaveConnection(host, opened, address, core=core, unsent=unsent)
         # Of a Broker that died, whose log went further.
         cause = f"was sent the log up to {core.position}, which ends at {log.end}"
-        logger(Log.STORE).warning("slave dropped", slave=handover.address, cause=cause)
-        os.close(descriptor)
-        return None
-    opened = socket.socket(fileno=descriptor)
-    return SlaveConnection(host, opened, handover.address, core=core, unsent=handover.unsent)
+    except (OSError, StoreError) as error:
+        cause = str(error)
+    logger(Log.STORE).warning("slave dropped", slave=address, cause=cause)
+    opened.close()
+    return None
