@@ -3,13 +3,14 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
 from tests.actors.bounded import on_loop
 from tests.actors.plans import notified_plan
+from tests.actors.replicas import wait_until
 from tests.actors.services.fakes import (
     EPOCH,
     Events,
@@ -24,7 +25,7 @@ from tests.compat.processes import free_port
 from wakelog.actors.services import replication_client
 from wakelog.actors.services.client import BrokerContext
 from wakelog.actors.services.replication import ReplicationService
-from wakelog.actors.services.replication_client import ReplicationClient
+from wakelog.actors.services.replication_client import TAKEN_MAX, ReplicationClient
 from wakelog.actors.transport.notifications import NotificationSocket
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.protocol.ha_frames import FrameReader, encode_report
@@ -206,6 +207,33 @@ async def test_a_liar_is_handed_back_and_counts_for_nothing(short_path: Path) ->
             await master.until(lambda: master.events.replicas[-1] == (0, 0))
             assert master.taken_count == 0
             await master.until(lambda: master.service.statistics()["refused_count"] == 1)
+
+
+@on_loop
+async def test_slaves_that_come_at_once_are_handed_back_if_they_are_too_many(
+    short_path: Path,
+) -> None:
+    count = TAKEN_MAX + 2
+    async with started(short_path) as master:
+        end = master.put(20)
+        with ExitStack() as stack:
+            slaves = [await master.connect(1) for _ in range(count)]
+            for slave in slaves:
+                stack.enter_context(closing(slave.end))
+            counters = master.service.counters
+            wait_until(  # while the Broker's loop has no turn
+                lambda: counters()["accepted_count"] == count and not master.service.slaves,
+                "all are handed over",
+            )
+            await master.until(lambda: master.events.replicas[-1:] == [(1, count)])
+            assert master.taken_count == TAKEN_MAX
+            assert len(master.service.slaves) == count - TAKEN_MAX
+            end = master.put(5)
+            for slave in slaves:
+                await slave.read(end - 1)
+                slave.report(end)
+            await master.until(lambda: master.service.counters()["behind_bytes_max"] == 0)
+            assert master.events.replicas[-1] == (end, count)
 
 
 @on_loop

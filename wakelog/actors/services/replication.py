@@ -19,6 +19,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from wakelog.actors.services.replication_client import TAKEN_MAX
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import BROKER, AttachRequest, Refused
 from wakelog.actors.services.slave_connection import (
@@ -43,9 +44,6 @@ from wakelog.telemetry.logs import LineBudget, Log, logger
 
 SLAVES_MAX: Final = 16
 """Connections at the same time, the Broker's too; each may hold a segment open."""
-
-TAKEN_MAX: Final = 4
-"""How many of them the Broker has at most: it sends to each in its turn."""
 
 FRAMES_AT_ONCE: Final = 8
 """How many frames of 32 KiB are read from the log, and sent, at once."""

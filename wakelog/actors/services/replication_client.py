@@ -3,10 +3,11 @@
 A send that waits for a slave would wait for Replication's process, too, on the way there and on the
 way back. So Replication hands over the connection of a slave that was sent everything. The Broker
 sends it each turn's records right after they were written, and reads its reports. A slave that
-takes them too slowly is handed back, and so is one that is refused. While records come close
-together the loop stays awake for the reports, which come sooner than it would wake up.
+takes them too slowly is handed back. So is one that is refused, or that is one too many: several
+may come at once. While records come close together the loop stays awake for the reports, which come
+sooner than it would wake up.
 
-    Replication   accepted; lacks much; slow; refused
+    Replication   accepted; lacks much; slow; refused; one too many
     Broker        was sent everything
 
 Invariants:
@@ -42,6 +43,9 @@ from wakelog.storage.log.mapped_file import MappedFile
 
 EXCHANGE_SECONDS: Final = 0.05
 """How long `exchange` waits for an acknowledgement."""
+
+TAKEN_MAX: Final = 4
+"""How many slaves the Broker has at most: it sends to each in its turn."""
 
 UNSENT_BYTES_MAX: Final = 4 << 20
 """How much a slave may lack whose socket takes no more, before Replication sends on."""
@@ -159,9 +163,9 @@ class ReplicationClient(ServiceClient):
         self._publish()
 
     def settle(self, slave: SlaveConnection, log: LogRange) -> None:
-        """Hand back a slave that takes too little, or that is refused."""
+        """Hand back a slave that takes too little, that is refused, or that is one too many."""
         is_slow = slave.is_full and log.end - slave.core.position > UNSENT_BYTES_MAX
-        if not (is_slow or slave.core.refusal):
+        if not (is_slow or slave.core.refusal or len(self._slaves) > TAKEN_MAX):
             return
         if slave.hand_over(self.broker.plan.runtime_directory, self.name):
             if slave.core.counts:
