@@ -62,45 +62,46 @@ class FrameReader:
 
     def __init__(self) -> None:
         """Begin with an empty stream."""
-        self._rest = bytearray()
+        self._head: tuple[int, int] | None = None  # of the frame that is under way
+        self._rest = bytearray()  # of its bytes, or without `_head` of the next header
 
     def read(self, data: bytes | memoryview) -> list[LogFrame]:
         """Return the frames that `data` completes, without a copy of most. Raises: BrokenStream."""
         view, position = memoryview(data), 0
         found: list[LogFrame] = []
-        while self._rest:
-            size = _frame_bytes(self._rest, 0) if len(self._rest) >= HEADER.size else HEADER.size
+        if self._rest and self._head is None:
+            position = HEADER.size - len(self._rest)
+            self._rest += view[:position]
+            if len(self._rest) < HEADER.size:
+                return found
+            self._head, self._rest = _head(self._rest, 0), bytearray()
+        if self._head is not None:
+            offset, size = self._head
             piece = view[position : position + size - len(self._rest)]
             self._rest += piece
             position += len(piece)
             if len(self._rest) < size:
                 return found
-            if size == HEADER.size and _frame_bytes(self._rest, 0) > size:
-                continue
-            whole = memoryview(bytes(self._rest))
-            self._rest.clear()
-            found.append(_frame(whole, 0, size))
+            found.append(LogFrame(offset, memoryview(self._rest)))
+            self._head, self._rest = None, bytearray()
         while position + HEADER.size <= len(view):
-            size = _frame_bytes(view, position)
+            offset, size = head = _head(view, position)
+            position += HEADER.size
             if position + size > len(view):
+                self._head = head
                 break
-            found.append(_frame(view, position, size))
+            found.append(LogFrame(offset, view[position : position + size]))
             position += size
         self._rest += view[position:]
         return found
 
 
-def _frame_bytes(data: bytearray | memoryview, position: int) -> int:
-    """Return the length of a frame with its header. Raises: BrokenStream."""
+def _head(data: bytearray | memoryview, position: int) -> tuple[int, int]:
+    """Return offset and size of a frame. Raises: BrokenStream."""
     offset, size = HEADER.unpack_from(data, position)
     if not 0 <= size <= FRAME_BYTES_MAX or offset < 0:
         raise BrokenStream(f"no frame of a master: offset {offset}, {size} bytes")
-    return HEADER.size + int(size)
-
-
-def _frame(data: memoryview, position: int, size: int) -> LogFrame:
-    offset, _ = HEADER.unpack_from(data, position)
-    return LogFrame(offset, data[position + HEADER.size : position + size])
+    return int(offset), int(size)
 
 
 def encode_report(offset: int) -> bytes:
