@@ -4,11 +4,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.actors.bounded import on_loop
+from tests.actors.bounded import SECONDS_MAX, on_loop
 from tests.actors.plans import notified_plan
 from tests.actors.replicas import wait_until
 from tests.actors.services.fakes import (
@@ -110,6 +111,11 @@ class Master:
         slave.report(report)
         return slave
 
+    def has_taken_all(self, count: int) -> bool:
+        """Return whether the Broker has so many slaves, and knows that the service has none."""
+        left_count = self.page.get(SharedWatermark.SLAVES)
+        return not left_count and self.taken_count == count == self.events.replicas[-1][1]
+
     @property
     def taken_count(self) -> int:
         return self.page.get(SharedWatermark.TAKEN)
@@ -162,8 +168,7 @@ async def test_a_slave_at_the_end_is_sent_to_by_the_broker_and_never_counts_as_g
         slave = await master.connect(1)
         with closing(slave.end):
             await slave.read(end - 1)
-            await master.until(lambda: master.taken_count == 1)
-            assert master.page.get(SharedWatermark.SLAVES) == 0
+            await master.until(lambda: master.has_taken_all(1))
             end = master.put(5)
             await slave.read(end - 1)
             slave.report(end)
@@ -225,9 +230,9 @@ async def test_slaves_that_come_at_once_are_handed_back_if_they_are_too_many(
                 lambda: counters()["accepted_count"] == count and not master.service.slaves,
                 "all are handed over",
             )
-            await master.until(lambda: master.events.replicas[-1:] == [(1, count)])
+            await master.until(lambda: len(master.service.slaves) == count - TAKEN_MAX)
+            await master.until(lambda: master.events.replicas[-1] == (1, count))
             assert master.taken_count == TAKEN_MAX
-            assert len(master.service.slaves) == count - TAKEN_MAX
             end = master.put(5)
             for slave in slaves:
                 await slave.read(end - 1)
@@ -258,7 +263,7 @@ async def test_a_slave_that_is_on_its_way_back_counts_for_a_while_only(
     async with started(short_path) as master:
         slave = await master.connect(0)
         with closing(slave.end):
-            await master.until(lambda: master.taken_count == 1)
+            await master.until(lambda: master.has_taken_all(1))
             page = master.service._watermarks
             master.service._watermarks = None  # it reports nothing any more
             while master.taken_count:
@@ -266,6 +271,25 @@ async def test_a_slave_that_is_on_its_way_back_counts_for_a_while_only(
             assert master.events.replicas[-1] == (0, 1)
             await master.until(lambda: master.events.replicas[-1] == (0, 0))
             master.service._watermarks = page
+
+
+@on_loop
+async def test_a_slave_that_dies_on_its_way_back_counts_no_more(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication_client, "RETURNED_SECONDS", 10 * SECONDS_MAX)
+    monkeypatch.setattr(replication_client, "UNSENT_BYTES_MAX", -1)
+    async with started(short_path) as master:
+        slave = await master.connect(0)
+        with closing(slave.end):
+            await master.until(lambda: master.has_taken_all(1))
+            slave.end.shutdown(socket.SHUT_WR)
+            while master.taken_count:  # the Broker's loop has no turn, and does not see the end
+                master.put(1_000)
+            assert master.events.replicas[-1] == (0, 1)
+            was_taken = partial(master.page.get, SharedWatermark.RETURNED)
+            wait_until(lambda: was_taken() and not master.service.slaves, "it has died")
+            await master.until(lambda: master.events.replicas[-1] == (0, 0))
 
 
 @on_loop

@@ -250,7 +250,9 @@ class ReplicationService(Service):
 
     def _take_back(self) -> None:
         """Go on with slaves that the Broker has handed back."""
+        counted_count = 0
         for handover, descriptor in self._receiver.drain():
+            counted_count += not handover.state.refusal
             slave = adopt_slave(self, handover, descriptor)
             if slave is None:
                 continue
@@ -260,6 +262,11 @@ class ReplicationService(Service):
                 self.note_refused(slave)
             slave.begin()
         self.publish()
+        shared = self.watermarks
+        if shared is not None and counted_count:
+            returned_count = shared.get(SharedWatermark.RETURNED)
+            shared.set(SharedWatermark.RETURNED, returned_count + counted_count)
+            self._broker.notify()
 
     def _stop(self) -> None:
         self._loop.run(self._close())

@@ -51,7 +51,7 @@ UNSENT_BYTES_MAX: Final = 4 << 20
 """How much a slave may lack whose socket takes no more, before Replication sends on."""
 
 RETURNED_SECONDS: Final = 1.0
-"""How long a slave counts that was handed back, and that Replication does not report."""
+"""How long a slave counts that was handed back, and that Replication does not take."""
 
 
 class ReplicationClient(ServiceClient):
@@ -69,9 +69,10 @@ class ReplicationClient(ServiceClient):
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._notifier = broker.notifier_to(name)
         self._shippable = self._shipped = 0
-        self._progress = self._reported = (0, 0)
+        self._progress = (0, 0)
+        self._reported = (0, 0, 0)  # replicated, how many count, how many it took back ever
         self._slaves: set[SlaveConnection] = set()
-        self._sent_bytes = self._returned_count = 0
+        self._sent_bytes = self._returned_count = 0  # of those that counted, ever
         self._returned_timer = Timer(self._forget_returned)
         self._busy_poll = BusyPoll(
             POLL_SECONDS,
@@ -104,8 +105,8 @@ class ReplicationClient(ServiceClient):
 
     def on_lost(self) -> None:
         """Count no slave of the service: their connections have ended."""
-        self._returned_count = 0
-        self._report(self._reported[0], 0)
+        self._forget_returned()
+        self._report(self._reported[0], 0, self._reported[2])
 
     async def stop_work(self) -> None:
         """Send nothing more, and take no slave."""
@@ -190,7 +191,7 @@ class ReplicationClient(ServiceClient):
         self._publish()
 
     def _forget_returned(self) -> None:
-        self._returned_count = 0
+        self._returned_count = self._reported[2]
         self._publish()
 
     @property
@@ -225,25 +226,26 @@ class ReplicationClient(ServiceClient):
         shared = self.broker.watermarks
         self._ship()
         if shared is not None and self.is_attached:
+            back_count = shared.get(SharedWatermark.RETURNED)  # first: the next counts them
             near_count = shared.get(SharedWatermark.SLAVES)
-            if near_count < self._reported[1]:
+            _, near_before, back_before = self._reported
+            if near_count - near_before < back_count - back_before:
                 self._take()
-            elif near_count > self._reported[1]:
-                self._returned_count = 0
-            self._report(shared.get(SharedWatermark.REPLICATED), near_count)
+            self._returned_count = max(self._returned_count, back_count)
+            self._report(shared.get(SharedWatermark.REPLICATED), near_count, back_count)
 
-    def _report(self, replicated: int, near_count: int) -> None:
+    def _report(self, replicated: int, near_count: int, back_count: int = 0) -> None:
         """Note what the service reports of its slaves."""
-        if self._reported != (replicated, near_count):
-            self._reported = (replicated, near_count)
+        if self._reported != (replicated, near_count, back_count):
+            self._reported = (replicated, near_count, back_count)
             self._publish()
 
     def _publish(self) -> None:
         """Report to the Broker how far all slaves are, if that has changed."""
         acked = [one.core.acked or 0 for one in self._slaves if one.core.counts]
-        replicated, near_count = self._reported
+        replicated, near_count, back_count = self._reported
         oldest = self._shippable - self._store.ha_slave_fallbehind_bytes_max
-        near_count += self._returned_count + sum(one > oldest for one in acked)
+        near_count += self._returned_count - back_count + sum(one > oldest for one in acked)
         shared = self.broker.watermarks
         if shared is not None:
             shared.replace(SharedWatermark.TAKEN, len(self._slaves))

@@ -19,6 +19,7 @@ work that it reports is done. Readers may read at any time, mostly because a not
     11    704      taken: slaves that the Broker sends to    Broker  it took or gave back one
     12    768      taken_acked: the least that these have    Broker  one of them has reported
     13    832      taken_sent: bytes that it sent to slaves  Broker  one of them has reported
+    14    896      returned: how many came back from it ever Replic. after `slaves` counts them
 
 Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
@@ -64,6 +65,7 @@ class SharedWatermark(IntEnum):
     TAKEN = 11
     TAKEN_ACKED = 12
     TAKEN_SENT = 13
+    RETURNED = 14
 
 
 _INDEX = {name: name * LINE_BYTES // VALUE_BYTES for name in SharedWatermark}
