@@ -98,7 +98,11 @@ def _class_paragraphs(documented: Documented) -> Iterator[str]:
         begin = (ast.get_docstring(module) or "").partition("\n")[0]
         text = text.replace(text.partition("\n")[0], f"{begin[0].upper()}{begin[1:]}", 1)
     yield from _paragraphs(text)
-    fields = [node for node in found.body if isinstance(node, ast.AnnAssign)]
+    fields = [
+        node
+        for node in found.body
+        if isinstance(node, ast.AnnAssign) and not ast.unparse(node.target).startswith("_")
+    ]
     if fields:
         yield "\n".join(["```", *(ast.unparse(node) for node in fields), "```"])
     for node in found.body:
@@ -106,6 +110,9 @@ def _class_paragraphs(documented: Documented) -> Iterator[str]:
             node.args.args = node.args.args[1:]  # without self
             yield from _method_paragraphs(documented.name, node)
 
+
+_OF_TESTS: Final = frozenset({"connect", "now_ms"})
+"""Arguments in the place of which only the tests of the client give others."""
 
 _SHOWN_BASES: Final = frozenset({"ReceivedMessage", "ClientError", "ValueError", "Exception"})
 
@@ -145,6 +152,10 @@ def _opening(node: ast.FunctionDef | ast.AsyncFunctionDef, decorators: set[str])
 
 
 def _arguments(arguments: ast.arguments) -> str:
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    shown = [pair for pair in pairs if pair[0].arg not in _OF_TESTS]
+    arguments.kwonlyargs = [argument for argument, _ in shown]
+    arguments.kw_defaults = [default for _, default in shown]
     text = ast.unparse(arguments)
     return text if len(text) < 60 else "\n    " + ",\n    ".join(_split(text)) + ",\n"
 
@@ -163,7 +174,7 @@ def _split(text: str) -> list[str]:
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a docstring; the lines about arguments and errors as a list."""
-    for paragraph in filter(None, text.split("\n\n")):
+    for number, paragraph in enumerate(filter(None, text.split("\n\n"))):
         items: list[str] = []
         for line in map(str.strip, paragraph.splitlines()):
             begins = _FIELD.match(line) or line.startswith("Raises: ") or not items
@@ -171,7 +182,7 @@ def _paragraphs(text: str) -> Iterator[str]:
                 items.append(line)
             else:
                 items[-1] += f" {line}"
-        if any(_FIELD.match(item) or item.startswith("Raises: ") for item in items):
+        if number and any(_FIELD.match(item) or item.startswith("Raises: ") for item in items):
             yield "\n".join(f"- {item}" for item in items)
         else:
             yield "\n".join(items)

@@ -19,6 +19,7 @@ from functools import partial
 from hashlib import md5
 from typing import Final, TypeAlias
 
+from wakelog.client.errors import InvalidArgument
 from wakelog.protocol.body_codec import MessageQueue
 
 Strategy: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
@@ -101,6 +102,15 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "CONSISTENT_HASH": allocate_by_hash,
 }
 """By the names that 4.9.3 gives them."""
+
+
+def find_strategy(given: str | Strategy) -> Strategy:
+    """Return the strategy of a name, or the function that was given. Raises: InvalidArgument."""
+    strategy = STRATEGIES.get(given) if isinstance(given, str) else given
+    if not callable(strategy):
+        known = f"Give {', '.join(STRATEGIES)} or a function"
+        raise InvalidArgument(f"{given!r} is no allocation strategy", known)
+    return strategy
 
 
 def _place_of(text: str) -> int:

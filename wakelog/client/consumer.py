@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex, Unpack
 
 from wakelog.client.admin import Admin
-from wakelog.client.allocation import STRATEGIES, Strategy
+from wakelog.client.allocation import Strategy, find_strategy
 from wakelog.client.arrow import to_table
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
@@ -35,8 +35,8 @@ from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.group_calls import GroupCalls, is_filter
 from wakelog.client.group_member import GroupMember, MemberOptions
 from wakelog.client.inbox import Inbox, Queue
-from wakelog.client.instance import ClientInstance, Opened, wall_ms
-from wakelog.client.messages import SendRequest
+from wakelog.client.instance import ClientInstance, OpenedByUser, wall_ms
+from wakelog.client.messages import SendRequest, check_topic
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
 from wakelog.client.options import (
     Settings,
@@ -44,6 +44,7 @@ from wakelog.client.options import (
     check_flags,
     delay_milliseconds,
     make_options,
+    moment_milliseconds,
     not_accepted,
     positive_milliseconds,
     seconds,
@@ -107,21 +108,15 @@ class Sql(NamedTuple):
 Topics = Mapping[str, str | Sql] | Iterable[str] | str
 
 
-def _strategy(given: str | Strategy) -> Strategy:
-    strategy = STRATEGIES.get(given) if isinstance(given, str) else given
-    if strategy is None:
-        known = f"Give {', '.join(STRATEGIES)} or a function"
-        raise InvalidArgument(f"{given!r} is no allocation strategy", known)
-    return strategy
-
-
 def _check_choices(start: str | datetime, max_retries: int | None, **flags: bool) -> None:
     """Check options of a consumer. Raises: InvalidArgument."""
     check_flags(**flags)
     if flags["ordered"] and flags["broadcast"]:
         cause = "ordered and broadcast are both given"
         raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
-    if not isinstance(start, datetime) and start not in _PLACES:
+    if isinstance(start, datetime):
+        moment_milliseconds("start", start)
+    elif start not in _PLACES:
         raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
     if max_retries is not None:
         whole_number("max_retries", max_retries, 0)
@@ -137,12 +132,13 @@ def _check_message(given: object) -> None:
         raise not_accepted("a message", [] if isinstance(given, list) else given, accepted)
 
 
-class Consumer(Opened):
+class Consumer(OpenedByUser):
     """See the module. One loop, one thread.
 
-    Attributes:
-        is_open: between `start` and `close`.
+    is_open: between `start` and `close`.
     """
+
+    _kind = "consumer"
 
     def __init__(
         self,
@@ -188,7 +184,7 @@ class Consumer(Opened):
         self._now_ms = now_ms
         self.namespace = self._options.namespace
         self._subscriptions = self._read_topics(topics)
-        strategy = _strategy(allocation)
+        strategy = find_strategy(allocation)
         self._instance = connect(self._options)
         self._sender = Sender(
             self._instance.connections, self._options, routes=self._instance.routes
@@ -202,7 +198,7 @@ class Consumer(Opened):
         self._member = GroupMember(
             self._instance,
             self._calls,
-            FileOffsets(Path(offset_folder), client, self._options.group)
+            FileOffsets(offset_folder, client, self._options.group)
             if broadcast
             else BrokerOffsets(self._calls),
             self._inbox,
@@ -227,11 +223,12 @@ class Consumer(Opened):
         pairs = topics.items() if isinstance(topics, Mapping) else ((each, "*") for each in topics)
         found = {}
         for topic, given in pairs:
-            if not topic or not isinstance(topic, str) or not isinstance(given, str | Sql):
+            kind, expression = (
+                (SQL92, given.expression) if isinstance(given, Sql) else (None, given)
+            )
+            if not topic or not isinstance(topic, str) or not isinstance(expression, str):
                 raise not_accepted("topics", topics, TOPICS_ACCEPTED)
             name = with_namespace(self.namespace, topic)
-            kind = SQL92 if isinstance(given, Sql) else None
-            expression = given.expression if isinstance(given, Sql) else given
             try:
                 found[name] = build_subscription(name, expression, kind, sub_version=self._now_ms())
             except RemoteProtocolError as error:
@@ -342,14 +339,10 @@ class Consumer(Opened):
 
     def _check_reading(self) -> None:
         """Check that messages can come. Raises: ClientError."""
-        self._check_open()
+        self._check_loop()
         if not self._has_queues:
             remedy = "Give topics=, or call `assign`"
             raise ClientError("this consumer has no topics and no queues", remedy)
-
-    def _check_open(self) -> None:
-        if not self.is_open:
-            raise ClientError("this consumer is not open", "Use it inside of `async with`")
 
     async def __aiter__(self) -> AsyncIterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
@@ -421,7 +414,10 @@ class Consumer(Opened):
     async def ack_arrow(self, table: "pyarrow.Table") -> None:
         """Consider the messages of a table consumed. Raises: ClientError if it is not open."""
         self._check_open()
-        ids = set(table["offsetMsgId"].to_pylist())
+        try:
+            ids = set(table["offsetMsgId"].to_pylist())
+        except (TypeError, KeyError, AttributeError):
+            raise not_accepted("a table", type(table), "what `fetch_arrow` returned") from None
         in_hand = chain.from_iterable(queue.in_hand() for queue in self._inbox.queues.values())
         self._settle_all([message for message in in_hand if message.offset_message_id in ids])
 
@@ -478,6 +474,7 @@ class Consumer(Opened):
 
     async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
         """Answer the producer that waits in `request`. Raises: ClientError."""
+        self._check_open()
         reply = make_reply(message, body, self._ids.make())
         await self._sender.send(SendRequest((reply,)))
 
@@ -505,6 +502,7 @@ class Consumer(Opened):
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic. Raises: ClientError, also for an unknown topic."""
         self._check_open()
+        check_topic(topic)
         found = await self._calls.queues(with_namespace(self.namespace, topic))
         if found is None:
             raise _unknown_topic(topic)

@@ -143,5 +143,9 @@ def remedy_of(error: RemotingError) -> str:
 def describe(response: RemotingCommand) -> str:
     """Return the code of a response, the name of the code, and the remark in one line."""
     name = _CODE_NAMES.get(response.code, "unknown")
-    remark = " ".join((response.remark or "no reason given").split()).rstrip(". ")
-    return f"{response.code} ({name}): {remark}"
+    return f"{response.code} ({name}): {one_line(response.remark or 'no reason given')}"
+
+
+def one_line(remark: str) -> str:
+    """Return a remark in one line, without the list of all words that a parser had expected."""
+    return " ".join(remark.partition("Was expecting one of:")[0].split()).rstrip(". ")

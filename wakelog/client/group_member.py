@@ -29,6 +29,7 @@ from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, wall_ms
 from wakelog.client.offset_stores import OffsetStore
+from wakelog.client.options import moment_milliseconds
 from wakelog.client.process_queue import ProcessQueue
 from wakelog.client.queue_reader import QueueReader
 from wakelog.protocol.bodies import SubscriptionData
@@ -263,7 +264,7 @@ class GroupMember:
             return place
         at, offsets = self._calls.at(queue), self._calls.offsets
         if isinstance(place, datetime):
-            return await offsets.search_offset(at, round(place.timestamp() * 1000))
+            return await offsets.search_offset(at, moment_milliseconds("place", place))
         return await (offsets.max_offset(at) if place == "last" else offsets.min_offset(at))
 
     def _read(self, process_queue: Queue) -> None:

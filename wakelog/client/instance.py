@@ -93,6 +93,32 @@ class Opened:
         await self.close()
 
 
+class OpenedByUser(Opened):
+    """A producer or a consumer.
+
+    is_open: between `start` and `close`.
+    """
+
+    is_open: bool
+    _kind = ""
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def _check_open(self) -> None:
+        """Check that it is in use. Raises: ClientError."""
+        if not self.is_open:
+            raise ClientError(f"this {self._kind} is not open", "Use it inside of `async with`")
+
+    def _check_loop(self) -> None:
+        """Check that it is open, and that no other loop uses it now. Raises: ClientError."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is not None and self._loop.is_running():
+                remedy = "Make one for each loop; from threads use wakelog.client.sync"
+                raise ClientError(f"another event loop uses this {self._kind}", remedy)
+            self._loop = loop
+
+
 class ClientInstance(Opened):
     """See the module. One loop, one thread.
 

@@ -309,6 +309,14 @@ def _text_of_tags(given: object) -> str:
     return given
 
 
+def check_topic(topic: object) -> None:
+    """Check the name of a topic. Raises: InvalidArgument."""
+    if not isinstance(topic, str) or not is_topic(topic):
+        raise InvalidArgument(
+            f"{topic!r} is no name of a topic", "Use letters, digits, %, |, _ and -"
+        )
+
+
 def refusal_reason(topic: str, body: bytes | None) -> str:
     """Return why a broker would refuse a message, "" if it would not."""
     reason, _ = _topic_rules(topic)

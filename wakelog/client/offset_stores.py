@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_commits import OffsetCommits
+from wakelog.client.options import not_accepted
 from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import ResetOffsetBody
 from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body
@@ -69,9 +70,11 @@ class BrokerOffsets:
 class FileOffsets:
     """The offsets of one client that broadcasts, in a file."""
 
-    def __init__(self, folder: Path, client: str, group: str) -> None:
+    def __init__(self, folder: Path | str, client: str, group: str) -> None:
         """Read the file, if there is one. Raises: ClientError for one that cannot be read."""
-        self.path = folder.expanduser() / client / group / "offsets.json"
+        if not isinstance(folder, Path | str):
+            raise not_accepted("offset_folder", folder, "a Path, or a text")
+        self.path = Path(folder).expanduser() / client / group / "offsets.json"
         try:
             found = decode_file(ResetOffsetBody, self.path.read_text("utf-8"))
             self._offsets = dict(found.offset_table)

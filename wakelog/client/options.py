@@ -6,7 +6,7 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 
 import asyncio
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from operator import index
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
@@ -14,6 +14,7 @@ from wakelog.client.errors import InvalidArgument
 from wakelog.network.client import Dial
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
+from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, is_legal_group
 
 NAMESPACE_SEPARATOR: Final = "%"
@@ -56,13 +57,15 @@ def not_accepted(name: str, given: object, accepted: str) -> InvalidArgument:
 
 
 def whole_number(name: str, given: object, least: int) -> int:
-    """Return a number of `least` or more. Raises: InvalidArgument."""
+    """Return a number from `least` to Java's largest long. Raises: InvalidArgument."""
     try:
         number = index(given)  # type: ignore[arg-type]
     except TypeError:
         number = least - 1
     if isinstance(given, bool) or number < least:
         raise not_accepted(name, given, f"a whole number of {least} or more")
+    if number > LONG_MAX:
+        raise not_accepted(name, given, f"a whole number up to {LONG_MAX}")
     return number
 
 
@@ -89,7 +92,15 @@ def milliseconds(name: str, given: timedelta) -> int:
     if not isinstance(given, timedelta):
         cause = f"{name} is {given!r}, which is no timedelta"
         raise InvalidArgument(cause, f"Give {name}=timedelta(seconds=...)")
-    return -(-given // MILLISECOND)
+    return given // MILLISECOND + bool(given % MILLISECOND)
+
+
+def moment_milliseconds(name: str, given: datetime) -> int:
+    """Return milliseconds since 1970 of a time, local without a zone. Raises: InvalidArgument."""
+    try:
+        return round(given.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise not_accepted(name, given, "a time nearer to now") from None
 
 
 def seconds(name: str, given: float | timedelta) -> float:

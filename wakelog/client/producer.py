@@ -19,13 +19,14 @@ from typing import Final, Unpack
 from wakelog.client.admin import Admin
 from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
-from wakelog.client.instance import ClientInstance, Opened, wall_ms
+from wakelog.client.instance import ClientInstance, OpenedByUser, wall_ms
 from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, REQUESTS_MAX
 from wakelog.client.messages import (
     EncodedMessage,
     Message,
     MessageFields,
     SendRequest,
+    check_topic,
     check_types,
     encode,
     pack,
@@ -65,8 +66,13 @@ RETRIES_MAX: Final = 2
 """retryTimesWhenSendFailed of 4.9.3."""
 
 
-class Producer(Opened):
-    """See the module. One loop, one thread."""
+class Producer(OpenedByUser):
+    """See the module. One loop, one thread.
+
+    is_open: between `start` and `close`.
+    """
+
+    _kind = "producer"
 
     def __init__(
         self,
@@ -119,7 +125,7 @@ class Producer(Opened):
         self._tracer = Tracer(self._sender, options, self._ids) if trace else None
         self._topics: dict[str, str] = {}  # in use, with their namespace
         self._introducing: dict[str, asyncio.Task[None]] = {}  # by topic
-        self._is_open = False
+        self.is_open = False
 
     async def start(self) -> None:
         """Check that a name server answers.
@@ -128,11 +134,11 @@ class Producer(Opened):
         """
         self._check_new()
         await self._instance.start()
-        self._is_open = self._was_started = True
+        self.is_open = self._was_started = True
 
     async def close(self) -> None:
         """Accept no more messages, wait for those under way, and close the connections."""
-        self._is_open = False
+        self.is_open = False
         self._was_closed = True
         await self._buffer.close()
         if self._tracer is not None:
@@ -285,6 +291,7 @@ class Producer(Opened):
 
     async def reply(self, request: ReceivedMessage, body: bytes | str) -> None:
         """Reply to a message of `request`. Raises: InvalidArgument; NotAcknowledged."""
+        self._check_loop()
         reply = make_reply(request, body, self._ids.make())
         await self._sender.send(SendRequest((reply,)))
 
@@ -293,6 +300,8 @@ class Producer(Opened):
 
         From then on its brokers ask this producer about transactions, as after a message.
         """
+        self._check_loop()
+        check_topic(topic)
         topic = with_namespace(self._options.namespace, topic)
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
@@ -300,7 +309,8 @@ class Producer(Opened):
     async def _encode_all(self, messages: Sequence[Message]) -> list[EncodedMessage]:
         """Return the messages with their ids and levels of delay. Raises: ClientError."""
         encoded = []
-        topics = {} if self._options.namespace or not self._is_open else self._topics
+        self._check_loop()
+        topics = {} if self._options.namespace else self._topics
         for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
             try:
                 topic = topics.get(message.topic)
@@ -317,8 +327,7 @@ class Producer(Opened):
         self, message: Message, more: Mapping[str, str] | None = None
     ) -> EncodedMessage:
         """Return the message with its id and its level of delay. Raises: ClientError."""
-        if not self._is_open:
-            raise ClientError("this producer is not open", "Use it inside of `async with`")
+        self._check_loop()
         try:
             level = message.delay_level
             if message.delay is not None:

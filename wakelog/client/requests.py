@@ -88,7 +88,7 @@ def make_reply(request: ReceivedMessage, body: bytes | str, unique_key: str) -> 
 
     Raises: InvalidArgument if the message is no request.
     """
-    found = request.properties
+    found = request.properties if isinstance(request, ReceivedMessage) else {}
     cluster, client = found.get(CLUSTER), found.get(REPLY_TO_CLIENT)
     if not cluster or not client or CORRELATION_ID not in found:
         cause = f"{request!r} is no request"

@@ -18,7 +18,7 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.output import Moment
 from wakelog.client.admin import Admin, records
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, one_line
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression
@@ -102,7 +102,7 @@ def make_filter(tags: str, sql: str) -> Accepts:
         raise PlanRefused(f"--filter {tags!r} has no tag", "Give 'paid || refunded'.") from None
     except IllegalExpression as error:
         remedy = "See docs/filter.md for the language."
-        reason = _CLASS_NAME.sub("", str(error))
+        reason = one_line(_CLASS_NAME.sub("", str(error)))
         raise PlanRefused(f"--sql {sql!r} is no expression: {reason}", remedy) from None
 
     def accepts(message: ReceivedMessage) -> bool:
