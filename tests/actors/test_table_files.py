@@ -2,13 +2,14 @@
 
 import asyncio
 import errno
+from itertools import pairwise
 
 import pytest
 
 from tests.actors.bounded import on_loop
 from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.actors.table_files import TableFiles, WaitDurable
+from wakelog.actors.table_files import SAVED_AT_ONCE_MAX, TableFiles, WaitDurable
 from wakelog.broker.broker import POSITIONS
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import NotWriteable
@@ -113,3 +114,20 @@ async def test_positions_that_count_what_never_will_be_durable_are_not_saved() -
     assert not fs.exists("/store/config/delayOffset.json")
     assert not fs.exists("/store/config/consumerOffset.json")
     assert fs.exists("/store/config/topics.json")
+
+
+@on_loop
+async def test_thousands_that_wait_for_one_save_are_answered_in_pieces() -> None:
+    """60,000 values that were put at once held up a name server for 60 ms."""
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    saved: list[BaseException | None] = []
+    for _ in range(10 * SAVED_AT_ONCE_MAX):
+        tables.save_soon(harness.broker, "topics", saved.append)
+    counts = [0]
+    while counts[-1] < 10 * SAVED_AT_ONCE_MAX:
+        await asyncio.sleep(0)
+        counts.append(len(saved))
+    assert max(after - before for before, after in pairwise(counts)) == SAVED_AT_ONCE_MAX
+    await tables.wait_saved()
+    tables.close()

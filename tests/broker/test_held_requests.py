@@ -22,8 +22,9 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldRequests]:
     requests.validate()
 
 
-def hold(held: HeldRequests, channel_id: int = 1) -> HoldPull | None:
-    command = make_request(11, pull_fields(queueId=3, queueOffset=7), opaque=1)
+def hold(held: HeldRequests, channel_id: int = 1, *, subscription: str = "*") -> HoldPull | None:
+    changes = {"queueId": 3, "queueOffset": 7, "subscription": subscription}
+    command = make_request(11, pull_fields(**changes), opaque=1)
     header = read_header(PullMessageRequestHeader, command.ext_fields)
     request = Request(command, header, FakeChannel(channel_id), 50)
     return held.hold(request, held_ms=50, deadline_ms=99, codes=frozenset({1}))
@@ -124,3 +125,19 @@ def test_the_topics_of_held_requests_are_waited_for(held: HeldRequests) -> None:
     assert held.waits_for({"T"})
     held.forget_channel(2)
     assert not held.waits_for({"T"})
+
+
+def test_what_a_held_request_keeps_is_bounded(
+    held: HeldRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its fields were 256 KiB, 100,000 times."""
+    monkeypatch.setattr(held_requests, "CHARACTERS_MAX", 15)
+    assert hold(held) is not None
+    one = held.get(1)
+    assert one is not None and one.request.command.ext_fields == {}
+    assert hold(held, subscription="a || b || c") is None
+    held.validate()
+    assert hold(held, subscription="a || b") is not None
+    held.remove(1)
+    held.remove(2)
+    assert hold(held, subscription="a || b") is not None

@@ -130,7 +130,8 @@ class Harness:
         return self.ask(RequestCode.UNREGISTER_BROKER, b"", **announced.identity())
 
     def close(self, channel: int) -> None:
-        self.core.channel_closed(FakeChannel(channel), self.now_ms)
+        while self.core.channel_closed(FakeChannel(channel), self.now_ms):
+            pass
 
     def tick_at(self, now_ms: int) -> None:
         """Let time pass with every tick that is due on the way."""

@@ -4,6 +4,7 @@ Calls are counted, not time: they are always the same.
 """
 
 from collections.abc import Callable, Generator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.calls import calls_of_steps, count_calls, counted
 from tests.nameserver.harness import NOW_MS, Announced, FakeChannel, Harness, topic
-from wakelog.nameserver import kv_config, route_table
+from wakelog.nameserver import kv_config, name_server, route_table
 from wakelog.nameserver.decision import ForgetTopics
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import DataVersion, encode_body
@@ -248,3 +249,25 @@ def test_steps_that_are_given_up_hold_up_no_later_registration(harness: Harness)
     steps.close()
     harness.register(SOME)
     assert len(harness.topics()) == len(SOME.topics)
+
+
+@pytest.mark.parametrize("how", ["closes", "expires"])
+def test_thousands_of_brokers_of_one_connection_leave_in_pieces(how: str) -> None:
+    """9,000 that left at once held up a name server for half a second."""
+    harness = Harness()
+    for number in range(500):
+        announced = Announced(name=f"b{number}", address=f"10.0.0.{number}:1")
+        harness.register(announced)
+    pieces: list[int] = []
+    channel, now_ms = FakeChannel(1), NOW_MS + 2 * route_table.LIVE_MS
+    while harness.brokers():
+        if how == "closes":
+            calls = count_calls(lambda: harness.core.channel_closed(channel, NOW_MS))
+        else:
+            now_ms += name_server.REST_MS if pieces else 0
+            calls = count_calls(partial(harness.core.tick, now_ms))
+        pieces.append(calls)
+        harness.core.validate()
+    assert len(pieces) == -(-500 // route_table.REMOVED_AT_ONCE_MAX)
+    assert max(pieces) < CALLS_MAX
+    assert harness.core.next_tick_ms() <= now_ms + name_server.SCAN_MS

@@ -230,6 +230,8 @@ def test_a_route_is_encoded_once_while_nothing_changes(harness: Harness) -> None
         ("ADDRESSES_MAX", OTHER, "1 broker addresses are registered already"),
         ("TOPICS_MAX", changed(MASTER, topics=(topic("U"),)), "would be 2 topics, at most 1"),
         ("NAME_LENGTH_MAX", changed(MASTER, cluster="c" * 40), "a name of 40 characters"),
+        ("NAME_LENGTH_MAX", changed(MASTER, filter_servers=("f" * 40,)), "a name of 40 characters"),
+        ("FILTER_SERVERS_MAX", changed(MASTER, filter_servers=("f", "g")), "2 filter servers"),
     ],
 )
 def test_a_table_has_room_for_so_much(

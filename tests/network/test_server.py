@@ -477,3 +477,41 @@ def test_a_turn_can_be_scheduled(run: Run) -> None:
             assert handler.turns_ended == 1
 
     run(main)
+
+
+@pytest.mark.parametrize("how", ["idle", "requested"])
+def test_many_connections_are_closed_in_pieces(run: Run, how: str) -> None:
+    """9,000 that were cut at once held up everybody for 150 ms."""
+
+    class SlowClock(FakeClock):
+        """Each look at it takes a millisecond."""
+
+        def __call__(self) -> float:
+            self.seconds += 0.001
+            return self.seconds
+
+    async def main() -> None:
+        clock = SlowClock()
+        handler = FakeHandler()
+        async with serving(handler, clock_seconds=clock) as (server, port):
+            peers = [await Peer.connect(port) for _ in range(20)]
+            for number, peer in enumerate(peers):
+                await peer.ask(1, number)
+            channels = [channel.id for channel in handler.channels]
+            clock.seconds += 200
+            if how == "idle":
+                server.sweep()
+            else:
+                for number in channels:
+                    server.close_channel(number)
+            counts = {20}
+            while (count := server.statistics().connections.open_count) > 0:
+                counts.add(count)
+                await asyncio.sleep(0)
+            assert len(counts) > 3
+            for peer in peers:
+                assert await peer.is_closed()
+                await peer.close()
+            assert server.statistics().connections.closed_count[how] == 20
+
+    run(main)

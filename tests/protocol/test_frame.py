@@ -1,6 +1,7 @@
 """Tests of frames: cut anywhere, lying anywhere, and how little they cost."""
 
 import struct
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 
@@ -344,3 +345,14 @@ def test_a_response_is_read_whatever_its_length() -> None:
 def test_a_malformed_header_before_a_long_body_ends_the_connection_at_once() -> None:
     with pytest.raises(RemoteProtocolError, match="malformed header"):
         limited().feed(struct.pack(">II", 8_000_000, 5) + b"[1,2]" + bytes(100))
+
+
+def test_a_decoder_keeps_no_command_that_it_has_returned() -> None:
+    """A connection that had sent a message of 4 MiB kept it as long as it was idle."""
+    decoder = FrameDecoder()
+    (command,) = decoder.feed(encode_frame(RemotingCommand(10, 1, body=b"large")))
+    body = command.body
+    before = sys.getrefcount(body)
+    del command
+    assert sys.getrefcount(body) == before - 1
+    assert decoder.preceding == []

@@ -176,10 +176,11 @@ class NameServerService:
     def end_of_turn(self) -> None:
         """Do nothing: each answer waits for its own save."""
 
-    def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Report it to the core."""
-        self.name_server.channel_closed(channel, now_ms)
+    def channel_closed(self, channel: Channel, now_ms: int) -> bool:
+        """Report it to the core; True if it is to be reported again."""
+        has_more = self.name_server.channel_closed(channel, now_ms)
         self._follow_instructions()
+        return has_more
 
     def _follow_instructions(self) -> str | None:
         """Do what the core instructs; return the name of a table that must be saved."""
@@ -189,8 +190,7 @@ class NameServerService:
                 case Persist(name):
                     to_save = name
                 case CloseChannel(channel_id):
-                    # Not before the responses of this turn.
-                    asyncio.get_running_loop().call_soon(self._server.close_channel, channel_id)
+                    self._server.close_channel(channel_id)
                 case ForgetTopics():
                     if not self._is_forgetting:
                         self._is_forgetting = True

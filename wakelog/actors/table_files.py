@@ -19,6 +19,9 @@ OnSaved = Callable[[BaseException | None], None]
 """Called on the loop after a save, with the reason if it failed."""
 
 
+SAVED_AT_ONCE_MAX = 64
+"""Some 0.5 ms to answer them. Ten thousand changes of a name server may wait for one save."""
+
 WaitDurable = Callable[[str], Awaitable[None]]
 """Called after a table of this name was copied; returns when the copy may be saved, or raises."""
 
@@ -116,8 +119,10 @@ class TableFiles:
         except Exception as error:
             failure = error
             self._note_failure(name, error)
-        for on_saved in waiting:
+        for number, on_saved in enumerate(waiting, 1):
             on_saved(failure)
+            if not number % SAVED_AT_ONCE_MAX:
+                await asyncio.sleep(0)
         return False
 
     def _save(self, name: str, encode: Callable[[], str]) -> None:

@@ -165,6 +165,8 @@ class Broker:
             if len(command.body) > processor.unpriced_bytes_max:
                 processor.price.check(command.body, self.state.config.request_limit_factor)
             header = self._admit(command, processor, channel, now_ms)
+            if command.body and not processor.price.is_read:
+                command.body = b""
             request = Request(command, header, channel, now_ms)
             if processor.reads_queues:
                 deferred = self.read_after_write.check(request)

@@ -4,8 +4,9 @@ Ids are never used twice, so a late wake, or one from an earlier PullHold, finds
 nothing.
 
 Invariants:
-    - ``hold`` keeps at most ``HOLDS_MAX`` requests; a request above that gets its response at once.
-      A request that ``put_back`` returns already had its place.
+    - ``hold`` keeps at most ``HOLDS_MAX`` requests, with ``CHARACTERS_MAX`` characters of
+      expressions. A request above that gets its response at once. A request that ``put_back``
+      returns already had its place.
     - ``_by_channel`` has exactly the ids of ``_held``, each under its own channel.
     - ``_count_by_topic`` has exactly the topics of ``_held``, each with the number of its requests.
 
@@ -23,6 +24,9 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader
 
 HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
 
+CHARACTERS_MAX = 33_554_432
+"""Of all expressions. 20,000 pulls by SQL92 have some 2,000,000; one may have 262,144."""
+
 FORGOTTEN_COUNT = 500
 """Requests of a closed connection that are dropped at once: some 0.5 ms."""
 
@@ -37,6 +41,12 @@ class HeldRequest(msgspec.Struct, frozen=True):
     note: HoldPull
     held_ms: int
     wanted: object = None
+
+    @property
+    def characters_count(self) -> int:
+        """The length of its expression; names are those of topics and groups that there are."""
+        header = self.request.header
+        return len(header.subscription or "") + len(header.expression_type or "")
 
     def is_over(self, now_ms: int, grace_ms: int = 0) -> bool:
         """Return whether it has waited long enough.
@@ -54,6 +64,7 @@ class HeldRequests:
         self._held: dict[int, HeldRequest] = {}
         self._by_channel: dict[int, set[int]] = {}
         self._count_by_topic: dict[str, int] = {}
+        self._characters_count = 0
         self._next_id = 1
 
     def __len__(self) -> int:
@@ -73,15 +84,21 @@ class HeldRequests:
         codes: frozenset[int] | None,
         wanted: object = None,
     ) -> HoldPull | None:
-        """Keep a request and return the note for PullHold, or None if too many wait already."""
-        if len(self._held) >= HOLDS_MAX:
-            return None
+        """Keep a request and return the note for PullHold, or None if too many wait already.
+
+        Its fields are dropped: the header has what is needed of them.
+        """
         header = request.header
         note = HoldPull(
             self._next_id, header.topic, header.queue_id, header.queue_offset, deadline_ms, codes
         )
+        held = HeldRequest(request, note, held_ms, wanted)
+        characters_count = self._characters_count + held.characters_count
+        if len(self._held) >= HOLDS_MAX or characters_count > CHARACTERS_MAX:
+            return None
         self._next_id += 1
-        self._add(HeldRequest(request, note, held_ms, wanted))
+        request.command.ext_fields = {}
+        self._add(held)
         return note
 
     def put_back(self, held: HeldRequest, *, queue_offset: int | None = None) -> HoldPull:
@@ -104,6 +121,7 @@ class HeldRequests:
             if not ids:
                 del self._by_channel[held.request.channel.id]
             self._uncount(held.note.topic)
+            self._characters_count -= held.characters_count
         return held
 
     def forget_channel(self, channel_id: int) -> tuple[int, ...]:
@@ -134,6 +152,7 @@ class HeldRequests:
             by_channel.setdefault(held.request.channel.id, set()).add(hold_id)
             topic = held.note.topic
             count_by_topic[topic] = count_by_topic.get(topic, 0) + 1
+        assert self._characters_count == sum(one.characters_count for one in self._held.values())
         assert by_channel == self._by_channel
         assert count_by_topic == self._count_by_topic
 
@@ -143,6 +162,7 @@ class HeldRequests:
         self._by_channel.setdefault(held.request.channel.id, set()).add(held.note.hold_id)
         topic = held.note.topic
         self._count_by_topic[topic] = self._count_by_topic.get(topic, 0) + 1
+        self._characters_count += held.characters_count
 
     def _uncount(self, topic: str) -> None:
         count = self._count_by_topic.pop(topic) - 1

@@ -27,6 +27,8 @@ from wakelog.storage.errors import IllegalConfiguration
 
 FIRST_SCAN_MS = 5_000
 SCAN_MS = 10_000
+REST_MS = 10
+"""Until the scan goes on, if more brokers have expired than may leave at once."""
 
 UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
@@ -111,9 +113,9 @@ class NameServer:
                 self._instructions.append(CloseChannel(channel.id))
             raise
 
-    def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Remove the brokers of a closed connection from the route."""
-        self._state.routes.channel_closed(channel.id)
+    def channel_closed(self, channel: Channel, now_ms: int) -> bool:
+        """Remove some brokers of a closed connection from the route; True if it has more."""
+        return self._state.routes.channel_closed(channel.id)
 
     def forget_some(self) -> bool:
         """Forget some topics of brokers that have left; return whether there is more to do."""
@@ -123,8 +125,8 @@ class NameServer:
         """Do what is due by time: remove the brokers that stopped registering."""
         # A due time further ahead than one period means that the clock was set back.
         if not now_ms < self._scan_due_ms <= now_ms + SCAN_MS:
-            self._scan_due_ms = now_ms + SCAN_MS
-            self._state.routes.expire(now_ms)
+            has_more = self._state.routes.expire(now_ms)
+            self._scan_due_ms = now_ms + (REST_MS if has_more else SCAN_MS)
 
     def next_tick_ms(self) -> int:
         """Return when ``tick`` next has something to do."""

@@ -27,6 +27,7 @@ table. A broker is removed by its own address. A name belongs to the cluster reg
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -65,8 +66,15 @@ MASTER_ID = 0
 LIVE_MS = 120_000
 """How long a registration counts; a broker registers every 30 s."""
 
-ADDRESSES_MAX = 10_000
-"""The largest clusters have hundreds of brokers. 4.9.3 has no limit for its clients."""
+ADDRESSES_MAX = 2_000
+"""The largest clusters have hundreds of brokers. A route to 2,000 has 340 KB, and takes 10 ms to
+make, each time that one of them has changed. 4.9.3 has no limit for its clients."""
+
+REMOVED_AT_ONCE_MAX = 32
+"""Addresses that leave the route in one piece: some 2 ms with their lines in the log."""
+
+FILTER_SERVERS_MAX = 128
+"""Of one broker, as many as a broker of wakelog announces. Each route to it has all of them."""
 
 TOPICS_MAX = 1_000_000
 """The frame of one registration has room for about 100,000."""
@@ -75,7 +83,8 @@ TOPICS_PER_STEP = 256
 """Some 0.3 ms to put them."""
 
 NAME_LENGTH_MAX = 255
-"""Of brokers, clusters, addresses and topics. A topic has at most 127, a host 253."""
+"""Of brokers, clusters, addresses, filter servers and topics. A topic has at most 127, a host 253.
+"""
 
 
 class LiveBroker(msgspec.Struct):
@@ -144,7 +153,7 @@ class RouteTable:
         Raises: RemoteProtocolError if a table is full or the epoch is over, and then nothing has
             changed; or if the address has left the route meanwhile.
         """
-        yield from self._check_room(header, wrapper)
+        yield from self._check_room(header, wrapper, filter_servers or [])
         self._note_epoch(header)
         known = self._live.get(header.broker_addr)
         if known is not None and known.broker_name != header.broker_name:
@@ -188,11 +197,15 @@ class RouteTable:
                 yield
 
     def _check_room(
-        self, header: RegisterBrokerRequestHeader, wrapper: TopicConfigSerializeWrapper
+        self,
+        header: RegisterBrokerRequestHeader,
+        wrapper: TopicConfigSerializeWrapper,
+        filter_servers: list[str],
     ) -> Steps[None]:
-        _check_names(
-            [header.broker_name, header.broker_addr, header.cluster_name, header.ha_server_addr]
-        )
+        if len(filter_servers) > FILTER_SERVERS_MAX:
+            raise _refusal(f"{len(filter_servers)} filter servers, at most {FILTER_SERVERS_MAX}")
+        names = [header.broker_name, header.broker_addr, header.cluster_name, header.ha_server_addr]
+        _check_names([*names, *filter_servers])
         if header.broker_addr not in self._live and len(self._live) >= ADDRESSES_MAX:
             raise _refusal(f"{ADDRESSES_MAX} broker addresses are registered already")
         grown = len(self.topics)
@@ -263,18 +276,29 @@ class RouteTable:
         if live is not None and live.broker_name == broker_name:
             self._remove(address, Cause.UNREGISTERED)
 
-    def channel_closed(self, channel_id: int) -> None:
-        """Remove every address whose last registration came over this connection."""
-        gone = [a for a, live in self._live.items() if live.channel_id == channel_id]
+    def channel_closed(self, channel_id: int) -> bool:
+        """Remove addresses whose last registration came over this connection; True if more did."""
+        gone, has_more = self._some(lambda live: live.channel_id == channel_id)
         for address in gone:
             self._remove(address, Cause.CHANNEL_CLOSED)
+        return has_more
 
-    def expire(self, now_ms: int) -> None:
-        """Remove every address whose registration has expired, and close its connection."""
-        gone = [a for a, live in self._live.items() if live.seen_ms + LIVE_MS < now_ms]
+    def expire(self, now_ms: int) -> bool:
+        """Remove addresses whose registration has expired, and close their connections.
+
+        Return whether there are more.
+        """
+        gone, has_more = self._some(lambda live: live.seen_ms + LIVE_MS < now_ms)
         for address in gone:
             self._instructions.append(CloseChannel(self._live[address].channel_id))
             self._remove(address, Cause.EXPIRED)
+        return has_more
+
+    def _some(self, is_meant: Callable[[LiveBroker], bool]) -> tuple[list[str], bool]:
+        """Return as many of these addresses as may leave at once, and whether there are more."""
+        found = (address for address, live in self._live.items() if is_meant(live))
+        gone = list(islice(found, REMOVED_AT_ONCE_MAX))
+        return gone, next(found, None) is not None
 
     def _remove(self, address: str, cause: Cause) -> None:
         live = self._live[address]

@@ -107,12 +107,15 @@ class Price(NamedTuple):
 
     entries_max: commas. JSON has one between any two members of an object or an array, so this
         bounds what parsing makes. None for a body that is not JSON.
+    is_read: False if nobody reads it: it is dropped once the signature was checked. A request may
+        wait for long, as a pull does, and a body would be kept as long.
     refusal: the code of the response to a body that was too long to be read.
     """
 
     body_bytes_max: int
     entries_max: int | None = None
     refusal: ResponseCode = ResponseCode.SYSTEM_ERROR
+    is_read: bool = True
 
     @property
     def unpriced_bytes_max(self) -> int:

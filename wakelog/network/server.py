@@ -13,6 +13,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer (4.9.3).
 import asyncio
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
@@ -112,6 +113,8 @@ class Server:
         self._probe_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._uncounted_bytes = 0
+        self._unswept: deque[Connection] = deque()
+        self._closing: deque[int] = deque()
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
 
@@ -240,10 +243,22 @@ class Server:
             raise CallTimeout.after(connection.address, timeout_seconds * 1000) from None
 
     def close_channel(self, channel_id: int) -> None:
-        """Close a connection, if it is still open."""
-        connection = self._table.get(channel_id)
-        if connection is not None:
-            connection.close(CloseReason.REQUESTED)
+        """Close a connection after the responses of this turn, if it is still open then."""
+        if not self._closing:
+            self._loop.call_soon(self._close_some)
+        self._closing.append(channel_id)
+
+    def _close_some(self) -> None:
+        """Close connections for one budget: the clients of thousands may expire at once."""
+        end_seconds = self._clock_seconds() + self._limits.turn_budget_seconds
+        while self._closing:
+            connection = self._table.get(self._closing.popleft())
+            if connection is not None:
+                connection.close(CloseReason.REQUESTED)
+            if self._clock_seconds() >= end_seconds:
+                break
+        if self._closing:
+            self._loop.call_soon(self._close_some)
 
     def change_waits(self, specs: Iterable[LaneSpec]) -> None:
         """Take the limits on waiting in lanes from these specs."""
@@ -303,13 +318,27 @@ class Server:
 
     def sweep(self) -> None:
         """Close the connections that may not stay; a timer calls it each ``SWEEP_SECONDS``."""
+        is_under_way = bool(self._unswept)
+        self._unswept = deque(self._table)
+        if not is_under_way:
+            self._sweep_some()
+
+    def _sweep_some(self) -> None:
+        """Look at connections for one budget: ten thousand may have to go at once."""
         now_seconds = self._clock_seconds()
-        for connection in self._table:
+        end_seconds = now_seconds + self._limits.turn_budget_seconds
+        while self._unswept:
+            connection = self._unswept.popleft()
             connection.observe(now_seconds)
             reason = verdict(connection.activity, now_seconds, self._limits)
             if reason is not None:
                 connection.abort(reason)
-        self._limit_held()
+            if self._clock_seconds() >= end_seconds:
+                break
+        if self._unswept:
+            self._loop.call_soon(self._sweep_some)
+        else:
+            self._limit_held()
 
     def statistics(self) -> ServerStatistics:
         """Return the counts of every part as one value."""

@@ -70,22 +70,26 @@ class TurnStatistics:
 
 
 class PendingReply:
-    """The Reply of one deferred request: it can be given once."""
+    """The Reply of one deferred request: it can be given once.
 
-    __slots__ = ("_connection", "_request", "_turn")
+    It keeps no request: a thousand sends of 4 MiB may wait for a slave that acknowledges nothing.
+    """
+
+    __slots__ = ("_code", "_connection", "_is_oneway", "_turn")
 
     def __init__(self, turn: "Turn", connection: Connection, request: RemotingCommand) -> None:
         self._turn: Turn | None = turn
         self._connection = connection
-        self._request = request
+        self._code = request.code
+        self._is_oneway = request.is_oneway
 
     def __call__(self, response: RemotingCommand | None) -> None:
         """Send the response; None ends the request without one."""
         turn, self._turn = self._turn, None
-        if response is None or self._request.flag & ONEWAY_FLAG:
+        if response is None or self._is_oneway:
             return
         assert turn is not None, "a deferred request was answered twice"
-        turn.reply(self._connection, self._request, response)
+        turn.reply(self._connection, self._code, response)
 
 
 class Turn:
@@ -369,12 +373,12 @@ class Turn:
     ) -> None:
         """Keep a response until the end of the turn."""
         if not request.flag & ONEWAY_FLAG:
-            self._note_answer(request)
+            self._note_answer(request.code)
             self._answers.append((connection, response))
 
-    def _note_answer(self, request: RemotingCommand) -> None:
+    def _note_answer(self, code: int) -> None:
         """Remember an answer whose client probably sends its next request at once."""
-        if not self._lanes.yields_for(request.code):
+        if not self._lanes.yields_for(code):
             self._has_answered = True
 
     def _fail(self, connection: Connection, request: RemotingCommand, error: Exception) -> None:
@@ -427,11 +431,9 @@ class Turn:
         for connection in unflushed:
             self._counts.written_bytes += connection.flush()
 
-    def reply(
-        self, connection: Connection, request: RemotingCommand, response: RemotingCommand
-    ) -> None:
+    def reply(self, connection: Connection, code: int, response: RemotingCommand) -> None:
         """Send the response to a deferred request: the shell has waited for what it needs."""
-        self._note_answer(request)
+        self._note_answer(code)
         self._send(connection, response)
         if not (self.is_scheduled or self._is_replying):
             self._is_replying = True

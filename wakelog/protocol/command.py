@@ -45,6 +45,12 @@ class RemotingCommand(msgspec.Struct, gc=False):
     missing_body_bytes: int = 0
 
     @property
+    def size_bytes(self) -> int:
+        """About how much memory its fields and its body keep."""
+        fields = self.ext_fields
+        return len(self.body) + sum(map(len, fields)) + sum(map(len, fields.values()))
+
+    @property
     def is_response(self) -> bool:
         """Whether this is a response."""
         return self.flag & RESPONSE_FLAG != 0

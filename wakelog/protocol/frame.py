@@ -116,19 +116,24 @@ class FrameDecoder:
             if len(self._buffer) < self._needed_bytes:
                 return []
             data, self._buffer = self._buffer, bytearray()
-        self.preceding = commands
         view = memoryview(data)
         position, end = 0, len(view)
-        while position < end:
-            frame_bytes = self._frame_bytes(view, position, end)
-            if position + frame_bytes > end:
-                self._buffer += view[position:]
-                self._needed_bytes = self._next_needed(frame_bytes)
-                break
-            command = self._decode_frame(view[position + _LENGTH_BYTES : position + frame_bytes])
-            if command is not None:
-                commands.append(command)
-            position += frame_bytes
+        try:
+            while position < end:
+                frame_bytes = self._frame_bytes(view, position, end)
+                if position + frame_bytes > end:
+                    self._buffer += view[position:]
+                    self._needed_bytes = self._next_needed(frame_bytes)
+                    break
+                frame = view[position + _LENGTH_BYTES : position + frame_bytes]
+                command = self._decode_frame(frame)
+                if command is not None:
+                    commands.append(command)
+                position += frame_bytes
+        except RemoteProtocolError:
+            # Only then: else an idle connection would keep the bodies of its last chunk.
+            self.preceding = commands
+            raise
         return commands
 
     def _drop(

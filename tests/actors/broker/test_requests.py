@@ -235,3 +235,22 @@ def test_a_topic_whose_queues_cannot_be_removed_goes_on(
             assert sent.ext_fields["queueOffset"] == "1"
 
     run(main)
+
+
+def test_questions_to_clients_have_a_bound_in_bytes(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands with bodies of 1 MiB, to a client that reads and never answers, kept 2 GB."""
+    monkeypatch.setattr(requests, "QUESTIONS_BYTES_MAX", 1_000)
+    beat = b'{"clientID":"mute","consumerDataSet":[{"groupName":"g"}]}'
+    fields = {"consumerGroup": "g", "clientId": "mute"}
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client = running.client
+            assert (await client.call(RequestCode.HEART_BEAT, {}, beat)).code == 0
+            refused = await client.call(RequestCode.GET_CONSUMER_RUNNING_INFO, fields, bytes(1_000))
+            assert refused.code == ResponseCode.SYSTEM_ERROR
+            assert "1 questions of 1026 bytes wait" in (refused.remark or "")
+
+    run(main)

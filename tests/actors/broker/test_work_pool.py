@@ -287,3 +287,25 @@ def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.Monke
         await closing
 
     run_with_pool(body)
+
+
+def test_requests_that_wait_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_pool, "WAITING_BYTES_MAX", 100)
+
+    async def body(pool: WorkPool) -> None:
+        go_on = threading.Event()
+        answers: list[Any] = []
+        large = RemotingCommand(code=29, opaque=1, ext_fields={"topic": "t" * 60})
+        work = RunInPool(go_on.wait, lambda _result, _now_ms: answer(large, 0))
+        for _ in range(2):
+            pool.run(large, work, answers.append)
+        assert [one.code for one in answers] == [ResponseCode.SYSTEM_BUSY]
+        go_on.set()
+        while len(answers) < 2:
+            await asyncio.sleep(0)
+        pool.run(large, work, answers.append)
+        while len(answers) < 3:
+            await asyncio.sleep(0)
+        assert [one.code for one in answers] == [ResponseCode.SYSTEM_BUSY, 0, 0]
+
+    run_with_pool(body)

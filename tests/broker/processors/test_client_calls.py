@@ -1,12 +1,13 @@
 """Tests of codes 222, 223, 307 and 309, and of 220 and 221, which their clients are sent."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
 from wakelog.broker.decision import AskClient, Outcome, Push
+from wakelog.broker.processors import client_calls
 from wakelog.network.errors import CallTimeout, RemotingError, SendFailed
 from wakelog.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -218,3 +219,19 @@ def test_a_client_consumes_a_message_directly(harness: Harness) -> None:
 def test_a_message_that_is_not_there_is_not_consumed(harness: Harness, message_id: str) -> None:
     fields = {"consumerGroup": "g", "clientId": "c1", "msgId": message_id}
     assert harness.ask(CONSUME, fields).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_reset_has_a_bound_and_goes_on_in_steps(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 65,535 queues held up everybody for 140 ms."""
+    monkeypatch.setattr(client_calls, "QUEUES_PER_STEP", 1)
+    request = harness.request(RESET, reset_fields())
+    steps = harness.broker.process(request, harness.channel, harness.now_ms)
+    assert isinstance(steps, Generator)
+    assert len(list(steps)) == 2
+    monkeypatch.setattr(client_calls, "PUSHED_BYTES_MAX", 10)
+    refused = harness.ask(RESET, reset_fields())
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "at most 10" in (refused.remark or "")
+    assert not list(pushes(harness))

@@ -1,13 +1,16 @@
 """Each request of the table at the bounds of its body, and beyond."""
 
+from collections.abc import Generator
+
 import pytest
 
-from tests.broker.harness import Harness, send_fields, subscription
-from wakelog.broker.decision import WriteLine
+from tests.broker.harness import Harness, pull_fields, send_fields, subscription
+from wakelog.broker.decision import RunInPool, WorkKind, WriteLine
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.frame import BODY_BYTES_UNPRICED, FRAME_BYTES_MAX
+from wakelog.protocol.steps import finish
 
 PARSED = sorted(code for code, row in PROCESSORS.items() if row.price.entries_max is not None)
 
@@ -94,3 +97,39 @@ def test_how_long_a_body_may_be_follows_the_configuration() -> None:
 
 def test_no_code_has_a_bound_below_what_is_read_of_all() -> None:
     assert min(row.price.body_bytes_max for row in PROCESSORS.values()) >= BODY_BYTES_UNPRICED
+
+
+def test_a_body_without_a_use_is_dropped(harness: Harness) -> None:
+    """2,000 held pulls with a body of 1 MiB each kept 2 GB."""
+    harness.send("T")
+    for code, fields in (
+        (RequestCode.PULL_MESSAGE, pull_fields(queueOffset=1, sysFlag=6)),
+        (RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"}),
+        (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"topic": "T", "queueId": "0", "timestamp": "0"}),
+    ):
+        request = harness.request(code, fields, b"x" * 1_000)
+        harness.broker.process(request, harness.channel, harness.now_ms)
+        assert request.body == b""
+
+
+def test_a_request_for_all_queues_of_a_topic_is_a_search(harness: Harness) -> None:
+    """It takes seconds for 50,000 queues. Pulls from the disk waited for it."""
+    harness.send("T")
+    harness.beat("g", subscription())
+    for queue_id in range(4):
+        harness.broker.state.offsets.commit("g", "T", queue_id, 1)
+    fields = {"topic": "T", "group": "g", "consumerGroup": "g", "timestamp": "-1"}
+    for code in (
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.QUERY_CONSUME_TIME_SPAN,
+        RequestCode.QUERY_CORRECTION_OFFSET,
+        RequestCode.GET_TOPIC_STATS_INFO,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+    ):
+        request = harness.request(code, fields | {"isOrder": "false", "isForce": "true"})
+        outcome = harness.broker.process(request, harness.channel, harness.now_ms)
+        if isinstance(outcome, Generator):
+            outcome = finish(outcome)
+        assert isinstance(outcome, RunInPool), code
+        assert outcome.kind is WorkKind.SEARCH, code

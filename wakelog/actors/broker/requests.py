@@ -69,6 +69,9 @@ from wakelog.telemetry.logs import LineBudget, Log, logger
 QUESTIONS_MAX = 4_096
 """Questions to clients that may wait for a response; 4.9.3 blocks a thread for each."""
 
+QUESTIONS_BYTES_MAX = 67_108_864
+"""Of all these questions. One may have a MiB, and more with a message to consume."""
+
 
 class Requests:
     """The Handler of one broker's server."""
@@ -96,6 +99,7 @@ class Requests:
         self._is_waking = False
         self._has_failed = False
         self._parked_count = 0
+        self._asked_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._line_budget = LineBudget()
         self._store_errors = logger(Log.STORE_ERROR)
@@ -268,14 +272,19 @@ class Requests:
         """Send a request to a client, and make the outcome of its response."""
         response: RemotingCommand | RemotingError
         channel_id, began = question.channel_id, self.times.clock_seconds()
+        size_bytes = question.command.size_bytes
+        self._asked_bytes += size_bytes
         try:
-            if len(self._tasks) > QUESTIONS_MAX:
-                raise TooManyCalls(f"channel {channel_id}", f"{QUESTIONS_MAX} questions wait")
+            if len(self._tasks) > QUESTIONS_MAX or self._asked_bytes > QUESTIONS_BYTES_MAX:
+                why = f"{len(self._tasks)} questions of {self._asked_bytes} bytes wait"
+                raise TooManyCalls(f"channel {channel_id}", why)
             response = await self._server.request(
                 channel_id, question.command, timeout_seconds=question.timeout_seconds
             )
         except RemotingError as error:
             response = error
+        finally:
+            self._asked_bytes -= size_bytes
         try:
             outcome = question.finish(response, wall_ms())
         except Exception as error:
@@ -329,8 +338,7 @@ class Requests:
             case ReadAhead(physical_offset, length_bytes):
                 self._pool.try_to(partial(self._store.read_ahead, physical_offset, length_bytes))
             case CloseChannel(channel_id):
-                # Not before the responses of this turn.
-                self._loop.call_soon(self._server.close_channel, channel_id)
+                self._server.close_channel(channel_id)
             case ForgetHolds(hold_ids):
                 self._pull_hold.forget(hold_ids)
             case ChangeLaneWaits():

@@ -38,6 +38,10 @@ SWITCH_SECONDS = 0.0005
 call of the loop would wait as long for a thread that encodes a large table."""
 
 
+WAITING_BYTES_MAX: Final = 67_108_864
+"""Of the requests that wait, of all kinds: one may have a MiB."""
+
+
 class KindLimits(NamedTuple):
     """How much work of one kind runs at once, and how much may wait for what, and how long."""
 
@@ -78,6 +82,7 @@ class WorkPool:
         self._is_closed = False
         self._results: deque[Callable[[], None]] = deque()
         self._is_finishing = False
+        self._waiting_bytes = 0
         self.refused_count = 0
         self.run_count = 0
 
@@ -92,18 +97,21 @@ class WorkPool:
 
         run_steps: needed to judge.
         """
-        kind = deferred.kind
+        kind, size_bytes = deferred.kind, request.size_bytes
         limits, waiting_count = LIMITS[kind], self._waiting_counts[kind]
-        if waiting_count >= limits.waiting_max:
+        is_full = self._waiting_bytes + size_bytes > WAITING_BYTES_MAX
+        if is_full or waiting_count >= limits.waiting_max:
             self.refused_count += 1
             remark = f"[OVERLOAD]system busy, {waiting_count} requests wait for {limits.waits_for}"
             done(answer(request, ResponseCode.SYSTEM_BUSY, remark))
             return
         self._waiting_counts[kind] += 1
+        self._waiting_bytes += size_bytes
         self.run_count += 1
 
         def finish(result: asyncio.Future[Any]) -> None:
             self._waiting_counts[kind] -= 1
+            self._waiting_bytes -= size_bytes
             outcome: Outcome
             try:
                 outcome = deferred.finish(result.result(), wall_ms())

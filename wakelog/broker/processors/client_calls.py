@@ -17,7 +17,8 @@ consumeMessageDirectly (4.9.3).
 from collections.abc import Iterator
 from functools import partial
 
-from wakelog.broker.decision import AskClient, Outcome, RunInPool
+from wakelog.broker.decision import AskClient, Outcome, RunInPool, WorkKind
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import Client
 from wakelog.broker.state import BrokerState
 from wakelog.network.errors import CallTimeout, RemotingError
@@ -48,16 +49,23 @@ from wakelog.protocol.headers.clients import (
     ResetOffsetRequestHeader,
 )
 from wakelog.protocol.message_id import decode_message_id
+from wakelog.protocol.steps import Steps
 
 CLIENT_SECONDS = 10.0
 STATUS_SECONDS = 5.0
+QUEUES_PER_STEP = 1_024
+"""Some 0.5 ms."""
+
+PUSHED_BYTES_MAX = 67_108_864
+"""Of one reset, to all clients: 1,024 queues for 800 clients. They are kept until each was read."""
+
 LAST_OFFSET = -1
 """The timestamp that stands for the end of each queue."""
 
 _SIGNATURE_FIELDS = frozenset({ACCESS_KEY, SECURITY_TOKEN, SIGNATURE})
 
 
-def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader]) -> Outcome:
+def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader]) -> Steps[Outcome]:
     """Give each client of a group its offsets at a time (code 222)."""
     header = request.header
     config = state.topics.get(header.topic)
@@ -72,8 +80,10 @@ def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader])
         if committed[-1] < 0:
             remark = f"THe consumer group <{header.group}> not exist"
             return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-    work = partial(_offsets_at, state, header, len(committed))
-    return RunInPool(work, partial(_push_offsets, state, request, committed))
+        if not len(committed) % QUEUES_PER_STEP:
+            yield
+    work = partial(_new_offsets, state, request, committed)
+    return RunInPool(work, partial(_push_offsets, state, request), WorkKind.SEARCH)
 
 
 def get_consumer_status(
@@ -120,25 +130,39 @@ def consume_message_directly(
     return RunInPool(partial(state.store.record_bytes, physical_offset), finish)
 
 
-def _offsets_at(
-    state: BrokerState, header: ResetOffsetRequestHeader, queue_count: int
-) -> list[int]:
-    topic, store = header.topic, state.store
-    if header.timestamp == LAST_OFFSET:
-        return [store.max_queue_offset(topic, queue_id) for queue_id in range(queue_count)]
-    return [
-        store.offset_by_time(topic, queue_id, header.timestamp) for queue_id in range(queue_count)
+def _new_offsets(
+    state: BrokerState, request: Request[ResetOffsetRequestHeader], committed: list[int]
+) -> tuple[bytes, bytes]:
+    """Return the body of the response, and that for the clients; may wait for the disk."""
+    header, store = request.header, state.store
+    topic, time_ms = header.topic, header.timestamp
+    offsets = {}
+    for queue_id, offset in enumerate(committed):
+        if time_ms == LAST_OFFSET:
+            at_time = store.max_queue_offset(topic, queue_id)
+        else:
+            at_time = store.offset_by_time(topic, queue_id, time_ms)
+        at_time = max(at_time, 0)
+        queue = MessageQueue(topic, state.config.broker_name, queue_id)
+        offsets[queue] = at_time if header.is_force else min(at_time, offset)
+    body = encode_body(ResetOffsetBody(offsets))
+    if request.command.language not in (LanguageCode.CPP, LanguageCode.CPP.name):
+        return body, body
+    rows = [
+        MessageQueueForC(queue.topic, queue.broker_name, queue.queue_id, offset)
+        for queue, offset in offsets.items()
     ]
+    return body, encode_body(ResetOffsetBodyForC(rows))
 
 
 def _push_offsets(
     state: BrokerState,
     request: Request[ResetOffsetRequestHeader],
-    committed: list[int],
-    found: list[int],
+    bodies: tuple[bytes, bytes],
     _now_ms: int,
 ) -> Outcome:
     header = request.header
+    body, pushed = bodies
     group = state.consumers.get(header.group)
     if group is None:
         remark = (
@@ -146,20 +170,9 @@ def _push_offsets(
             f"Topic: {header.topic} Timestamp: {header.timestamp}"
         )
         return request.refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
-    offsets = {
-        MessageQueue(header.topic, state.config.broker_name, queue_id): (
-            max(at_time, 0) if header.is_force else min(max(at_time, 0), offset)
-        )
-        for queue_id, (offset, at_time) in enumerate(zip(committed, found, strict=True))
-    }
-    body = encode_body(ResetOffsetBody(offsets))
-    pushed = body
-    if request.command.language in (LanguageCode.CPP, LanguageCode.CPP.name):
-        rows = [
-            MessageQueueForC(queue.topic, queue.broker_name, queue.queue_id, offset)
-            for queue, offset in offsets.items()
-        ]
-        pushed = encode_body(ResetOffsetBodyForC(rows))
+    pushed_bytes = len(pushed) * len(group.clients)
+    if pushed_bytes > PUSHED_BYTES_MAX:
+        raise LimitReached("bytes of offsets for all clients", PUSHED_BYTES_MAX)
     fields = to_ext_fields(header) | {"isForce": "false"}  # 4.9.3 does not pass it on
     for client in group.clients.values():
         if client.version < VERSION_3_0_7:

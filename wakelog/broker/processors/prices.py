@@ -1,15 +1,15 @@
 """The bounds of the bodies that a broker parses, by request code, each with its reason.
 
-A request that is not here has the bounds ``ADMINISTRATION``. `requestLimitFactor` in broker.conf
-multiplies all of them. The bound of a header is in ``protocol.header_codec``; it is the same for
-every code, because the code is in the header.
+A request that is not here has a body that nobody reads, ``NOT_READ``. `requestLimitFactor` in
+broker.conf multiplies all bounds. That of a header is in ``protocol.header_codec``. It is the same
+for every code, because the code is in the header.
 
 4.9.3 has no limit but that of the frame, 16 MiB.
 """
 
 from typing import Final
 
-from wakelog.network.request import Price
+from wakelog.network.request import ADMINISTRATION, Price
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.frame import FRAME_BYTES_MAX
@@ -26,6 +26,9 @@ HEARTBEAT: Final = Price(2_097_152, 65_536)
 QUEUES: Final = Price(1_048_576, 16_384)
 """4,096 queues of one topic at this broker. The largest that 4.9.3 creates itself has 1,024."""
 
+NOT_READ: Final = ADMINISTRATION._replace(is_read=False)
+"""Of all requests that are not in the table."""
+
 PRICES: Final = {
     Code.SEND_MESSAGE: MESSAGE,
     Code.SEND_MESSAGE_V2: MESSAGE,
@@ -35,4 +38,8 @@ PRICES: Final = {
     Code.HEART_BEAT: HEARTBEAT,
     Code.LOCK_BATCH_MQ: QUEUES,
     Code.UNLOCK_BATCH_MQ: QUEUES,
+    Code.CHECK_CLIENT_CONFIG: ADMINISTRATION,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ADMINISTRATION,
+    Code.UPDATE_BROKER_CONFIG: ADMINISTRATION,
+    Code.GET_CONSUMER_RUNNING_INFO: ADMINISTRATION,
 }

@@ -27,10 +27,9 @@ from wakelog.broker.processors import (
     topics,
     transactions,
 )
-from wakelog.broker.processors.prices import PRICES
+from wakelog.broker.processors.prices import NOT_READ, PRICES
 from wakelog.network.request import (
     ADMINISTERS,
-    ADMINISTRATION,
     ANYONE,
     Access,
     Permission,
@@ -164,9 +163,7 @@ _ROWS = {
     Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN, ANYONE),
 }
 
-PROCESSORS = {
-    int(code): row.priced(PRICES.get(code, ADMINISTRATION)) for code, row in _ROWS.items()
-}
+PROCESSORS = {int(code): row.priced(PRICES.get(code, NOT_READ)) for code, row in _ROWS.items()}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
 
 _NAME_SERVER_CODES = """
