@@ -53,6 +53,15 @@ def listening(base: int, request: pytest.FixtureRequest) -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@pytest.mark.parametrize(("count_max", "is_warned"), [(59, True), (60, False)])
+def test_checks_that_give_up_before_a_producer_is_back_are_named(
+    tmp_path: Path, base: int, count_max: int, is_warned: bool
+) -> None:
+    settings = "transactionCheckInterval=1000", f"transactionCheckMax={count_max}"
+    warnings = check(plan_at(tmp_path, base, *settings)).warnings
+    assert ["transactionCheckMax 60 or more" in one for one in warnings] == [True] * is_warned
+
+
 def test_a_machine_without_obstacles_is_accepted(tmp_path: Path, base: int) -> None:
     plan = plan_at(tmp_path, base)
     assert check(plan) == plan

@@ -51,6 +51,10 @@ ADVERTISE_SECONDS_MAX = 3.0
 NAME_SERVER_MS_MAX = 1_000
 """How long a name server, and a broker that it names, may take to answer."""
 
+PRODUCER_BACK_MS = 60_000
+"""How long a producer of Java may be unknown to a broker: it asks for routes every 30 s, and sends
+heartbeats every 30 s. A check that nobody can answer counts."""
+
 _NONCE_BYTES = 16
 
 
@@ -66,7 +70,7 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
     _check_tls(plan)
     check_stores(plan, fs)
     warnings = (*plan.warnings, *copies_left_aside(plan, fs), *forgotten_topics(plan, fs))
-    plan = msgspec.structs.replace(plan, warnings=warnings)
+    plan = msgspec.structs.replace(plan, warnings=(*warnings, *_impatient_checks(plan)))
     plan = _move_metrics(plan)
     for use in plan.ports:
         _check_port(plan.bind_host, use)
@@ -74,6 +78,19 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
         _check_advertised(plan, addresses or HostAddresses())
     _check_names(plan)
     return plan
+
+
+def _impatient_checks(plan: Plan) -> list[str]:
+    """Return a warning if half messages are given up before a producer can have come back."""
+    config = plan.brokers[0].settings.broker
+    interval_ms, count_max = config.transaction_check_interval, config.transaction_check_max
+    if interval_ms <= 0 or interval_ms * count_max >= PRODUCER_BACK_MS:
+        return []
+    return [
+        f"open transactions are given up after {interval_ms * count_max / 1000:g} s, and a "
+        f"producer may need {PRODUCER_BACK_MS // 1000} s to find a broker that was started again, "
+        f"or a new master: give transactionCheckMax {-(-PRODUCER_BACK_MS // interval_ms)} or more"
+    ]
 
 
 def _check_tls(plan: Plan) -> None:
