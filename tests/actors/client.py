@@ -29,6 +29,21 @@ class Client:
         request = make_request(code, texts, body, opaque=0)
         return await self._client.invoke(self.address, request, timeout_ms=TIMEOUT_MS)
 
+    async def create_topic(self, topic: str, queues_count: int) -> None:
+        """Make a topic, or change it."""
+        fields = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": queues_count,
+            "writeQueueNums": queues_count,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": "false",
+        }
+        answer = await self.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+
     async def send(
         self, topic: str, body: bytes, *, queue_id: int = 0, properties: str = ""
     ) -> RemotingCommand:

@@ -40,6 +40,10 @@ WAIT_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 STOP_SECONDS_MAX = 40.0
 PROGRAM = ("-m", "wakelog")
+QUICK_PROGRAM = (str(Path(__file__).with_name("quick_up.py")),)
+SENDS = 20
+"""How many acknowledged sends show that another master takes them."""
+
 ETCD = "etcd://"
 
 
@@ -384,6 +388,17 @@ class Clients:
                 account.changed.append(place)
             with suppress(ClientError):
                 await message.ack()
+
+
+async def replace_master(group: ElectedGroup, clients: Clients) -> GroupState:
+    """Kill the master while clients send; return what is decided once all are in sync again."""
+    master = await group.serving()
+    group.kill(master)
+    await clients.until_sent(SENDS)
+    group.start(master)
+    state = await group.until_in_sync(len(group.numbers))
+    assert state.master != master
+    return state
 
 
 async def read_all(client: Client) -> dict[tuple[int, int], bytes]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 from msgspec import structs
 
@@ -94,13 +95,15 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def group_of(folder: Path) -> AsyncIterator[Group]:
+async def group_of(folder: Path, times: ElectionSettings = QUICK) -> AsyncIterator[Group]:
+    """Yield a group whose replicas are not started yet, and stop them."""
     group = Group(folder)
-    try:
-        yield group
-    finally:
-        for number in list(group.brokers):
-            await group.stop(number)
+    with mock.patch.object(Replica, "times", times):
+        try:
+            yield group
+        finally:
+            for number in list(group.brokers):
+                await group.stop(number)
 
 
 async def send(group: Group, number: int, body: bytes = b"body") -> RemotingCommand:

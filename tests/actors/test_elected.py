@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.actors.elected_group import (
+    QUICK_PROGRAM,
+    SENDS,
     TOPIC,
     Clients,
     ElectedGroup,
     check_group,
     elected_group,
     leaders,
+    replace_master,
 )
 from tests.actors.registers.etcd_members import EtcdMembers
 from tests.actors.registers.fake_kubernetes import NAMESPACE, TOKEN, FakeKubernetes
@@ -21,9 +24,6 @@ from tests.compat.frames import RawConnection
 from wakelog.protocol.codes import RequestCode
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-
-QUICK = (str(Path(__file__).with_name("quick_up.py")),)
-SENDS = 20
 
 WITHOUT_REGISTER_SECONDS = 12.0
 """Longer than anybody waits for the register, or for a silent master."""
@@ -38,15 +38,11 @@ def test_a_killed_master_loses_nothing(tmp_path: Path) -> None:
 
 
 async def kill(tmp_path: Path) -> None:
-    async with elected_group(tmp_path, QUICK) as group:
+    async with elected_group(tmp_path, QUICK_PROGRAM) as group:
         clients = Clients(group)
         await clients.start()
-        first = await group.serving()
-        group.kill(first)
-        await clients.until_sent(SENDS)
-        group.start(first)
-        state = await group.until_in_sync(3)
-        assert state.master != first and state.epoch > 1
+        state = await replace_master(group, clients)
+        assert state.epoch > 1
         await check_group(group, await clients.stop())
         led = leaders(group)
         assert led[state.epoch] == {state.master} and max(map(len, led.values())) == 1, led
@@ -66,11 +62,7 @@ async def lose_the_register(tmp_path: Path, etcd: EtcdMembers) -> None:
         await clients.start()
         etcd.kill(0)
         for _ in range(2):
-            master = await group.serving()
-            group.kill(master)
-            await clients.until_sent(SENDS)
-            group.start(master)
-            await group.until_in_sync(3)
+            await replace_master(group, clients)
         state = group.state()
         for index in (1, 2):
             etcd.kill(index)
@@ -98,18 +90,13 @@ async def decide_by_lease(tmp_path: Path, kubernetes: FakeKubernetes) -> None:
     token.write_text(TOKEN)
     server = f"http://127.0.0.1:{kubernetes.port}"
     register = f"kubernetes://{NAMESPACE}/groups?server={server}&token={token}"
-    async with elected_group(tmp_path, QUICK, register=register) as group:
+    async with elected_group(tmp_path, QUICK_PROGRAM, register=register) as group:
         clients = Clients(group)
         await clients.start()
         for disturb in (kubernetes.restart, kubernetes.forget_history):
-            master = await group.serving()
             await asyncio.to_thread(disturb)
             await clients.until_sent(SENDS)
-            group.kill(master)
-            await clients.until_sent(SENDS)
-            group.start(master)
-            state = await group.until_in_sync(3)
-            assert state.master != master
+            await replace_master(group, clients)
         await check_group(group, await clients.stop())
         assert max(map(len, leaders(group).values())) == 1
 

@@ -34,11 +34,6 @@ from wakelog.storage.log.mapped_file import MappedFile
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Replica, "times", QUICK)
-
-
 @on_loop
 async def test_a_master_whose_disk_fails_opens_its_store_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,10 +225,9 @@ async def test_a_master_whose_disk_cannot_be_written_lets_another_one_lead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would lead again at once, and fail again. It follows once its disk works."""
-    monkeypatch.setattr(Replica, "times", QUICK._replace(patience_ms=1_500))
     monkeypatch.setattr(replica, "FAILED_MS_MIN", 500)
     monkeypatch.setattr(replica, "YIELD_MS", 4_000)
-    async with group_of(tmp_path) as group:
+    async with group_of(tmp_path, QUICK._replace(patience_ms=1_500)) as group:
         first = await group.start(1)
         await group.until_serving(1)
         await group.start(2)

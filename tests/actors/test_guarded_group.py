@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.elected_group import Clients, ElectedGroup, check_group, elected_group
+from tests.actors.elected_group import (
+    QUICK_PROGRAM,
+    Clients,
+    ElectedGroup,
+    check_group,
+    elected_group,
+    replace_master,
+)
 from tests.actors.guarded_group import APPLICATION, KNOWN, OPERATOR, guarded_settings, tls_file
-from tests.actors.test_elected import QUICK
 from wakelog.network.signing import Credentials
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-SENDS = 20
 WRONG_SECRET = OPERATOR._replace(secret_key="another-secret")
 UNKNOWN = OPERATOR._replace(access_key="unknown-key")
 
@@ -26,19 +31,14 @@ def test_a_killed_master_of_a_guarded_group_loses_nothing(tmp_path: Path) -> Non
 async def kill(folder: Path) -> None:
     async with elected_group(
         folder,
-        QUICK,
+        QUICK_PROGRAM,
         settings=guarded_settings(folder),
         tls=KNOWN,
         credentials=APPLICATION,
     ) as group:
         clients = Clients(group)
         await clients.start()
-        first = await group.serving()
-        group.kill(first)
-        await clients.until_sent(SENDS)
-        group.start(first)
-        state = await group.until_in_sync(3)
-        assert state.master != first
+        await replace_master(group, clients)
         await check_group(group, await clients.stop())
         code, said = await asyncio.to_thread(status, group, OPERATOR)
         assert code == 0, said

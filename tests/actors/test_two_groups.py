@@ -13,17 +13,16 @@ from tests.actors.client import route_of
 from tests.actors.elected_group import (
     POLL_SECONDS,
     QUEUES_COUNT,
+    QUICK_PROGRAM,
     TOPIC,
     WAIT_SECONDS_MAX,
     Account,
     ElectedGroup,
     read_whole,
 )
-from tests.actors.test_elected import QUICK
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.client.errors import ClientError
 from wakelog.client.producer import Producer
-from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.long]
 
@@ -78,11 +77,11 @@ class Sender:
 
 async def fail_over_one(folder: Path) -> None:
     register = f"file://{folder}/register"
-    first = ElectedGroup(folder / "a", 2, program=QUICK, register=register)
+    first = ElectedGroup(folder / "a", 2, program=QUICK_PROGRAM, register=register)
     second = ElectedGroup(
         folder / "b",
         2,
-        program=QUICK,
+        program=QUICK_PROGRAM,
         register=register,
         name_server=first.name_server,
         settings={"brokerName": "broker-b"},
@@ -137,19 +136,8 @@ async def fail_over_one(folder: Path) -> None:
 async def make_topic(group: ElectedGroup) -> None:
     """Make the topic at a group's master."""
     client = group.client(await group.serving())
-    fields = {
-        "topic": TOPIC,
-        "defaultTopic": "TBW102",
-        "readQueueNums": QUEUES_COUNT,
-        "writeQueueNums": QUEUES_COUNT,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": "false",
-    }
     try:
-        answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await client.create_topic(TOPIC, QUEUES_COUNT)
     finally:
         await client.close()
 

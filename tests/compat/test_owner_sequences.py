@@ -22,7 +22,7 @@ from tests.compat.clusters import Wakelog
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
 from wakelog.audit.rebuild import Rebuild, run_rebuild
 from wakelog.network.errors import RemotingError
-from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.file_system import FileSystem
@@ -65,18 +65,7 @@ class Owned:
 
     async def create_topic(self, address: str) -> None:
         client = Client(address)
-        fields = {
-            "topic": TOPIC,
-            "defaultTopic": "TBW102",
-            "readQueueNums": QUEUES_COUNT,
-            "writeQueueNums": QUEUES_COUNT,
-            "perm": 6,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": "false",
-        }
-        answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await client.create_topic(TOPIC, QUEUES_COUNT)
         await client.close()
 
     async def send_until(self, address: str, enough: asyncio.Event) -> None:

@@ -14,7 +14,6 @@ from tests.actors.bounded import on_loop
 from tests.actors.client import Client
 from tests.actors.group_in_process import (
     POLL_SECONDS,
-    QUICK,
     TOPIC,
     Group,
     bodies,
@@ -47,11 +46,6 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Replica, "times", QUICK)
 
 
 def locks_of(one: Replica) -> LockTable:

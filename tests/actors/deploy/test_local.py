@@ -189,18 +189,7 @@ def test_a_transient_pool_is_committed_and_survives_the_broker(tmp_path: Path) -
 
 def test_a_topic_that_a_client_makes_is_routed_when_it_hears_of_it(tmp_path: Path) -> None:
     async def body(deployment: LocalDeployment, client: Client) -> None:
-        fields = {
-            "topic": "made",
-            "defaultTopic": "TBW102",
-            "readQueueNums": 4,
-            "writeQueueNums": 4,
-            "perm": 6,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": "false",
-        }
-        answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
-        assert answer.code == ResponseCode.SUCCESS
+        await client.create_topic("made", 4)
         asking = Client(deployment._plan.name_server_address)
         route = await asking.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "made"})
         assert route.code == ResponseCode.SUCCESS
