@@ -49,22 +49,22 @@ class Lock(NamedTuple):
     """A lock file, and how much disk its packages take."""
 
     name: str
-    size: str
+    size_mb: int
 
 
-UP = Lock("requirements-up.lock", "600 MB")
-ALL = Lock("requirements.lock", "1.6 GB")
+UP = Lock("requirements-up.lock", 600)
+ALL = Lock("requirements.lock", 1_600)
 """Holds every package of `UP`, in the same version."""
 
 # What an installer prints when it fails, and what to do about it; the first match is told.
 REMEDIES = (
+    (("No space left on device",), f"the disk is full: all packages take about {ALL.size_mb} MB"),
     (
         ("ensurepip", "No module named venv"),
         "this Python has no venv module: on Debian or Ubuntu `apt-get install python3-venv`,"
         " or put `uv` on PATH",
     ),
     (("No module named pip",), "the environment is incomplete: remove .venv and try again"),
-    (("No space left on device",), f"the disk is full: all packages take about {ALL.size}"),
     (
         ("DO NOT MATCH THE HASHES", "Hash mismatch"),
         "a package is not the one that the lock names: look at the index or proxy that pip uses",
@@ -73,11 +73,6 @@ REMEDIES = (
         ("command 'gcc' failed", "unable to execute", "Python.h: No such file", "error: Microsoft"),
         "a package had to be compiled and there is no compiler: on Debian or Ubuntu"
         " `apt-get install gcc python3-dev`",
-    ),
-    (
-        ("No matching distribution found", "has no wheels with a matching"),
-        "a package has no build for this Python or this machine: use Python 3.11 to 3.13 on Linux"
-        " (x86-64, aarch64) or macOS",
     ),
     (
         (
@@ -90,6 +85,11 @@ REMEDIES = (
         ),
         "the package index did not answer: look at the network, or at the proxy and index that pip"
         " is configured with",
+    ),
+    (
+        ("No matching distribution found", "has no wheels with a matching"),
+        "a package has no build for this Python or this machine: use Python 3.11 to 3.13 on Linux"
+        " (x86-64, aarch64) or macOS",
     ),
 )
 
@@ -182,6 +182,8 @@ def _is_current(root: Path, environment: Path, lock: Lock) -> bool:
 def _bring_up_to_date(root: Path, environment: Path, lock: Lock) -> None:
     if _is_current(root, environment, lock):
         return  # another command has made it while this one waited
+    if _own_version(environment) is None:
+        _check_space(root, lock)
     wanted = wanted_stamp(root, environment, lock)
     stamp = read_stamp(environment) or {}
     log_path = root / ".cache" / "environment.log"
@@ -192,13 +194,25 @@ def _bring_up_to_date(root: Path, environment: Path, lock: Lock) -> None:
             installer.create(wanted["python"])
             stamp = {}
         if any(stamp.get(key) != wanted[key] for key in ("lock", "python")):
-            _say(f"installing what {lock.name} names with {installer.name} (about {lock.size})")
+            _say(
+                f"installing what {lock.name} names with {installer.name} (about {lock.size_mb} MB)"
+            )
             installer.install("--require-hashes", "-r", str(root / lock.name))
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
         installer.keep_compiled()
     text = json.dumps(wanted_stamp(root, environment, lock), indent=1)
     (environment / STAMP_NAME).write_text(text, encoding="utf-8")
     _say(f"environment ready: .venv with Python {wanted['python']}")
+
+
+def _check_space(root: Path, lock: Lock) -> None:
+    """Refuse a disk that cannot have the packages: installers do not always say so."""
+    free_mb = shutil.disk_usage(root).free // 1_000_000
+    if free_mb < lock.size_mb:
+        raise EnvironmentFailed(
+            f".venv needs about {lock.size_mb} MB, and the disk of {root} has {free_mb} MB free:"
+            " free some, or clone to another disk"
+        )
 
 
 class Installer:
@@ -303,8 +317,15 @@ class Installer:
 @contextmanager
 def _turn(cache: Path) -> Iterator[None]:
     """Let one installation run at a time; the kernel frees the lock if its holder dies."""
-    cache.mkdir(exist_ok=True)
-    with open(cache / "environment.lock", "w", encoding="utf-8") as lock:
+    try:
+        cache.mkdir(exist_ok=True)
+        lock = open(cache / "environment.lock", "w", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"{cache} cannot be written: {error.strerror}; .cache and .venv are made inside of the"
+            " clone, so clone where you may write"
+        ) from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -161,6 +162,9 @@ def test_another_python_is_refused_by_name(version: tuple[int, int]) -> None:
         ("OSError: [Errno 28] No space left on device", "disk is full"),
         ("THESE PACKAGES DO NOT MATCH THE HASHES FROM", "index or proxy"),
         ("Failed to establish a new connection: Max retries exceeded", "network"),
+        ("Connection refused\nERROR: No matching distribution found for ray==1", "network"),
+        ("ERROR: No matching distribution found for ray==1", "no build for this Python"),
+        ("ensurepip: [Errno 28] No space left on device", "disk is full"),
         ("something new", "words above"),
     ],
 )
@@ -195,3 +199,19 @@ def test_a_failing_installer_is_one_error_with_its_last_words(
     assert stamp != environment.wanted_stamp(
         root, root / ".venv"
     )  # so the next command tries again
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".cache").write_text("")  # as on a read-only disk, also for root
+    with pytest.raises(EnvironmentFailed, match=r"\.cache cannot be written: .* clone where"):
+        prepare_environment(tmp_path)
+
+
+def test_a_disk_without_room_is_named_before_anything_is_installed(
+    root: Path, installer_calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / ".venv" / "pyvenv.cfg").unlink()
+    monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 0, 10**9))
+    with pytest.raises(EnvironmentFailed, match=r"about 1600 MB, .* has 1000 MB free"):
+        prepare_environment(root)
+    assert installer_calls == []

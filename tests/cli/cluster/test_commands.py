@@ -26,6 +26,7 @@ from tests.cli.cluster.conftest import CommandLine
         (("hello", ""), 2, "no name server is given"),
         (("admin", "topicList", "-n", " "), 2, "no name server is given"),
         (("tail", "t", "--access-key", "k"), 2, "--access-key and --secret-key belong together"),
+        (("tail", "t", "--tls-config", "/none"), 2, "Name a readable file with --tls-config."),
         (("topics", "-n", "127.0.0.1:1"), 1, "Connection refused"),
     ],
 )

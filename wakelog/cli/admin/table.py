@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from wakelog.actors.errors import PlanRefused
+from wakelog.actors.start_outcome import sentence
 from wakelog.cli.admin import (
     accounts,
     brokers,
@@ -23,6 +24,7 @@ from wakelog.cli.admin.command import Command, Flags, parse, show, usage
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.admin import open_admin
 from wakelog.client.options import ClientOptions, read_name_servers
+from wakelog.network.errors import TlsRefused
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.protocol.java import parse_boolean
@@ -106,9 +108,14 @@ def _tls(flags: Flags) -> Tls | None:
         names = " and ".join(f"--{name}" for name in (*given, "tls-insecure")[:2])
         raise PlanRefused(f"{names} contradict each other", "Give one of them.")
     if "tls-config" in flags:
-        from wakelog.network.tls_properties import TlsSource, read_tls
+        from wakelog.network.tls_properties import CONFIG_FILE, TlsSource, read_tls
 
-        found = read_tls(TlsSource(config_path=flags["tls-config"], directory=os.getcwd()))
+        source = TlsSource(config_path=flags["tls-config"], directory=os.getcwd())
+        try:
+            found = read_tls(source)
+        except TlsRefused as error:
+            cause, _, remedy = str(error).replace(CONFIG_FILE, "--tls-config").partition("; ")
+            raise PlanRefused(cause, sentence(remedy or "correct that file")) from error
         for warning in found.warnings:
             print(f"wakelog: {warning}", file=sys.stderr)
         return found.client
