@@ -25,7 +25,7 @@ async def outcome_of(pool: WorkPool, deferred: RunInPool, run_steps: RunSteps | 
     return await done
 
 
-def limit(monkeypatch: pytest.MonkeyPatch, kind: WorkKind, **limits: float) -> None:
+def limit(monkeypatch: pytest.MonkeyPatch, kind: WorkKind, **limits: Any) -> None:
     monkeypatch.setitem(LIMITS, kind, LIMITS[kind]._replace(**limits))
 
 
