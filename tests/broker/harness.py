@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import count
 from random import Random
 from types import GeneratorType
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -38,6 +38,7 @@ from wakelog.protocol.steps import InOrder, finish
 from wakelog.protocol.subscription import build_subscription
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.message_store import MessageStore
+from wakelog.telemetry.pieces import add_piece
 
 NOW_MS = 1_700_000_000_000
 
@@ -79,6 +80,13 @@ class Harness:
         )
         self.channel = FakeChannel(1)
         self._opaques = count(1)
+
+    def traffic(self) -> dict[str, Any]:
+        """Return what a scrape is told of messages in and out."""
+        found: dict[str, Any] = {}
+        for piece in self.broker.state.traffic.statistics().pieces():
+            add_piece(found, piece)
+        return found
 
     def request(
         self,

@@ -1,6 +1,7 @@
 """Counters of messages in and out, and their samples."""
 
-import msgspec
+from typing import Any
+
 import pytest
 
 from wakelog.broker import broker_stats
@@ -13,8 +14,16 @@ from wakelog.broker.broker_stats import (
     BrokerStats,
     StatsSnapshot,
 )
+from wakelog.telemetry.pieces import add_piece
 
 NOW_MS = 1_700_000_000_000
+
+
+def by_name(stats: BrokerStats) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for piece in stats.statistics().pieces():
+        add_piece(found, piece)
+    return found
 
 
 def sample(stats: BrokerStats, period: int, number: int) -> None:
@@ -35,10 +44,10 @@ def test_messages_and_bytes_add_up_by_name() -> None:
     counters.count_get("T", "g", 2, 200)
     counters.count_send_back("T", "g")
     counters.count_send_back("T", "g")
-    assert counters.statistics() == {
+    assert by_name(counters) == {
         "put_by_topic": {"T": (33, 3_300)},
         "get_by_topic_and_group": {"T": {"g": (2, 200)}},
-        "send_back_by_topic_and_group": {"T": {"g": 2}},
+        "send_back_by_topic_and_group": {"T": {"g": (2,)}},
     }
     counters.validate()
 
@@ -50,22 +59,33 @@ def test_names_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch)
         counters.count_put(topic, 1, 10)
         counters.count_get(topic, "g", 1, 10)
         counters.count_send_back(topic, "g")
-    statistics = counters.statistics()
+    statistics = by_name(counters)
     assert statistics["put_by_topic"] == {"a": (2, 20), OTHERS: (2, 20)}
     assert statistics["get_by_topic_and_group"] == {"a": {"g": (2, 20)}, OTHERS: {OTHERS: (2, 20)}}
-    assert statistics["send_back_by_topic_and_group"] == {"a": {"g": 2}, OTHERS: {OTHERS: 2}}
+    assert statistics["send_back_by_topic_and_group"] == {"a": {"g": (2,)}, OTHERS: {OTHERS: (2,)}}
     counters.validate()
 
 
-def test_the_counters_travel_as_builtins() -> None:
+def test_a_full_table_comes_in_pieces_of_how_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_stats, "PIECE_NAMES_MAX", 2)
     counters = BrokerStats()
-    counters.count_put("T", 1, 10)
-    counters.count_get("T", "g", 1, 10)
-    counters.count_send_back("T", "g")
-    assert msgspec.to_builtins(counters.statistics()) == {
-        "put_by_topic": {"T": (1, 10)},
-        "get_by_topic_and_group": {"T": {"g": (1, 10)}},
-        "send_back_by_topic_and_group": {"T": {"g": 1}},
+    for number in range(5):
+        counters.count_put(f"T{number}", 1, number)
+        counters.count_get("T", f"g{number}", 1, 10)
+    counted = counters.statistics()
+    counters.count_put("T0", 1, 10)
+    counters.count_put("T9", 1, 10)
+    pieces = list(counted.pieces())
+    sizes = [sum(map(len, each.values())) for each in pieces if "put_by_topic" in each]
+    assert sizes == [2, 2, 1]
+    gets = [each["get_by_topic_and_group"]["T"] for each in pieces[3:]]
+    assert [len(each) for each in gets] == [2, 2, 1]
+    found: dict[str, Any] = {}
+    for piece in pieces:
+        add_piece(found, piece)
+    assert found == {
+        "put_by_topic": {f"T{number}": (1, number) for number in range(5)},
+        "get_by_topic_and_group": {"T": {f"g{number}": (1, 10) for number in range(5)}},
     }
 
 

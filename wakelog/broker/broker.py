@@ -87,9 +87,9 @@ up after 3 s. 4.9.3 does not wait for the name servers, and its client may ask f
 
 _COUNTED = (
     *("topics", "groups", "offsets", "consumers", "producers"),
-    *("locks", "delayed", "traffic", "transactions"),
+    *("locks", "delayed", "transactions"),
 )
-"""The tables of BrokerState that have statistics."""
+"""The tables of BrokerState whose statistics are few numbers."""
 
 
 class ConfigFile(Protocol):

@@ -27,11 +27,13 @@ org.apache.rocketmq.common.stats.{StatsItem, StatsItemSet} (4.9.3).
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from wakelog.broker.names import LMQ_PREFIX, is_lmq
 from wakelog.protocol.names import SCHEDULE_TOPIC
+from wakelog.protocol.steps import batched
+from wakelog.telemetry.pieces import PIECE_NAMES_MAX
 
 Value = TypeVar("Value")
 Key = TypeVar("Key", bound=Hashable)
@@ -64,6 +66,40 @@ class _Sample(NamedTuple):
     taken_ms: int
     times: "array[int]"
     columns: tuple["array[int]", ...]
+
+
+class Amounts(NamedTuple, Generic[Key]):
+    """A copy of the amounts of a table, as columns."""
+
+    slots: Mapping[Key, int]
+    columns: tuple["array[int]", ...]
+
+    def pieces(self) -> Iterator[dict[Key, tuple[int, ...]]]:
+        """Yield the amounts by key, of some keys at a time."""
+        for items in batched(self.slots.items(), PIECE_NAMES_MAX):
+            keys, slots = zip(*items, strict=True)
+            amounts = (map(column.__getitem__, slots) for column in self.columns)
+            yield dict(zip(keys, zip(*amounts, strict=True), strict=True))
+
+
+class Traffic(NamedTuple):
+    """A copy of the counters by topic and group."""
+
+    puts: Amounts[str]
+    gets: Amounts[tuple[str, str]]
+    send_backs: Amounts[tuple[str, str]]
+
+    def pieces(self) -> Iterator[dict[str, Any]]:
+        """Yield (messages, bytes) by topic, or by topic and then group; for any thread.
+
+        Of send-backs messages only.
+        """
+        for puts in self.puts.pieces():
+            yield {"put_by_topic": puts}
+        for gets in self.gets.pieces():
+            yield {"get_by_topic_and_group": _by_topic(gets)}
+        for send_backs in self.send_backs.pieces():
+            yield {"send_back_by_topic_and_group": _by_topic(send_backs)}
 
 
 class StatsItems(Generic[Key]):
@@ -144,6 +180,10 @@ class StatsItems(Generic[Key]):
             for column in (self.times, *self.columns):
                 column[slot] = 0
             self._free_slots.append(slot)
+
+    def copy_amounts(self) -> Amounts[Key]:
+        """Return a copy of the amounts; 0.1 ms for a full table."""
+        return Amounts(self.slots.copy(), tuple(column[:] for column in self.columns))
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
@@ -277,19 +317,11 @@ class BrokerStats:
         self._send_backs.forget(lambda key: key[1] == group)
         self._latencies.forget(lambda key: key[2] == group)
 
-    def statistics(self) -> dict[str, Any]:
-        """Return a copy of all counters.
-
-        (messages, bytes) by topic, or by topic and then group; send-backs count messages only.
-        """
-        backs = self._send_backs
-        return {
-            "put_by_topic": _counts(self._puts),
-            "get_by_topic_and_group": _by_topic(_counts(self._gets)),
-            "send_back_by_topic_and_group": _by_topic(
-                {key: backs.columns[0][slot] for key, slot in backs.slots.items()}
-            ),
-        }
+    def statistics(self) -> Traffic:
+        """Return a copy of the counters by topic and group."""
+        return Traffic(
+            self._puts.copy_amounts(), self._gets.copy_amounts(), self._send_backs.copy_amounts()
+        )
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
@@ -336,11 +368,6 @@ class BrokerStats:
 def _number(text: str) -> int:
     """Return a queue id, -1 for what is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else -1
-
-
-def _counts(table: StatsItems[Key]) -> dict[Key, tuple[int, int]]:
-    counts, sizes = table.columns
-    return {key: (counts[slot], sizes[slot]) for key, slot in table.slots.items()}
 
 
 def _by_topic(counts: Mapping[tuple[str, str], Value]) -> dict[str, dict[str, Value]]:

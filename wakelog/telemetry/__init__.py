@@ -5,6 +5,7 @@ Read in this order:
 metrics       the table of names; its rows are in request_metrics, store_metrics, actor_metrics
 collector     from statistics to families
 histogram     the counters that cores keep for durations
+pieces        statistics with thousands of names, a part at a time
 exposition    the HTTP end
 logs          one logger for each of 4.9.3's appenders
 

@@ -8,7 +8,7 @@ returns, and what is absent there is not exposed:
      "brokers":     {name: {"broker", "server", "store", "durations", "watermarks", "pool",
                             "flush_waiters", "name_servers", "tables", "service_clients",
                             "services": {service: ...}, "added_services": {service: ...},
-                            "queues": ...}},        of a scrape only
+                            "traffic": ..., "queues": ...}},    of a scrape only
      "name_server": {"name_server", "server", ...},
      "supervisor":  {...}}                          with Ray only
 

@@ -77,16 +77,16 @@ TRAFFIC = (
     counter("rocketmq_requests_by_code", "Requests by their code.",
             BROKER + "/broker/requests_by_code/{code}"),
     counter("rocketmq_topic_put_messages", "Messages stored, by topic.",
-            BROKER + "/broker/traffic/put_by_topic/{topic}/0", PUTS_OF_SLAVE + "/{topic}/0"),
+            BROKER + "/traffic/put_by_topic/{topic}/0", PUTS_OF_SLAVE + "/{topic}/0"),
     counter("rocketmq_topic_put_bytes", "Bytes stored, by topic.",
-            BROKER + "/broker/traffic/put_by_topic/{topic}/1", PUTS_OF_SLAVE + "/{topic}/1"),
+            BROKER + "/traffic/put_by_topic/{topic}/1", PUTS_OF_SLAVE + "/{topic}/1"),
     counter("rocketmq_group_get_messages", "Messages handed to a consumer group, by topic.",
-            BROKER + "/broker/traffic/get_by_topic_and_group/{topic}/{group}/0"),
+            BROKER + "/traffic/get_by_topic_and_group/{topic}/{group}/0"),
     counter("rocketmq_group_get_bytes", "Bytes handed to a consumer group, by topic.",
-            BROKER + "/broker/traffic/get_by_topic_and_group/{topic}/{group}/1"),
+            BROKER + "/traffic/get_by_topic_and_group/{topic}/{group}/1"),
     counter("rocketmq_group_send_back_messages",
             "Messages that a consumer group sent back to try again.",
-            BROKER + "/broker/traffic/send_back_by_topic_and_group/{topic}/{group}"),
+            BROKER + "/traffic/send_back_by_topic_and_group/{topic}/{group}/0"),
 )
 
 MEMBERS = (

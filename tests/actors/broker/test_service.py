@@ -6,6 +6,7 @@ import os
 import socket
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -24,6 +25,7 @@ from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
 from wakelog.broker.access.failures import FAILURES_MAX
+from wakelog.broker.broker_stats import NAMES_MAX
 from wakelog.filter import grammar, sql92
 from wakelog.network.client import make_client
 from wakelog.network.errors import PortUnavailable
@@ -34,6 +36,7 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
 from wakelog.storage.message_store import MessageStore
+from wakelog.telemetry.pieces import PIECE_NAMES_MAX, add_pieces, encode_pieces
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -126,6 +129,29 @@ def test_before_it_is_stopped_everything_is_dispatched(short_path: Path) -> None
     run(main)
 
 
+def test_names_cost_the_loop_no_statistics_and_come_in_small_pieces(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"topic-{number:05}" for number in range(NAMES_MAX)]
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            before = encode_pieces([running.broker.statistics()])
+            for name in names:
+                running.broker.broker.state.traffic.count_put(name, 1, 10)
+                running.broker.broker.state.traffic.count_get(name, "g", 1, 10)
+            after = encode_pieces([running.broker.statistics()])
+            assert abs(len(after[0]) - len(before[0])) < 100
+            pieces = await running.broker.measure_by_name()
+            assert max(map(len, pieces)) < 100 * PIECE_NAMES_MAX
+            found: dict[str, Any] = {}
+            add_pieces(found, pieces)
+            assert list(found["traffic"]["put_by_topic"]) == names
+            assert list(found["traffic"]["get_by_topic_and_group"]) == names
+
+    run(main)
+
+
 def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +162,9 @@ def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
         async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             monkeypatch.setattr(MessageStore, "queues", refuse)
-            assert await running.broker.measure_queues() == {}
+            found: dict[str, Any] = {}
+            add_pieces(found, await running.broker.measure_by_name())
+            assert found == {"traffic": {"put_by_topic": {"t": [1, ANY]}}}
 
     run(main)
 

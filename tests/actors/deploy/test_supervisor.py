@@ -16,6 +16,7 @@ from wakelog.actors.deploy import supervisor as module
 from wakelog.actors.deploy.supervisor import SupervisorActor
 from wakelog.actors.services.table import needed_services
 from wakelog.storage.config import StoreConfig
+from wakelog.telemetry.pieces import encode_pieces
 
 HERE = {"process_id": os.getpid(), "node_id": ""}
 
@@ -56,8 +57,8 @@ class FakeActor:
             await asyncio.Event().wait()
         return {"kind": self.kind}
 
-    async def queues(self) -> dict[str, Any]:
-        return {"max_offset": {}}
+    async def measure_by_name(self) -> list[bytes]:
+        return encode_pieces([{"queues": {"max_offset": {}}}])
 
 
 class Harness:

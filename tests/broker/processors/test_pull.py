@@ -55,7 +55,7 @@ def test_messages_are_answered_as_they_are_stored(harness: Harness) -> None:
     second = decode_record(response.body, first.size_bytes)
     assert [first.body, second.body] == [b"one", b"two"]
     assert first.size_bytes + second.size_bytes == len(response.body)
-    traffic = harness.broker.statistics()["traffic"]["get_by_topic_and_group"]
+    traffic = harness.traffic()["get_by_topic_and_group"]
     assert traffic == {"T": {"g": (2, len(response.body))}}
 
 

@@ -236,7 +236,7 @@ def test_a_half_message_is_stored_where_no_consumer_finds_it(harness: Harness) -
     }
     assert len(harness.store.log) == 1
     assert harness.broker.statistics()["transactions"]["prepared_count"] == 1
-    assert "RMQ_SYS_TRANS_HALF_TOPIC" in harness.broker.statistics()["traffic"]["put_by_topic"]
+    assert "RMQ_SYS_TRANS_HALF_TOPIC" in harness.traffic()["put_by_topic"]
 
 
 def test_a_message_that_says_it_is_committed_is_stored(harness: Harness) -> None:
@@ -327,7 +327,7 @@ def test_the_header_decides_whether_it_is_a_batch(harness: Harness, code: int) -
     assert [decode_message_id(i)[1] for i in ids] == [first.physical_offset, second.physical_offset]
     assert response.ext_fields["queueOffset"] == "0"
     assert response.ext_fields["queueId"] == "1"
-    assert harness.broker.statistics()["traffic"]["put_by_topic"]["T"][0] == 2
+    assert harness.traffic()["put_by_topic"]["T"][0] == 2
 
 
 def test_code_320_without_the_field_is_one_message(harness: Harness) -> None:

@@ -96,8 +96,8 @@ def test_the_first_topic_and_id_are_kept_through_every_retry(harness: Harness) -
     (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
     properties = decode_properties(parked.properties_text)
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("First", "0A0B")
-    sent_back = harness.broker.statistics()["traffic"]["send_back_by_topic_and_group"]
-    assert sent_back == {"First": {"g": 1}}
+    sent_back = harness.traffic()["send_back_by_topic_and_group"]
+    assert sent_back == {"First": {"g": (1,)}}
 
 
 # delayLevel, attempts before, the header's and the group's limit, version: level, None for DLQ.

@@ -232,4 +232,4 @@ def test_the_counters_of_a_deleted_topic_go_if_wanted(*, forgets: bool) -> None:
     harness = Harness(autoDeleteUnusedStats="true" if forgets else "false")
     harness.send("T")
     remove(harness, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
-    assert ("T" in harness.broker.state.traffic.statistics()["put_by_topic"]) is not forgets
+    assert ("T" in harness.broker.state.traffic.statistics().puts.slots) is not forgets

@@ -118,9 +118,9 @@ class BrokerActor(ChannelActor):
         service = self._service
         return NOT_RUNNING if service is None else await service.snapshots.end(lease_id)
 
-    async def queues(self) -> dict[str, Any]:
-        """Return the ends of queues and the lags of groups; for a scrape only."""
-        return {} if self._service is None else await self._service.measure_queues()
+    async def measure_by_name(self) -> list[bytes]:
+        """Return what is counted or measured by topic, queue and group; for a scrape only."""
+        return [] if self._service is None else await self._service.measure_by_name()
 
     def statistics(self) -> dict[str, Any]:
         """Return what the broker reports."""

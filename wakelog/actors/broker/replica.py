@@ -187,15 +187,16 @@ class Replica:
         if self.run.is_open:
             self.service.register()
 
-    async def measure_queues(self) -> dict[str, Any]:
-        """Return the ends of queues and the lags of groups, as builtins."""
-        return await self.service.measure_queues() if self.run.is_open else {}
+    async def measure_by_name(self) -> list[bytes]:
+        """Return what is counted or measured by topic, queue and group."""
+        return await self.service.measure_by_name() if self.run.is_open else []
 
     def statistics(self) -> dict[str, Any]:
         """Return everything that the broker reports without waiting, as builtins."""
         in_sync = self.election.in_sync
+        found = self.service.statistics()
         return {
-            **self.service.statistics(),
+            **found,
             "election": {
                 **self.elector.statistics(),
                 **self._server.statistics(self.end if self.run.is_open else 0),
@@ -207,7 +208,7 @@ class Replica:
                 "cuts_count": self._cuts_count,
             },
             "following": {
-                **self.service.statistics()["following"],
+                **found["following"],
                 "is_connected": self._follower.is_connected,
                 "received_bytes": self._follower.received_bytes,
             },

@@ -13,7 +13,7 @@ import asyncio
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -73,6 +73,7 @@ from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.pieces import encode_pieces
 
 CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
@@ -525,24 +526,27 @@ class BrokerService:
             self._timer_ms = next_ms
             self._timer.restart(max(0, next_ms - wall_ms()) / 1000)
 
-    async def measure_queues(self) -> dict[str, Any]:
-        """Return the ends of queues and the lags of groups, as builtins; read in the pool.
+    async def measure_by_name(self) -> list[bytes]:
+        """Return what is counted or measured by topic, queue and group, in pieces; for a scrape.
 
-        Nothing if the disk refuses: other metrics show why.
+        No queues if the disk refuses: other metrics show why.
         """
         selection = select(self.broker.state.offsets)
+        traffic = self.broker.state.traffic.statistics()
         end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
 
         def has_time() -> bool:
             return time.monotonic() < end_seconds
 
-        work = partial(measure, selection, self.store, wall_ms(), has_time)
-        try:
-            progress = await self._pool.submit(work)
-        except StoreError as error:
-            self._log.warning("queues not measured", cause=str(error))
-            return {}
-        return dict(msgspec.to_builtins(progress, str_keys=True))
+        def pieces() -> Iterator[dict[str, Any]]:
+            yield from ({"traffic": piece} for piece in traffic.pieces())
+            try:
+                yield {"queues": measure(selection, self.store, wall_ms(), has_time)}
+            except StoreError as error:
+                self._log.warning("queues not measured", cause=str(error))
+
+        encoded: list[bytes] = await self._pool.submit(lambda: encode_pieces(pieces()))
+        return encoded
 
     def _measure(self) -> RuntimeMeasures:
         times = self._requests.times

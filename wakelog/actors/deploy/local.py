@@ -4,6 +4,7 @@
 loop. The broker calls each service through a `LocalCalls`.
 """
 
+import asyncio
 from typing import Any
 
 from wakelog.actors.broker.replica import make_broker_service
@@ -18,6 +19,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
+from wakelog.telemetry.pieces import add_pieces
 
 
 class LocalBroker:
@@ -89,10 +91,11 @@ class LocalDeployment:
             )
 
     async def metrics(self) -> dict[str, Any]:
-        """Return the statistics, and the ends of queues, which only a scrape has measured."""
+        """Return the statistics, and those by name, which only a scrape has measured."""
         found = await self.statistics()
         for broker in self.brokers:
-            found["brokers"][broker.plan.name]["queues"] = await broker.service.measure_queues()
+            pieces = await broker.service.measure_by_name()
+            await asyncio.to_thread(add_pieces, found["brokers"][broker.plan.name], pieces)
         return found
 
     async def statistics(self) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.pieces import add_pieces
 
 RETRY_SECONDS = 0.1
 """Between two tries to start what died; the call itself waits for Ray to have it back."""
@@ -219,11 +220,12 @@ class SupervisorActor:
     # The statistics.
 
     async def metrics(self) -> dict[str, Any]:
-        """Return the statistics, and the ends of queues, which only a scrape has measured."""
-        asked = [self._ask(one, "queues", SCRAPED_SECONDS_MAX) for one in self._brokers]
+        """Return the statistics, and those by name, which only a scrape has measured."""
+        asked = [self._ask(one, "measure_by_name", SCRAPED_SECONDS_MAX) for one in self._brokers]
+        found: dict[str, Any]
         found, *measured = await asyncio.gather(self.statistics(SCRAPED_SECONDS_MAX), *asked)
-        for broker, queues in zip(self._brokers, measured, strict=True):
-            found["brokers"][broker.broker_name]["queues"] = queues
+        for broker, pieces in zip(self._brokers, measured, strict=True):
+            await asyncio.to_thread(add_pieces, found["brokers"][broker.broker_name], pieces)
         return found
 
     async def statistics(self, seconds_max: float = STATISTICS_SECONDS_MAX) -> dict[str, Any]:
@@ -263,9 +265,8 @@ class SupervisorActor:
         name_server = [] if self._name_server is None else [self._name_server]
         return [*self._brokers, *self._services, *name_server]
 
-    async def _ask(
-        self, process: SupervisedProcess, method: str, seconds_max: float
-    ) -> dict[str, Any]:
+    async def _ask(self, process: SupervisedProcess, method: str, seconds_max: float) -> Any:
+        """Return the answer of a process; {} if there is none in time."""
         self._references["statistics"] += 1
         call = getattr(process.handle, method).remote()
         answer = await self._result(call, seconds_max)

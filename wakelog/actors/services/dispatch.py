@@ -217,7 +217,7 @@ class Dispatch:
             **self.core.statistics()._asdict(),
             "flushed": self.flushed,
             "step_seconds": self._step_seconds.statistics(),
-            "puts_by_topic": self._puts,
+            "puts_by_topic": self._puts.copy(),  # another thread may read it
             "plugins": self.plugins.statistics(),
         }
 
