@@ -3,6 +3,9 @@
 Ids are never used twice, so a late wake, or one from an earlier PullHold, finds nothing and does
 nothing.
 
+A request that waits keeps its typed header, not the fields that this was decoded from. They are
+more than half of what it would take.
+
 Invariants:
     - ``hold`` keeps at most ``HOLDS_MAX`` requests, with ``CHARACTERS_MAX`` characters of
       expressions. A request above that gets its response at once. A request that ``put_back``
@@ -89,6 +92,7 @@ class HeldRequests:
         Its fields are dropped: the header has what is needed of them.
         """
         header = request.header
+        request.command.ext_fields = {}
         note = HoldPull(
             self._next_id, header.topic, header.queue_id, header.queue_offset, deadline_ms, codes
         )

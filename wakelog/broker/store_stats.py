@@ -1,7 +1,8 @@
 """StoreStats: puts and gets a second over 10 s, 1 min and 10 min, and the totals of two midnights.
 
 A sample of the store's counters is taken every second. Each rate is that of the newest sample and
-the one so many samples before it. Before there is one, 4.9.3 shows nothing for it.
+the one so many samples before it. Before there is one, 4.9.3 shows nothing for it. The samples lie
+in one block, in a ring. As objects, those of a busy second would keep its memory for ten minutes.
 
 ``putMessageDistributeTime`` is of the last full minute. Midnight is that of the local time.
 
@@ -11,7 +12,7 @@ Source: org.apache.rocketmq.store.StoreStatsService, org.apache.rocketmq.store.s
 org.apache.rocketmq.broker.BrokerController.headSlowTimeMills (4.9.3).
 """
 
-from collections import deque
+from array import array
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from wakelog.protocol.java import double_text
 
 SAMPLE_MS = 1_000
 RATE_SAMPLES = (10, 60, 600)
+KEPT_SAMPLES = max(RATE_SAMPLES) + 1
 DISTRIBUTION_MS = 60_000
 
 PUT_TIME_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
@@ -66,11 +68,6 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
         return self.lanes.get(lane, (0, 0))[1]
 
 
-class _Sample(NamedTuple):
-    taken_ms: int
-    totals: StoreTotals
-
-
 class StoreStats:
     """Samples of one store's counters."""
 
@@ -78,7 +75,9 @@ class StoreStats:
         self.boot_ms = now_ms
         self.yesterday_morning = self.today_morning = StoreTotals()
         self._day = _local_date(now_ms)
-        self._samples: deque[_Sample] = deque(maxlen=max(RATE_SAMPLES) + 1)
+        self._taken_ms = array("q", [0]) * KEPT_SAMPLES
+        self._totals = [array("q", [0]) * KEPT_SAMPLES for _ in StoreTotals._fields]
+        self._samples_count = 0
         self._distributed_ms = now_ms
         self._put_times: Sequence[int] = [0] * PUT_TIMES_COUNT
         self._distribution = [0] * PUT_TIMES_COUNT
@@ -90,7 +89,11 @@ class StoreStats:
 
         put_times: returns how many puts took how long since the start, by bucket.
         """
-        self._samples.append(_Sample(now_ms, totals))
+        place = self._samples_count % KEPT_SAMPLES
+        self._taken_ms[place] = now_ms
+        for ring, total in zip(self._totals, totals, strict=True):
+            ring[place] = total
+        self._samples_count += 1
         if not 0 <= now_ms - self._distributed_ms < DISTRIBUTION_MS:
             counts = list(put_times())
             before = zip(counts, self._put_times, strict=True)
@@ -119,13 +122,15 @@ class StoreStats:
 
     def _rate(self, field: int, samples_count: int) -> float | None:
         """Return a rate over so many samples, None if there are not enough yet."""
-        if len(self._samples) <= samples_count:
+        if self._samples_count <= samples_count:
             return None
-        first, last = self._samples[-samples_count - 1], self._samples[-1]
-        elapsed_ms = last.taken_ms - first.taken_ms
+        last = (self._samples_count - 1) % KEPT_SAMPLES
+        first = last - samples_count  # below 0 it counts from the end of the ring
+        elapsed_ms = self._taken_ms[last] - self._taken_ms[first]
         if elapsed_ms <= 0:  # the clock was set back
             return 0.0
-        return (last.totals[field] - first.totals[field]) / elapsed_ms * 1000
+        ring = self._totals[field]
+        return (ring[last] - ring[first]) / elapsed_ms * 1000
 
 
 def _text(rate: float | None) -> str:
