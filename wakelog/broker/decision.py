@@ -90,7 +90,7 @@ class AwaitFlush(msgspec.Struct):
         return self.response
 
 
-class HoldPull(msgspec.Struct, frozen=True):
+class HoldPull(msgspec.Struct, frozen=True, gc=False):
     """A note for PullHold: have ``Broker.wake`` run the pull when its queue reaches further.
 
     ``codes`` are the tag hashes that the pull accepts. None accepts all, and stands for a filter by

@@ -3,8 +3,8 @@
 Ids are never used twice, so a late wake, or one from an earlier PullHold, finds nothing and does
 nothing.
 
-A request that waits keeps its typed header, not the fields that this was decoded from. They are
-more than half of what it would take.
+A request that waits keeps its typed header, not the fields that this was decoded from. Pulls of a
+group share the texts of their headers. Both make it a third of what it would be.
 
 Invariants:
     - ``hold`` keeps at most ``HOLDS_MAX`` requests, with ``CHARACTERS_MAX`` characters of
@@ -18,6 +18,7 @@ Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4
 
 from collections.abc import Set
 from itertools import islice
+from sys import intern
 
 import msgspec
 
@@ -34,10 +35,12 @@ FORGOTTEN_COUNT = 500
 """Requests of a closed connection that are dropped at once: some 0.5 ms."""
 
 
-class HeldRequest(msgspec.Struct, frozen=True):
+class HeldRequest(msgspec.Struct, frozen=True, gc=False):
     """One waiting pull: its request, the note that PullHold has of it, and when its wait began.
 
     wanted: its filter. Its expression stays compiled as long as a pull keeps it.
+
+    `gc=False` is safe: no field refers back to a held request.
     """
 
     request: Request[PullMessageRequestHeader]
@@ -91,8 +94,7 @@ class HeldRequests:
 
         Its fields are dropped: the header has what is needed of them.
         """
-        header = request.header
-        request.command.ext_fields = {}
+        header = _with_shared_texts(request.header)
         note = HoldPull(
             self._next_id, header.topic, header.queue_id, header.queue_offset, deadline_ms, codes
         )
@@ -101,7 +103,7 @@ class HeldRequests:
         if len(self._held) >= HOLDS_MAX or characters_count > CHARACTERS_MAX:
             return None
         self._next_id += 1
-        request.command.ext_fields = {}
+        request.command.ext_fields, request.header = {}, header
         self._add(held)
         return note
 
@@ -172,3 +174,14 @@ class HeldRequests:
         count = self._count_by_topic.pop(topic) - 1
         if count:
             self._count_by_topic[topic] = count
+
+
+def _with_shared_texts(header: PullMessageRequestHeader) -> PullMessageRequestHeader:
+    expression, expression_type = header.subscription, header.expression_type
+    return msgspec.structs.replace(
+        header,
+        consumer_group=intern(header.consumer_group),
+        topic=intern(header.topic),
+        subscription=None if expression is None else intern(expression),
+        expression_type=None if expression_type is None else intern(expression_type),
+    )

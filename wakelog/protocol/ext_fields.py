@@ -37,8 +37,8 @@ Int32 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=LONG_MIN, le=LONG_MAX)]
 
 
-class Header(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of every header."""
+class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Base of every header. Its fields are texts and numbers, which refer to nothing."""
 
 
 HeaderType = TypeVar("HeaderType", bound=Header)

@@ -62,6 +62,10 @@ class PullFilter(NamedTuple):
     is_long: bool = False
 
 
+ANY_MESSAGE = PullFilter()
+"""Lets all pass. Held pulls share it."""
+
+
 def find_filter(
     state: BrokerState, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
 ) -> PullFilter:
@@ -76,14 +80,15 @@ def find_filter(
         expression = _compiled(state, header) if kept is None else kept.compiled
         match_unit = None if kept is None else match_bitmap(state.filters.bloom, kept)
     if subscription.class_filter_mode:
-        return PullFilter()
+        return ANY_MESSAGE
     by_origin = _by_origin(state, header.topic)
     if expression is not None:
         is_long = by_origin is not None or len(expression.text) > LOOP_CHARACTERS_MAX
         return PullFilter(None, by_origin or match_expression(expression), match_unit, is_long)
-    if subscription.sub_string == SUBSCRIBE_ALL:
-        return PullFilter(None, by_origin, is_long=by_origin is not None)
-    codes = frozenset(subscription.code_set)
+    all_tags = subscription.sub_string == SUBSCRIBE_ALL
+    if all_tags and by_origin is None:
+        return ANY_MESSAGE
+    codes = None if all_tags else frozenset(subscription.code_set)
     return PullFilter(codes, by_origin, is_long=by_origin is not None)
 
 
