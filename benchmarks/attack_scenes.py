@@ -217,7 +217,7 @@ def wake_at_once(target: Target) -> None:
     _read_each(waiting, WAITING_EACH)
 
 
-def begin_handshakes() -> Callable[[Target], None]:
+def begin_handshakes(count: int = CONNECTIONS_COUNT) -> Callable[[Target], None]:
     """Return an attack by TLS handshakes that begin at once, and that no client goes on with."""
     outgoing = ssl.MemoryBIO()
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(
@@ -228,7 +228,7 @@ def begin_handshakes() -> Callable[[Target], None]:
     hello = outgoing.read()
 
     def play(target: Target) -> None:
-        begun = [connect(target.broker) for _ in range(CONNECTIONS_COUNT)]
+        begun = [connect(target.broker) for _ in range(count)]
         for connection in begun:
             connection.sendall(hello)
         for connection in begun:

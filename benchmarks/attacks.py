@@ -6,10 +6,10 @@
 A sender of 50 messages a second and a client that asks for routes as often run beside all scenes
 (``attack_scenes``). Each sample belongs to the scene during which it was sent, or to the pauses
 between scenes, which are the baseline of the same minutes. Memory is of the processes that grew
-most: before the first scene, but after as many ordinary messages as load all code; at most; and one
-or more minutes after the last scene, with a message a second. Part of that are tables that clients
-made and that the store keeps: what a side that is started again over this store has more than
-before.
+most: before the first scene, but after ordinary messages and a TLS handshake, which load all code;
+at most; and one or more minutes after the last scene, with a message a second. Part of that are
+tables that clients made and that the store keeps: what a side that is started again over this store
+has more than before.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from benchmarks.attack_scenes import (
     Scene,
     Target,
     at_name_servers,
+    begin_handshakes,
     beside_connections,
     connect,
     fifty_attackers,
@@ -286,8 +287,9 @@ def resident_after(side: Side, minutes: int) -> "Resident":
 
 
 def warm_up(target: Target) -> None:
-    """Send so many messages that every process has loaded its code."""
+    """Send so many messages that every process has loaded its code, and begin with TLS once."""
     run_client("fill", target.broker, "warm", BODY_BYTES, WARM_MESSAGES)
+    begin_handshakes(1)(target)
     time.sleep(WARM_SECONDS)
 
 

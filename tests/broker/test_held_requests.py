@@ -22,9 +22,8 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldRequests]:
     requests.validate()
 
 
-def hold(held: HeldRequests, channel_id: int = 1, *, subscription: str = "*") -> HoldPull | None:
-    changes = {"queueId": 3, "queueOffset": 7, "subscription": subscription}
-    command = make_request(11, pull_fields(**changes), opaque=1)
+def hold(held: HeldRequests, channel_id: int = 1, **texts: str) -> HoldPull | None:
+    command = make_request(11, pull_fields(queueId=3, queueOffset=7, **texts), opaque=1)
     header = read_header(PullMessageRequestHeader, command.ext_fields)
     request = Request(command, header, FakeChannel(channel_id), 50)
     return held.hold(request, held_ms=50, deadline_ms=99, codes=frozenset({1}))
@@ -34,6 +33,16 @@ def test_a_note_has_what_the_request_waits_for(held: HeldRequests) -> None:
     assert hold(held) == HoldPull(1, "T", 3, 7, 99, frozenset({1}))
     one = held.get(1)
     assert one is not None and one.note == held.notes()[0]
+
+
+def test_held_requests_share_their_texts_and_keep_no_fields(held: HeldRequests) -> None:
+    texts = {"consumerGroup": "a group", "topic": "a topic", "subscription": "a tag"}
+    hold(held, **texts)
+    hold(held, **texts)
+    first, second = (one.request for one in (held.get(1), held.get(2)) if one is not None)
+    assert first.command.ext_fields == {}
+    for name in ("consumer_group", "topic", "subscription", "expression_type"):
+        assert getattr(first.header, name) is getattr(second.header, name)
 
 
 def test_a_removed_request_is_not_held(held: HeldRequests) -> None:
