@@ -5,11 +5,12 @@
 
 A sender of 50 messages a second and a client that asks for routes as often run beside all scenes
 (``attack_scenes``). Each sample belongs to the scene during which it was sent, or to the pauses
-between scenes, which are the baseline of the same minutes. Memory is of the processes that grew
-most: before the first scene, but after ordinary messages and a TLS handshake, which load all code;
-at most; and one or more minutes after the last scene, with a message a second. Part of that are
-tables that clients made and that the store keeps: what a side that is started again over this store
-has more than before.
+between scenes, which are the baseline of the same minutes.
+
+Memory is of the processes that grew most: before the first scene, at most, and one or more minutes
+after the last scene, with a message a second. Before it, ordinary messages and a TLS handshake have
+loaded all code. Part of what stays are tables that clients made and that the store keeps: what a
+side that is started again over this store has more than before.
 """
 
 import argparse

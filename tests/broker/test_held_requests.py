@@ -22,7 +22,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldRequests]:
     requests.validate()
 
 
-def hold(held: HeldRequests, channel_id: int = 1, **texts: str) -> HoldPull | None:
+def hold(held: HeldRequests, *, channel_id: int = 1, **texts: str) -> HoldPull | None:
     command = make_request(11, pull_fields(queueId=3, queueOffset=7, **texts), opaque=1)
     header = read_header(PullMessageRequestHeader, command.ext_fields)
     request = Request(command, header, FakeChannel(channel_id), 50)
