@@ -36,9 +36,8 @@ def test_a_note_has_what_the_request_waits_for(held: HeldRequests) -> None:
 
 
 def test_held_requests_share_their_texts_and_keep_no_fields(held: HeldRequests) -> None:
-    texts = {"consumerGroup": "a group", "topic": "a topic", "subscription": "a tag"}
-    hold(held, **texts)
-    hold(held, **texts)
+    for _ in range(2):
+        hold(held, consumerGroup="a group", topic="a topic", subscription="a tag")
     first, second = (one.request for one in (held.get(1), held.get(2)) if one is not None)
     assert first.command.ext_fields == {}
     for name in ("consumer_group", "topic", "subscription", "expression_type"):

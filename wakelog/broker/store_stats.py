@@ -91,8 +91,8 @@ class StoreStats:
         """
         place = self._samples_count % KEPT_SAMPLES
         self._taken_ms[place] = now_ms
-        for ring, total in zip(self._totals, totals, strict=True):
-            ring[place] = total
+        for column, total in zip(self._totals, totals, strict=True):
+            column[place] = total
         self._samples_count += 1
         if not 0 <= now_ms - self._distributed_ms < DISTRIBUTION_MS:
             counts = list(put_times())
@@ -129,8 +129,8 @@ class StoreStats:
         elapsed_ms = self._taken_ms[last] - self._taken_ms[first]
         if elapsed_ms <= 0:  # the clock was set back
             return 0.0
-        ring = self._totals[field]
-        return (ring[last] - ring[first]) / elapsed_ms * 1000
+        column = self._totals[field]
+        return (column[last] - column[first]) / elapsed_ms * 1000
 
 
 def _text(rate: float | None) -> str:
