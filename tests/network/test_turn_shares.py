@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from tests.network.fakes import FakeHandler
-from tests.network.test_turn import Bench, frames, opaques_of
+from tests.network.test_turn import SEND, Bench, frames, opaques_of
 from wakelog.network.connection import PUT_OFF_BYTES_MIN, READ_ON_BYTES
 from wakelog.network.handler import Channel
+from wakelog.network.lanes import LARGE_BYTES
 from wakelog.network.peer import Peer
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.frame import encode_frame
 
 COUNT = 80
 """Of small requests in a chunk that may be put off."""
@@ -18,6 +20,16 @@ COUNT = 80
 
 def requests_of(number: int) -> range:
     return range(number * COUNT, (number + 1) * COUNT)
+
+
+def spend_reads(bench: Bench) -> None:
+    """Read another chunk for as long as reads may take."""
+    assert not bench.turn.puts_off(bench.connection()[0])
+    bench.clock.spend(bench.limits.turn_budget_seconds)
+
+
+def large_frame(opaque: int) -> bytes:
+    return encode_frame(RemotingCommand(SEND, opaque, body=bytes(LARGE_BYTES)))
 
 
 def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
@@ -53,10 +65,31 @@ def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
         assert of_one == [*requests_of(number)]
 
 
+def test_chunks_of_large_frames_have_their_share_and_what_the_kernel_copies() -> None:
+    bench = Bench(FakeHandler())
+    many = [bench.connection() for _ in range(4)]
+    whole = large_frame(7)
+    parts = [
+        whole[begin : begin + READ_ON_BYTES * 6]
+        for begin in range(0, len(whole), READ_ON_BYTES * 6)
+    ]
+    for connection, _ in many:
+        connection.data_received(parts[0])
+        bench.clock.spend(0.0009)
+    assert [transport.reading for _, transport in many] == [True] * 3 + [False]
+    bench.loop.run_until_quiet()
+    assert all(transport.reading for _, transport in many)
+    for part in parts[1:]:
+        for connection, _ in many:
+            connection.data_received(part)
+        bench.loop.run_until_quiet()
+    assert [opaques_of(transport) for _, transport in many] == [[7]] * 4
+
+
 def test_a_long_chunk_that_was_put_off_waits_for_others_piece_by_piece() -> None:
     bench = Bench(FakeHandler(), capacity=2_000, crowded=2_000)
     (long, answered), (short, _) = bench.connection(), bench.connection()
-    bench.turn._reading_seconds = 1.0
+    spend_reads(bench)
     long.data_received(frames(*range(1_000)))
     short.data_received(frames(*range(1_000, 1_000 + COUNT)))
     assert len(frames(*range(1_000))) > 3 * READ_ON_BYTES
@@ -66,10 +99,35 @@ def test_a_long_chunk_that_was_put_off_waits_for_others_piece_by_piece() -> None
     assert opaques_of(answered) == list(range(1_000))
 
 
+def test_others_are_answered_before_a_large_request_and_a_turn_has_one_of_those() -> None:
+    bench = Bench(FakeHandler())
+    seen: dict[int, list[list[int]]] = {}
+
+    def rule(request: RemotingCommand) -> RemotingCommand:
+        seen[request.opaque] = [opaques_of(transport) for _, transport in many]
+        return answer(request, 0)
+
+    bench.handler.rule = rule
+    many = [bench.connection() for _ in range(4)]
+    for (connection, _), chunk in zip(
+        many, (large_frame(1), frames(2), large_frame(3), frames(4)), strict=True
+    ):
+        connection.data_received(chunk)
+    bench.loop.turn_over()
+    assert bench.handler.processed == [2, 4, 1]
+    assert seen == {2: [[]] * 4, 4: [[]] * 4, 1: [[], [2], [], [4]]}
+    assert opaques_of(many[0][1]) == [1]
+    many[1][0].data_received(frames(5))
+    bench.loop.turn_over()
+    assert bench.handler.processed[3:] == [5, 3]
+    assert seen[3] == [[1], [2, 5], [], [4]]
+    assert not bench.loop.ready
+
+
 def test_a_request_that_was_put_off_has_waited_since_then() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
-    bench.turn._reading_seconds = 1.0
+    spend_reads(bench)
     connection.data_received(frames(*requests_of(0)))
     bench.pass_time(0.3)
     bench.loop.run_until_quiet()
@@ -80,7 +138,7 @@ def test_a_request_that_was_put_off_has_waited_since_then() -> None:
 def test_nothing_of_a_chunk_is_decoded_after_its_connection_has_ended() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
-    bench.turn._reading_seconds = 1.0
+    spend_reads(bench)
     connection.data_received(frames(*requests_of(0)))
     transport.abort()
     bench.loop.run_until_quiet()

@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._paused_by = 0
         self._responses_count = 0
         self._undelivered_bytes = 0
-        self._put_off: list[bytes] = []
+        self._put_off: list[memoryview] = []
         self.put_off_seconds = 0.0
         self._parts: list[bytes] = []
         self._written_bytes = 0
@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
             if not self._put_off:
                 self.put_off_seconds = self._clock_seconds()
                 self.pause_reading(PAUSED_BY_TURN)
-            self._put_off.append(bytes(data))
+            self._put_off.append(memoryview(bytes(data)))
             self._owner.note_held(len(data))
         else:
             self._receive(data)

@@ -6,7 +6,8 @@ has a budget, too. Beyond it longer chunks are put off: some of them are decoded
 the order in which they came.
 
     1. refuse what waited too long
-    2. process requests in the lanes' order, until none is left or the budget is spent
+    2. process requests in the lanes' order, until none is left or the budget is spent; 4 and 5
+       come before a large request, and after it the turn ends
     3. do some steps of the requests whose work is long (``long_work``)
     4. handler.end_of_turn(): write pending appends, once for all requests
     5. encode the responses and write to each connection once
@@ -15,7 +16,8 @@ the order in which they came.
 
 Requests of lanes that yield (pulls) come after 4 and 5 were done for the others. They get as much
 time as the others took, or ``YIELD_SECONDS``. A request that alone took a turn's time ends the
-round of its lane: the next one is from another lane.
+round of its lane: the next one is from another lane. So does a large one, of which most is written
+at the end of the turn.
 
 Invariants:
     - no response reaches a socket before an ``end_of_turn`` that came after its request; if that
@@ -37,7 +39,7 @@ from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
-from wakelog.network.lanes import Lanes, Offer, Waiting
+from wakelog.network.lanes import LARGE_BYTES, Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
 from wakelog.network.long_work import Done, LongWork, is_large, take_step
 from wakelog.network.loop_lag import LoopLag
@@ -131,7 +133,7 @@ class Turn:
         self._unflushed: list[Connection] = []
         self._closed: deque[Connection] = deque()
         self._put_off: deque[Connection] = deque()
-        self._reading_seconds = 0.0
+        self._reads_end_seconds = 0.0
         self._counts = TurnStatistics()
 
     @property
@@ -175,20 +177,26 @@ class Turn:
                 connection.pause_reading(PAUSED_BY_LANE)
             elif outcome is HELD:
                 connection.pause_reading(PAUSED_BY_ORDER)
-        # Thousands of refusals take longer than to decode what is refused.
-        self._reading_seconds += self._clock_seconds() - connection.activity.read_seconds
         self.schedule()
 
     def puts_off(self, connection: Connection) -> bool:
-        """Return whether decoding has had its share, so that this connection waits with a chunk."""
-        if self._reading_seconds < self._budget_seconds:
+        """Return whether reads have had their share, so that this connection waits with a chunk.
+
+        The share is time, from the first longer chunk after a turn. It has what the kernel copies,
+        and chunks of large frames, which complete no request.
+        """
+        now_seconds = self._clock_seconds()
+        if not self._reads_end_seconds:
+            self._reads_end_seconds = now_seconds + self._budget_seconds
+            self.schedule()
+        if now_seconds < self._reads_end_seconds:
             return False
         self._put_off.append(connection)
-        self.schedule()
         return True
 
     def _read_on(self) -> None:
-        while self._put_off and self._reading_seconds < self._budget_seconds:
+        end_seconds = self._clock_seconds() + self._budget_seconds
+        while self._put_off and self._clock_seconds() < end_seconds:
             connection = self._put_off.popleft()
             if connection.read_on():
                 self._put_off.append(connection)
@@ -202,7 +210,7 @@ class Turn:
     def run(self) -> None:
         """Do one turn."""
         self.is_scheduled = False
-        self._reading_seconds = 0.0
+        self._reads_end_seconds = 0.0
         counts = self._counts
         began_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
@@ -251,6 +259,9 @@ class Turn:
                 end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
                 if processed_count:
                     self._end()
+            is_large = len(request.body) >= LARGE_BYTES
+            if is_large and processed_count:
+                self._end()
             processed_count += 1
             try:
                 outcome = process(request, connection, now_ms)
@@ -262,8 +273,8 @@ class Turn:
                 self._fail(connection, request, error)
             self._release(connection)
             before_seconds, now_seconds = now_seconds, clock_seconds()
-            if now_seconds >= end_seconds:
-                if yielding or now_seconds - before_seconds >= self._budget_seconds:
+            if is_large or now_seconds >= end_seconds:
+                if is_large or yielding or now_seconds - before_seconds >= self._budget_seconds:
                     lanes.end_round()
                 break
         return processed_count
