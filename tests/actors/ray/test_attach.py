@@ -11,6 +11,7 @@ import pytest
 
 import wakelog
 from tests.actors.supervised_brokers import SupervisedBroker
+from wakelog.actors.ray import attach as attach_module
 from wakelog.actors.ray import private_ray
 from wakelog.actors.ray.attach import attach
 from wakelog.actors.ray.private_ray import (
@@ -106,6 +107,7 @@ def test_a_task_sends_and_an_actor_consumes(supervised: SupervisedBroker) -> Non
 
 _JOINING = """
 import sys
+from wakelog.actors.ray import attach as attach_module
 from wakelog.actors.ray import private_ray
 import wakelog
 from wakelog.client.sync import Producer
@@ -137,11 +139,19 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path, monkeypatch: pytest.Mo
         attach()
     for name in ("wakelog-1", "wakelog-2"):
         (tmp_path / name).mkdir()
-        running = RunningRay(f"{name}:6379", {}, is_plain=False)
+        running = RunningRay(f"{name}:6379", {}, is_plain=False, name_server=f"{name}:9876")
         (tmp_path / name / RUNNING_NAME).write_bytes(msgspec.json.encode(running))
     (tmp_path / "wakelog-2" / f"{RUNNING_NAME}.new").write_bytes(b"{")
-    with pytest.raises(ClientError, match="several run: wakelog-1:6379, wakelog-2:6379"):
+    with pytest.raises(ClientError, match="several run, with the name servers wakelog-1:9876, wak"):
         attach()
+    with pytest.raises(ClientError, match="h:1 is none of the name servers wakelog-1:9876"):
+        attach("h:1")
+    joined: list[str] = []
+    monkeypatch.setattr(attach_module, "prepare_driver", lambda *_, **__: None)
+    monkeypatch.setattr(attach_module, "join_ray", joined.append)
+    monkeypatch.setattr(attach_module, "find_actor", lambda name: name)
+    attach("wakelog-2:9876")
+    assert joined == ["wakelog-2:6379"]
 
 
 def test_a_damaged_note_of_a_ray_is_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ class RayDeployment:
         self._cluster = RayCluster(
             worker_count=actors_count(stores, len(offered_services())),
             plain_because="--plain-ray asks for it" if self._plan.plain_ray else None,
+            name_server=self._plan.name_server_address,
         )
         try:
             await asyncio.to_thread(self._cluster.wait_ready)

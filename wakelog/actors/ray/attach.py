@@ -27,6 +27,7 @@ NAME_SERVER: Final = "NameServer"
 BROKER_SUFFIX: Final = ".Broker"
 
 _START: Final = "Start one with `wakelog up`, as the same user, or call ray.init before"
+_SAME: Final = "Use the Python and the Ray of that `wakelog up`, to the last digit"
 
 Result = TypeVar("Result")
 
@@ -34,7 +35,8 @@ Result = TypeVar("Result")
 def attach(name_server: Any = NAME_SERVER, *, by_calls: bool = False) -> "ActorCluster":
     """Return the cluster of this Ray, to be given to clients in the place of an address.
 
-    name_server: the handle or the name of its name server's actor.
+    name_server: the handle or the name of its name server's actor; or the HOST:PORT of `wakelog
+        up`, for a process without Ray where several run.
     by_calls: every byte goes by calls of Ray, as it does from another host.
     Raises: ClientError if Ray is not installed, no wakelog runs, or several do.
     """
@@ -42,27 +44,36 @@ def attach(name_server: Any = NAME_SERVER, *, by_calls: bool = False) -> "ActorC
         import ray
     except ImportError:
         raise ClientError("Ray is not installed", "Run pip install 'wakelog[ray]'") from None
+    is_address = isinstance(name_server, str) and ":" in name_server
     if not ray.is_initialized():
-        _join()
-    handle = find_actor(name_server) if isinstance(name_server, str) else name_server
+        _join(name_server if is_address else "")
+    name = NAME_SERVER if is_address else name_server
+    handle = find_actor(name) if isinstance(name, str) else name
     if handle is None:
-        raise ClientError(f"this Ray has no actor {name_server!r} of wakelog", _START)
+        raise ClientError(f"this Ray has no actor {name!r} of wakelog", _START)
     return ActorCluster(handle, by_calls=by_calls)
 
 
-def _join() -> None:
-    """Join the only Ray of `wakelog up` on this host. Raises: ClientError."""
-    found = running_rays()
-    if not found:
+def _join(name_server: str) -> None:
+    """Join the Ray of the only `wakelog up` on this host, or of that with this name server.
+
+    Raises: ClientError.
+    """
+    running = running_rays()
+    if not running:
         raise ClientError("no wakelog of this user runs on this host", _START)
-    if len(found) > 1:
-        addresses = ", ".join(each.address for each in found)
-        raise ClientError(f"several run: {addresses}", "Call ray.init with the right one before")
+    found = [each for each in running if name_server in ("", each.name_server)]
+    if len(found) != 1:
+        addresses = ", ".join(each.name_server for each in running)
+        cause = f"{name_server} is none of" if name_server else "several run, with"
+        remedy = f"Give one of them, as wakelog.attach({running[0].name_server!r})"
+        raise ClientError(f"{cause} the name servers {addresses}", remedy)
     try:
         prepare_driver(found[0].environment, is_plain=found[0].is_plain)
         join_ray(found[0].address)
     except RayFailed as error:
-        raise ClientError(str(error), _START) from error
+        cause = " ".join(str(error).split()).removesuffix(".")
+        raise ClientError(cause, _SAME if "ersion mismatch" in cause else _START) from error
 
 
 class ActorCluster:

@@ -93,11 +93,15 @@ RUNNING_NAME = "running.json"
 
 
 class RunningRay(msgspec.Struct, frozen=True):
-    """How to join a Ray; `prepare_driver` takes `environment`, `join` the address."""
+    """How to join a Ray; `prepare_driver` takes `environment`, `join` the address.
+
+    name_server: by which its user knows it, as clients get it.
+    """
 
     address: str
     environment: dict[str, str]
     is_plain: bool
+    name_server: str = ""
 
 
 class RayFailed(Exception):
@@ -111,12 +115,16 @@ class RayFailed(Exception):
 class RayCluster:
     """A running Ray. `stop` ends it; so does the death of the process that holds this object."""
 
-    def __init__(self, *, worker_count: int, plain_because: str | None = None) -> None:
+    def __init__(
+        self, *, worker_count: int, plain_because: str | None = None, name_server: str = ""
+    ) -> None:
         """Begin to start a Ray; `wait_ready` returns once it runs.
 
         worker_count: processes to start ahead, as many as there will be actors.
         plain_because: why Ray is started by `ray.init`; None for the fast start if it can be used.
+        name_server: see `RunningRay`.
         """
+        self._name_server = name_server
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=memory_directory()))
         self._config = HeadConfig(
@@ -186,7 +194,10 @@ class RayCluster:
             line += part
         self.ready = msgspec.json.decode(line, type=HeadReady)
         running = RunningRay(
-            self.ready.address, self.environment, self.ready.plain_because is not None
+            self.ready.address,
+            self.environment,
+            self.ready.plain_because is not None,
+            self._name_server,
         )
         unfinished = self.directory / f"{RUNNING_NAME}.new"
         unfinished.write_bytes(msgspec.json.encode(running))
