@@ -116,14 +116,15 @@ class FollowerConnection(_MemberConnection):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Answer a hello, count acknowledgements."""
+        """Answer a hello, count the last acknowledgement: a chunk has room for thousands."""
         assert self._transport is not None
         if self.is_broken:
             return
+        last: Ack | None = None
         try:
             for message in self._reader.read(data):
                 if isinstance(message, Ack):
-                    self._owner.take_ack(self, message)
+                    last = message
                     continue
                 answer = self._owner.answer(self, message)
                 if answer is None:
@@ -134,6 +135,9 @@ class FollowerConnection(_MemberConnection):
             self.is_broken = True
             self._owner.note_broken(self, str(error))
             self.core = None
+            return
+        if last is not None:
+            self._owner.take_ack(self, last)
 
     def expect_hello(self) -> None:
         """Take one more hello: the first one was answered with a nonce."""
