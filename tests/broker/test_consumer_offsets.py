@@ -182,6 +182,25 @@ def test_a_queue_above_the_limit_is_refused() -> None:
     assert offsets.statistics()["refused_count"] == 1
 
 
+@pytest.mark.parametrize("prefix", ["", "%LMQ%"])
+def test_names_above_the_limit_are_refused(prefix: str) -> None:
+    """A million pairs of the longest names took a GB, and their file was 400 MB every 5 s."""
+    offsets = ConsumerOffsets(lmq=True, limits=TableLimits(committed_pair_bytes=250))
+    offsets.commit(f"{prefix}g", f"{prefix}T", 0, 1)
+    with pytest.raises(LimitReached, match="at most 250 bytes of topics and groups"):
+        offsets.commit(f"{prefix}g", f"{prefix}T" + "x" * 50, 0, 1)
+    offsets.commit(f"{prefix}g", f"{prefix}T", 1, 2)
+    offsets.commit(f"{prefix}g", f"{prefix}U", 0, 1)
+    offsets.validate()
+    assert offsets.statistics()["group_topic_count"] == 2
+    if not prefix:
+        with pytest.raises(LimitReached):
+            offsets.clone("g", "other", "T")
+        finish(offsets.remove("g"))
+        offsets.commit("g", "T" + "x" * 50, 0, 1)
+        offsets.validate()
+
+
 def test_light_groups_have_one_offset_and_a_file_of_their_own() -> None:
     offsets = ConsumerOffsets(lmq=True)
     offsets.commit("%LMQ%g", "%LMQ%q", 0, 9)

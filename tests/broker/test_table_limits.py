@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.broker.harness import FakeChannel, Harness, sql_subscription, subscription
+from wakelog.broker.consumer_offsets import PAIR_BYTES
 from wakelog.broker import state as broker_state
 from wakelog.broker.config import RANGES
 from wakelog.broker.decision import Appender, WriteLine
@@ -38,8 +39,8 @@ def pull_as(harness: Harness, number: int) -> RemotingCommand:
     return harness.pulled(consumerGroup=f"g{number}", sysFlag=0x4)
 
 
-def commit(harness: Harness, number: int) -> RemotingCommand:
-    fields = {"consumerGroup": "g", "topic": "T", "queueId": str(number), "commitOffset": "1"}
+def commit(harness: Harness, number: int, topic: str = "T") -> RemotingCommand:
+    fields = {"consumerGroup": "g", "topic": topic, "queueId": str(number), "commitOffset": "1"}
     return harness.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
 
@@ -70,6 +71,7 @@ LIMITS: dict[str, tuple[str, Attempt]] = {
         lambda h, n: h.beat(f"g{n}", subscription("T", "a" * 500)),
     ),
     "offsets": ("committed_offsets", commit),
+    "topics with offsets": ("committed_pair_bytes", lambda h, n: commit(h, 0, f"T{n}")),
     "filters": ("filters", lambda h, n: h.beat(f"g{n}", sql_subscription("a > 1"))),
     "characters of filters": (
         "filter_characters",
@@ -100,6 +102,8 @@ def test_what_has_no_room_is_refused_and_logged(
         room += own_count
     if name == "filter_characters":
         room = ROOM * 1_000
+    if name == "committed_pair_bytes":
+        room = ROOM * (PAIR_BYTES + 4)
     if name == "subscription_bytes":
         room = ROOM * (_BYTES_EACH + 500)
     monkeypatch.setattr(broker_state, "DEFAULT_LIMITS", TableLimits(**{name: room}))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.calls import calls_of_steps
 from tests.protocol.golden_records import config_files
+from wakelog.protocol import fastjson
 from wakelog.protocol.fastjson import (
     CHARACTERS_MAX,
     DEPTH_MAX,
@@ -257,3 +258,25 @@ def test_what_is_not_ordinary_is_read_in_steps(text: str | bytes) -> None:
 
 def test_half_a_pair_between_escapes_of_the_dialect_becomes_a_question_mark() -> None:
     assert loads("'\\ud83d\\v\\ud83d\\ude00'") == "?\v\U0001f600"
+
+
+@pytest.mark.parametrize("pretty", [False, True])
+def test_a_long_text_is_joined_some_parts_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, *, pretty: bool
+) -> None:
+    """To free the parts of 64,000 topics kept the interpreter from all other threads for 40 ms."""
+    value = {f"k{number}": [number, {"a": "b"}] for number in range(100)}
+    expected = dumps(value, pretty=pretty)
+    assert json.loads(expected) == value
+    longest: list[int] = []
+    join_some = fastjson._Parts.join_some
+
+    def watch(parts: fastjson._Parts) -> None:
+        longest.append(len(parts))
+        join_some(parts)
+
+    monkeypatch.setattr(fastjson, "PARTS_MAX", 16)
+    monkeypatch.setattr(fastjson._Parts, "join_some", watch)
+    assert dumps(value, pretty=pretty) == expected
+    assert len(longest) > 20
+    assert max(longest) < 40

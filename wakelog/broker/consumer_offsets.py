@@ -7,7 +7,8 @@
 The last commit wins, a smaller one too: a reset commits one. Topic and group are joined only in the
 file. There the last ``@`` splits them, because a group name cannot have one.
 
-Invariants: ``_topics`` has exactly the pairs of ``_table``. Queue ids are not negative. An offset
+Invariants: ``_topics`` has exactly the pairs of ``_table``. ``_pair_bytes`` is what both tables
+have. Queue ids are not negative. An offset
 of -1 is stored like any other, because the Go client commits it; a query takes it for "none". The
 offsets of a pair that a copy shares never change: a commit first gives it a dict of its own.
 
@@ -32,6 +33,9 @@ PAIRS_PER_STEP = 1_024
 REMOVED_PER_STEP = 256
 """Some 0.2 ms."""
 
+PAIR_BYTES = 100
+"""What a pair of a topic and a group counts beside its names."""
+
 _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 
 _Pair: TypeAlias = tuple[str, str]
@@ -46,9 +50,11 @@ class ConsumerOffsets:
         """Start empty; with ``lmq``, a group of light queues has one offset for all its queues."""
         self._lmq = lmq
         self._offsets_max = limits.committed_offsets
+        self._pair_bytes_max = limits.committed_pair_bytes
         self._table: BlockTable[_Pair, dict[int, int]] = BlockTable()
         self._lmq_table: BlockTable[_Pair, int] = BlockTable()
         self._topics: dict[str, dict[str, None]] = {}  # by group, in the order of their commits
+        self._pair_bytes = 0
         self._queue_count = 0
         self._commit_count = 0
         self._backward_count = 0
@@ -68,14 +74,15 @@ class ConsumerOffsets:
         self._commit_count += 1
         if self._lmq and is_lmq(group):
             if (topic, group) not in self._lmq_table:
-                self._check_room(len(self._lmq_table) + 1)
+                self._check_room(len(self._lmq_table) + 1, (topic, group))
+                self._pair_bytes += _cost_bytes((topic, group))
             self._lmq_table[topic, group] = queue_offset
             self.dirty = True
             return
         queues = self._table.get((topic, group))
         before = None if queues is None else queues.get(queue_id)
         if before is None:
-            self._check_room(self._queue_count + 1)
+            self._check_room(self._queue_count + 1, (topic, group) if queues is None else None)
         if before != queue_offset:
             self._queue_count += before is None
             self._backward_count += before is not None and queue_offset < before
@@ -119,18 +126,23 @@ class ConsumerOffsets:
         queues = self._table.get((topic, group))
         if queues is None:
             return
-        replaced_count = len(self._table.get((topic, to_group)) or _NO_QUEUES)
-        count = self._queue_count - replaced_count + len(queues)
+        replaced = self._table.get((topic, to_group))
+        count = self._queue_count - len(replaced or _NO_QUEUES) + len(queues)
         if count > self._queue_count:
-            self._check_room(count)
+            self._check_room(count, (topic, to_group) if replaced is None else None)
         self._add(topic, to_group, dict(queues))
         self._queue_count = count
         self.dirty = True
 
-    def _check_room(self, count: int) -> None:
+    def _check_room(self, count: int, new: _Pair | None) -> None:
+        """Check that there is room for so many queues and a new pair. Raises: LimitReached."""
+        pair_bytes = 0 if new is None else self._pair_bytes + _cost_bytes(new)
         if count > self._offsets_max:
             self._refused_count += 1
             raise table_full("queues with a committed offset", self._offsets_max)
+        if pair_bytes > self._pair_bytes_max:
+            self._refused_count += 1
+            raise table_full("bytes of topics and groups with an offset", self._pair_bytes_max)
 
     def groups_of(self, topic: str) -> Steps[list[str]]:
         """Return the groups that have committed offsets in a topic, without light queues."""
@@ -166,6 +178,7 @@ class ConsumerOffsets:
         del topics[topic]
         if not topics:
             del self._topics[group]
+        self._pair_bytes -= _cost_bytes((topic, group))
         self._queue_count -= len(self._table.pop((topic, group)))
         self.dirty = True
 
@@ -189,8 +202,10 @@ class ConsumerOffsets:
 
         def encode() -> str:
             begin, between, end = ("{\n\t", ",\n\t", "\n}") if pretty else ("{", ",", "}")
-            parts = [f'"{name}":{lines.text(pretty=pretty)}' for name, lines in tables]
-            return f"{begin}{between.join(parts)}{end}"
+            parts = []
+            for name, lines in tables:
+                parts += [between if parts else begin, f'"{name}":', *lines.parts(pretty=pretty)]
+            return "".join([*parts, end])
 
         return encode
 
@@ -199,11 +214,15 @@ class ConsumerOffsets:
         content: dict[str, Any] = loads(text, entries_max=FILE_ENTRIES_MAX)
         content.get("offsetTable")  # raises if it is no table, with nothing replaced
         self._table, self._lmq_table, self._topics = BlockTable(), BlockTable(), {}
+        self._pair_bytes = 0
         for name, queues in (content.get("offsetTable") or {}).items():
             offsets = {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
             self._add(*_split(name), offsets)
         for name, offset in (content.get("lmqOffsetTable") or {}).items():
-            self._lmq_table[_split(name)] = to_long(offset)
+            pair = _split(name)
+            if pair not in self._lmq_table:
+                self._pair_bytes += _cost_bytes(pair)
+            self._lmq_table[pair] = to_long(offset)
         self._queue_count = sum(len(queues) for _, _, queues in self.committed())
         self.dirty = False
 
@@ -221,6 +240,9 @@ class ConsumerOffsets:
         """Assert the invariants of the module."""
         self._table.validate()
         self._lmq_table.validate()
+        tables = (*self._table.items(), *self._lmq_table.items())
+        costs = [_cost_bytes(pair) for block in tables for pair, _ in block]
+        assert self._pair_bytes == sum(costs)
         pairs = {(topic, group) for group, topics in self._topics.items() for topic in topics}
         assert pairs == {(topic, group) for group, topic, _ in self.committed()}
         assert self._queue_count == sum(len(queues) for _, _, queues in self.committed())
@@ -234,6 +256,8 @@ class ConsumerOffsets:
         return queues
 
     def _add(self, topic: str, group: str, queues: dict[int, int]) -> None:
+        if (topic, group) not in self._table:
+            self._pair_bytes += _cost_bytes((topic, group))
         self._table[topic, group] = queues
         self._topics.setdefault(group, {})[topic] = None
 
@@ -247,12 +271,15 @@ class _Lines(Generic[Value]):
         self._blocks = blocks
         self._value_text = value_text
 
-    def text(self, *, pretty: bool) -> str:
-        """Write the table, and free each block after it was written."""
+    def parts(self, *, pretty: bool) -> list[str]:
+        """Write the table, and free each block after it was written; return the text in parts.
+
+        To join 80 MB takes 20 ms, in which no other thread has the interpreter: it is done once.
+        """
         line_begin, end = ("\n\t\t", "\n\t") if pretty else ("", "")
         value_text = self._value_text
         self._blocks.reverse()
-        texts = []
+        texts = ["{"]
         while self._blocks:
             entries = self._blocks.pop()
             lines = [
@@ -260,8 +287,8 @@ class _Lines(Generic[Value]):
                 for pair, value in entries.items()
             ]
             if lines:
-                texts.append(",".join(lines))
-        return f"{{{','.join(texts)}{end if texts else ''}}}"
+                texts += ["," if len(texts) > 1 else "", ",".join(lines)]
+        return [*texts, end if len(texts) > 1 else "", "}"]
 
 
 def _queues_text(queues: dict[int, int], line_begin: str) -> str:
@@ -275,6 +302,10 @@ def _light_text(queue_offset: int, _line_begin: str) -> str:
 
 def _name(pair: _Pair) -> str:
     return dumps(f"{pair[0]}@{pair[1]}").decode()
+
+
+def _cost_bytes(pair: _Pair) -> int:
+    return PAIR_BYTES + len(pair[0]) + len(pair[1])
 
 
 def _split(name: str) -> tuple[str, str]:

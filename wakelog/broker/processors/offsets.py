@@ -30,7 +30,7 @@ from wakelog.protocol.headers.offsets import (
 from wakelog.protocol.steps import Steps
 from wakelog.storage.message_store import MessageStore
 
-TOPICS_PER_STEP = 256
+TOPICS_PER_STEP = 192
 """Some 0.3 ms."""
 
 
