@@ -100,6 +100,7 @@ class Requests:
         self._has_failed = False
         self._parked_count = 0
         self._asked_bytes = 0
+        self._removing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._line_budget = LineBudget()
         self._store_errors = logger(Log.STORE_ERROR)
@@ -261,7 +262,9 @@ class Requests:
             self._tables.save_soon(self._broker, wanted.table, saved.set_result)
             failure = await saved
             why_not = "" if failure is None else str(failure)
-        why_not = why_not or await self._reput.remove_queues(wanted.removal)
+        # One after the other: between two of thousands Reput has time for new messages.
+        async with self._removing:
+            why_not = why_not or await self._reput.remove_queues(wanted.removal)
         try:
             outcome = wanted.finish(why_not, wall_ms())
         except Exception as error:
