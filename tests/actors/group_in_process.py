@@ -16,6 +16,7 @@ from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.registers.register import GroupRegister, open_register
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
+from wakelog.broker.replication.takeover import hand_over
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.command import RemotingCommand
 
@@ -87,6 +88,15 @@ class Group:
         found = self.group_register().read().state
         assert found is not None
         return found
+
+    def name_master(
+        self, number: int, choose: Callable[[GroupState, int], GroupState] = hand_over
+    ) -> None:
+        """Name the replica that is to lead, as an operator does."""
+        register = self.group_register()
+        state, version = register.read()
+        assert state is not None
+        register.replace(choose(state, number), version)
 
 
 async def until(holds: Callable[[], bool]) -> None:

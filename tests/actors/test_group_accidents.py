@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import NO_VERSION
 from wakelog.broker.replication.takeover import (
     SeenReplica,
+    accept_loss,
     found_again,
     seen_replica,
 )
@@ -75,6 +78,57 @@ async def test_a_group_is_found_again_in_a_register_that_has_lost_it(tmp_path: P
         assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: second.service.store.dispatched == second.end)
         assert await bodies(group, 2) == [b"without it", b"later"]
+
+
+@pytest.mark.parametrize("leads", [1, 2], ids=["the-copy", "the-other"])
+@on_loop
+async def test_what_an_old_copy_lacks_is_cut_once_an_operator_accepts_loss(
+    tmp_path: Path, leads: int
+) -> None:
+    """A master's store is put back from a backup, and the other replica is started again."""
+    store, backup = tmp_path / "1" / "store", tmp_path / "backup"
+    async with group_of(tmp_path) as group:
+        for body in (b"kept", b"later"):
+            first = await group.start(1)
+            await group.until_serving(1)
+            second = await group.start(2)
+            await until(lambda: group.state().in_sync == {1, 2})
+            assert (await send(group, 1, body)).code == ResponseCode.SUCCESS
+            end = first.end
+            await until(partial(has_dispatched, second, end))
+            await group.stop(2)
+            await group.stop(1)
+            if not backup.exists():
+                shutil.copytree(store, backup)
+        shutil.rmtree(store)
+        backup.rename(store)
+        await group.start(1)
+        await group.until_serving(1)
+        for _ in range(2):
+            second = await group.start(2)
+            await until(partial(is_refused, second))
+            assert second.end == end
+            await group.stop(2)
+        await group.start(2)
+        await asyncio.to_thread(group.name_master, leads, accept_loss)
+        await group.until_serving(leads)
+        await until(lambda: group.state().in_sync == {1, 2})
+        leading = group.replica(leads)
+        assert (await send(group, leads, b"at last")).code == ResponseCode.SUCCESS
+        for number in (1, 2):
+            await until(partial(has_dispatched, group.replica(number), leading.end))
+            found = [b"kept", b"at last"] if leads == 1 else [b"kept", b"later", b"at last"]
+            assert await bodies(group, number) == found
+
+
+def has_dispatched(one: Replica, end: int) -> bool:
+    """Tell whether consumers may see all of a log that ends at `end`."""
+    return one.service.store.dispatched == end
+
+
+def is_refused(one: Replica) -> bool:
+    """Tell whether a replica refuses to be cut."""
+    return "is an old copy" in one._follower.cause
 
 
 async def said_of_itself(group: Group, number: int) -> SeenReplica:

@@ -1,7 +1,6 @@
 """Replicas with a register in one process: who serves, what is copied, what is cut."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,10 +33,8 @@ from wakelog.actors.transport.clocks import wall_ms
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
-from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import (
     accept_loss,
-    hand_over,
 )
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import TopicConfig
@@ -101,7 +98,7 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
         waiting = asyncio.create_task(send(group, 1, b"only here"))
         await until(lambda: first.end > kept == first.service.store.dispatched)
         assert len(await bodies(group, 1)) == 1
-        await asyncio.to_thread(_name_master, group, 2)
+        await asyncio.to_thread(group.name_master, 2)
         with suppress(RemotingError):
             assert (await waiting).code == ResponseCode.SERVICE_NOT_AVAILABLE
         await group.until_serving(2)
@@ -142,7 +139,7 @@ async def test_replicas_follow_a_master_whose_loss_an_operator_has_accepted(
         await group.stop(2)
         await until(lambda: group.state().in_sync == {1})
         assert (await send(group, 1, b"lost")).code == ResponseCode.SUCCESS
-        await asyncio.to_thread(_name_master, group, 2, accept_loss)
+        await asyncio.to_thread(group.name_master, 2, accept_loss)
         await group.start(2)
         await group.until_serving(2)
         await until(lambda: group.state().in_sync == {1, 2})
@@ -392,12 +389,3 @@ async def test_the_stores_of_a_master_and_its_slave_become_a_group(tmp_path: Pat
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: second.service.store.dispatched == group.replica(1).end)
         assert (await bodies(group, 2))[-6:] == [*sent, b"later"]
-
-
-def _name_master(
-    group: Group, number: int, choose: Callable[[GroupState, int], GroupState] = hand_over
-) -> None:
-    register = group.group_register()
-    state, version = register.read()
-    assert state is not None
-    register.replace(choose(state, number), version)

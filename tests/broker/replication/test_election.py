@@ -26,7 +26,13 @@ class Node:
     """One replica with its register's answers given by hand."""
 
     def __init__(
-        self, own_id: int = 1, *, end: int = 0, may_found: bool = False, belongs: bool = True
+        self,
+        own_id: int = 1,
+        *,
+        end: int = 0,
+        may_found: bool = False,
+        belongs: bool = True,
+        confirmed: int = 0,
     ) -> None:
         self.now_ms, self.end = 0, end
         self.epochs = Epochs(SlotFileModel(), end)
@@ -41,6 +47,7 @@ class Node:
             new_log_id=LOG_ID,
             is_log_empty=not end,
             now_ms=0,
+            confirmed=confirmed,
         )
 
     def settle(self) -> int:
@@ -128,6 +135,27 @@ def test_a_master_goes_on_while_the_register_has_lost_the_group_and_all_follow()
     node.read(None, "")
     actions = [action for _ in range(9) for action in node.tick(1_000)]
     assert any(isinstance(action, StepDown) for action in actions)
+
+
+@pytest.mark.parametrize("has_read", [False, True])
+@pytest.mark.parametrize(
+    ("promise", "is_forgotten"), [(4, True), (5, True), (6, False)], ids=["missed", "asked", "seen"]
+)
+def test_what_was_confirmed_is_forgotten_once_loss_is_accepted(
+    promise: int, has_read: bool, is_forgotten: bool
+) -> None:
+    """The operator wrote epoch 5, and the replica that was named leads in 6."""
+    node = Node(2, end=30, confirmed=20)
+    node.epochs.make_promise(promise)
+    if has_read:
+        node.read(state_of(1, {1, 2}), "9")
+        assert node.election.reported_confirmed == 20
+    node.read(replace(state_of(1, {1}, epoch=6), loss_epoch=5), "11")
+    expected = 0 if is_forgotten or has_read else 20
+    assert node.election.reported_confirmed == expected
+    node.election.note_frame(30, 30, 25, node.now_ms)
+    node.read(replace(state_of(1, {1}, epoch=6, renewed=3), loss_epoch=5), "12")
+    assert node.election.reported_confirmed == 25
 
 
 def test_a_follower_asks_for_no_epoch_while_the_register_has_lost_the_group() -> None:

@@ -43,6 +43,7 @@ def test_the_set_stays_when_a_member_takes_over() -> None:
 def test_with_accepted_loss_the_set_is_the_new_master_alone(to: int) -> None:
     made = accept_loss(STATE, to)
     assert (made.epoch, made.master, made.in_sync) == (5, to, frozenset({to}))
+    assert made.loss_epoch == made.epoch and not hand_over(STATE, 2).loss_epoch
 
 
 @pytest.mark.parametrize("made", [hand_over(STATE, 2), accept_loss(STATE, 3)])

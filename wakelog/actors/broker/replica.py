@@ -253,6 +253,7 @@ class Replica:
                 new_log_id=os.urandom(16),
                 is_log_empty=store.log.end_offset == 0,
                 now_ms=steady_ms(),
+                confirmed=min(store.dispatched, store.log.end_offset),  # consumers could see it
             )
             self.elector = Elector(self.election, register, self._change_role)
             await self._server.open(self._plan.bind_host, config.ha_listen_port)

@@ -131,7 +131,8 @@ class Election:
 
     epoch: of this master; of a candidate the one that it has asked for.
     in_sync: of this master, else None.
-    reported_confirmed: the highest confirmed offset that a master has told.
+    reported_confirmed: the highest confirmed offset that a master has told. Nothing below it is
+        cut before an operator accepts loss.
     """
 
     def __init__(
@@ -145,15 +146,20 @@ class Election:
         new_log_id: bytes,
         is_log_empty: bool,
         now_ms: int,
+        confirmed: int = 0,
     ) -> None:
-        """Begin as a follower. new_log_id: random, used if this replica founds the group."""
+        """Begin as a follower.
+
+        new_log_id: random, used if this replica founds the group.
+        confirmed: how much of the log was confirmed before the start, as far as that is known.
+        """
         self._settings, self.own_id, self._address = settings, own_id, address
         self._epochs, self._log = epochs, log
         self._new_log_id, self._is_log_empty = new_log_id, is_log_empty
         self.role = Role.FOLLOWER
         self.epoch = 0
         self.in_sync: InSync | None = None
-        self.reported_confirmed = 0
+        self.reported_confirmed = confirmed
         self.actions: list[Action] = []
         self.refusal = ""
         self._known: VersionedState | None = None
@@ -322,18 +328,11 @@ class Election:
                 self._frame_ms = now_ms
 
     def _is_loss_accepted(self, state: GroupState | None) -> bool:
-        """Tell whether an operator has let a replica lead that was not in the in-sync set.
-
-        What was confirmed before is no longer so, and may be cut.
-        """
-        before = self.state
-        return (
-            before is not None
-            and state is not None
-            and before.epoch > 0
-            and state.master not in before.in_sync
-            and state.in_sync == {state.master}
-        )
+        """Tell whether an operator has accepted loss since this replica has followed or led."""
+        before, loss_epoch = self.state, 0 if state is None else state.loss_epoch
+        if before is None:
+            return loss_epoch > 0 and self._epochs.promise <= loss_epoch
+        return loss_epoch > before.loss_epoch
 
     def _take_role(self, state: GroupState, now_ms: int) -> None:
         was_master = self.role is Role.MASTER

@@ -51,6 +51,8 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     master: its replica id; 0 before the first election.
     in_sync: replica ids of those that have every acknowledged byte.
     renewed: raised by the master as long as it serves.
+    loss_epoch: the last one with which an operator has accepted loss; 0 for none. What was
+        confirmed before may be cut.
     """
 
     format: int = FORMAT
@@ -60,6 +62,7 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     in_sync: frozenset[int]
     replicas: dict[int, ReplicaAddress]
     renewed: int = 0
+    loss_epoch: int = 0
 
     def led_by(self, master: int, *, epoch: int, in_sync: frozenset[int]) -> "GroupState":
         """Return the state in which a replica leads from an epoch on."""
@@ -101,7 +104,7 @@ def _fault(state: GroupState) -> str:
         return f"format {state.format}, and this version of wakelog reads {FORMAT}"
     if not LOG_ID.fullmatch(state.log_id):
         return f"log_id {state.log_id!r} is not 32 hex digits"
-    if min(state.epoch, state.master, state.renewed) < 0:
+    if min(state.epoch, state.master, state.renewed, state.loss_epoch) < 0:
         return "a number is negative"
     if len(state.replicas) > REPLICAS_MAX or min(state.replicas, default=1) < 1:
         return f"replica ids go from 1 up, and there are at most {REPLICAS_MAX}"

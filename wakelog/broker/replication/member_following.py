@@ -114,8 +114,9 @@ class MemberFollowing:
             if answer.common < min(self._known_confirmed, log.end):
                 raise FollowingEnded(
                     f"the master's log fits up to {answer.common} only, and "
-                    f"{self._known_confirmed} was confirmed: start this replica again if that "
-                    "loss is accepted; what it has more is kept in wakelog.quarantine",
+                    f"{self._known_confirmed} was confirmed: its store is an old copy. Name the "
+                    "replica to lead by wakelog cluster failover --accept-loss; what the others "
+                    "have more is cut then, and kept in wakelog.quarantine",
                     is_mismatch=True,
                 )
         epochs.make_promise(answer.epoch)

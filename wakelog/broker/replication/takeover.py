@@ -16,6 +16,8 @@ Rules:
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from wakelog.broker.config import PORTS_ABOVE
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress
 
@@ -87,7 +89,8 @@ def hand_over(state: GroupState, to: int) -> GroupState:
 def accept_loss(state: GroupState, to: int) -> GroupState:
     """Return the state with any replica as master, alone in the set. Raises: TakeoverRefused."""
     _check_known(state, to)
-    return state.led_by(to, epoch=state.epoch + 1, in_sync=frozenset({to}))
+    epoch = state.epoch + 1
+    return replace(state.led_by(to, epoch=epoch, in_sync=frozenset({to})), loss_epoch=epoch)
 
 
 def found_again(seen: Sequence[SeenReplica], to: int | None) -> GroupState:
@@ -115,9 +118,11 @@ def found_again(seen: Sequence[SeenReplica], to: int | None) -> GroupState:
     if to not in by_number:
         known = ", ".join(map(str, sorted(by_number)))
         raise TakeoverRefused(f"replica {to} does not answer", f"Start it, or name one of {known}.")
+    epoch = max(one.epoch for one in seen) + 1
     return GroupState(
         log_id=by_number[to].log_id,
-        epoch=max(one.epoch for one in seen) + 1,
+        epoch=epoch,
+        loss_epoch=epoch,
         master=to,
         in_sync=frozenset({to}),
         replicas={one.number: ReplicaAddress(one.address, _above(one.address)) for one in seen},
