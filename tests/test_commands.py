@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.commands import COMMANDS, ROOT, main, split_role, split_without
+from scripts import commands
+from scripts.commands import COMMANDS, ROOT, Command, main, split_role, split_without
+from scripts.environment import WRITES_NO_BYTECODE
 
 
 def dev(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -46,6 +48,23 @@ def test_a_python_that_does_not_fit_is_one_message(tmp_path: Path) -> None:
     assert outcome.returncode == 1
     assert outcome.stderr.startswith("dev: WAKELOG_PYTHON is ")
     assert len(outcome.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_keeps_what_it_has_compiled(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def run(_python: Path, _arguments: Sequence[str]) -> int:
+        seen.append(WRITES_NO_BYTECODE in os.environ)
+        return 0
+
+    monkeypatch.setenv(WRITES_NO_BYTECODE, "1")
+    monkeypatch.setattr(commands, "prepare_environment", lambda *_: Path("python"))
+    monkeypatch.setitem(COMMANDS, name, Command("", "", run))
+    assert main([name]) == 0
+    assert seen == [False]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from wakelog.client.options import (
     ClientOptions,
     Settings,
     make_options,
-    read_name_servers,
     with_namespace,
     without_namespace,
 )
@@ -22,25 +21,6 @@ def test_the_text_of_options_has_no_secret() -> None:
         ("a:1",), credentials=Credentials("key", "hush", "token"), tls=Tls(key_password="hush")
     )
     assert "hush" not in repr(options) and "token" not in repr(options)
-
-
-@pytest.mark.parametrize(
-    ("text", "addresses"),
-    [
-        ("", ()),
-        ("h:1; [::1]:65535;", ("h:1", "[::1]:65535")),
-        ("h", None),
-        ("h:0;g:1", None),
-        ("h:65536", None),
-        ("h:1,g:1", None),
-    ],
-)
-def test_addresses_have_ports_and_semicolons(text: str, addresses: tuple[str, ...] | None) -> None:
-    if addresses is None:
-        with pytest.raises(ValueError, match="HOST:PORT"):
-            read_name_servers(text)
-    else:
-        assert read_name_servers(text) == addresses
 
 
 def test_settings_become_options() -> None:

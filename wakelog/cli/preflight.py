@@ -30,11 +30,9 @@ from wakelog.actors.errors import PreflightRefused
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.cli.port_holder import find_port_holder
 from wakelog.cli.store_check import check_stores, copies_left_aside, forgotten_topics
-from wakelog.client.admin import open_admin
-from wakelog.client.errors import ClientError
-from wakelog.client.options import ClientOptions, read_name_servers
 from wakelog.network.tls import ServerContext, make_context
 from wakelog.network.tls_properties import read_tls
+from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.bodies import BrokerData
 from wakelog.storage.file_system import FileSystem
 
@@ -271,6 +269,11 @@ def _check_names(plan: Plan) -> None:
 
 async def _registered(name_server: str) -> dict[str, BrokerData]:
     """Return the brokers of a name server by name; none of one that does not answer in time."""
+    # Imported here: most starts have a name server of their own, and ask no other.
+    from wakelog.client.admin import open_admin
+    from wakelog.client.errors import ClientError
+    from wakelog.client.options import ClientOptions
+
     options = ClientOptions((name_server,), timeout_ms=NAME_SERVER_MS_MAX)
     async with open_admin(options) as admin:
         try:

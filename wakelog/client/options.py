@@ -5,7 +5,6 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 """
 
 import asyncio
-import re
 from datetime import datetime, timedelta
 from operator import index
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
@@ -14,24 +13,12 @@ from wakelog.client.errors import InvalidArgument
 from wakelog.network.client import Dial
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
+from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, is_legal_group
 
 NAMESPACE_SEPARATOR: Final = "%"
 MILLISECOND: Final = timedelta(milliseconds=1)
-
-_ADDRESS: Final = re.compile(r"[^\s,/]+:(\d{1,5})", re.ASCII)
-_PORT_MAX: Final = 65_535
-
-
-def read_name_servers(text: str) -> tuple[str, ...]:
-    """Read namesrvAddr: `HOST:PORT`, or several with semicolons between. Raises: ValueError."""
-    found = tuple(filter(None, map(str.strip, text.split(";"))))
-    for address in found:
-        match = _ADDRESS.fullmatch(address)
-        if match is None or not 0 < int(match[1]) <= _PORT_MAX:
-            raise ValueError("HOST:PORT, several with semicolons between them")
-    return found
 
 
 class Dialed(Protocol):

@@ -11,6 +11,7 @@ Read in this order:
     properties.py java.py tags.py      Java's strings and maps, as they are on the wire and on disk
     batch.py subscription.py           batch sends; subscriptions by tag
     sys_flag.py                        bits of messages, pulls and topics
+    addresses.py                       addresses in settings
 
 Grammar of a connection (docs/formats/frame.md):
 

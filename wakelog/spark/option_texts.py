@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from wakelog.client.options import ClientOptions, read_name_servers
+from wakelog.client.options import ClientOptions
 from wakelog.network.errors import TlsRefused
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls, make_context
+from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.names import is_legal_group
 from wakelog.spark.errors import OptionError
 

@@ -19,9 +19,9 @@ from wakelog.broker import registration
 from wakelog.broker.config import MASTER_ID, BrokerConfig
 from wakelog.broker.registration import Due, NameServerProgress
 from wakelog.broker.state import BrokerState
-from wakelog.client.options import read_name_servers
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
+from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.bodies import ClusterInfo
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode

@@ -22,8 +22,8 @@ from wakelog.actors.transport.service_plan import (
     Transport,
 )
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
-from wakelog.client.options import read_name_servers
 from wakelog.network.tls_properties import TlsSource
+from wakelog.protocol.addresses import read_name_servers
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,7 +52,6 @@ from wakelog.broker.access.addresses import is_loopback
 from wakelog.broker.access.administrators import read_trusted
 from wakelog.broker.config import DEFAULT_LISTEN_PORT, BrokerConfig
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
-from wakelog.client.options import read_name_servers
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.network.errors import TlsRefused
@@ -71,6 +70,7 @@ from wakelog.network.tls_properties import (
     read_flag,
     read_tls,
 )
+from wakelog.protocol.addresses import read_name_servers
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import convert_value

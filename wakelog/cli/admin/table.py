@@ -23,10 +23,11 @@ from wakelog.cli.admin import (
 from wakelog.cli.admin.command import Command, Flags, parse, show, usage
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.admin import open_admin
-from wakelog.client.options import ClientOptions, read_name_servers
+from wakelog.client.options import ClientOptions
 from wakelog.network.errors import TlsRefused
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
+from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.java import parse_boolean
 
 GROUP: Final = "TOOLS_CONSUMER"
