@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -163,6 +164,18 @@ def test_a_store_that_is_named_stays_and_is_opened_again(tmp_path: Path) -> None
 def test_a_broker_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
     with EmbeddedBroker(store=tmp_path) as first, pytest.raises(Exception, match="running"):
         EmbeddedBroker(store=first.store).start()
+
+
+def test_a_setting_that_is_none_is_a_warning() -> None:
+    broker = EmbeddedBroker(settings={"flushDiskTyp": "SYNC_FLUSH"})
+    with pytest.warns(UserWarning, match="did you mean flushDiskType?"), broker:
+        pass
+
+
+def test_its_warnings_are_not_written_where_nobody_asks_for_logs() -> None:
+    program = "from wakelog.testing import EmbeddedBroker\nwith EmbeddedBroker(): pass"
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (outcome.stdout, outcome.stderr, outcome.returncode) == ("", "", 0)
 
 
 def test_the_twin_waits_in_another_thread(broker: EmbeddedBroker) -> None:

@@ -14,12 +14,14 @@ Invariants:
 """
 
 import asyncio
+import logging
 import random
 import shutil
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,7 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.java import LONG_MAX
+from wakelog.telemetry.logs import Log
 from wakelog.testing.faulty_disk import FaultyDisk
 
 SMALL_FILES: Final = {
@@ -62,6 +65,9 @@ POLL_SECONDS: Final = 0.02
 PULL_COUNT_MAX: Final = 32
 PORTS: Final = range(20_000, 32_000, 8)
 """Below the ports that a kernel hands out by itself; a broker takes three and a name server one."""
+
+_NOWHERE: Final = logging.NullHandler()
+"""Without a handler, Python writes the broker's warnings among the output of the tests."""
 
 Result = TypeVar("Result")
 
@@ -115,6 +121,8 @@ class EmbeddedBroker:
 
         Raises: DeploymentError, StoreError, PortUnavailable.
         """
+        for log in Log:
+            logging.getLogger(log.value.logger_name).addHandler(_NOWHERE)
         self._thread.start()
         try:
             self._start_on_free_ports()
@@ -256,7 +264,10 @@ class EmbeddedBroker:
             is_local=True,
             metrics_port=0,
         )
-        deployment = LocalDeployment(make_plan(options), self.disk)
+        plan = make_plan(options)
+        for warning in plan.warnings:
+            warnings.warn(warning, stacklevel=2)
+        deployment = LocalDeployment(plan, self.disk)
         try:
             self._run(deployment.start(_say_nothing))
         except BaseException:
