@@ -1,7 +1,8 @@
 """`wakelog topics`: the topics of a cluster, or the queues of one."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 from wakelog.cli.admin.command import Output
 from wakelog.cli.admin.java_text import permission_text
@@ -13,6 +14,9 @@ from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
 
+AT_ONCE_MAX: Final = 64
+"""Topics that are asked for at a time."""
+
 NO_TOPICS: Final = "no topics; --all shows those of RocketMQ itself"
 
 
@@ -21,17 +25,23 @@ async def topics(admin: Admin, *, shows_all: bool) -> AsyncIterator[Output]:
     names = await admin.routes.topics()
     if not shows_all:
         names -= await _own_topics(admin)
-    rows = []
-    for name in sorted(names):
-        route = await admin.routes.find(name)
-        if route is None:
-            continue  # deleted since the list was made
-        brokers = sorted({data.broker_name for data in route.queue_datas})
-        queues = sum(data.read_queue_nums for data in route.queue_datas)
-        perms = {permission_text(data.perm).rstrip("-") for data in route.queue_datas}
-        rows.append((name, brokers, queues, "/".join(sorted(perms)), *await _held(admin, name)))
+    wanted, rows = sorted(names), []
+    for begin in range(0, len(wanted), AT_ONCE_MAX):
+        asked = (_row(admin, name) for name in wanted[begin : begin + AT_ONCE_MAX])
+        rows += [row for row in await asyncio.gather(*asked) if row is not None]
     heads = ("topic", "brokers", "queues", "perm", "messages", "last stored")
     yield Columns(heads, rows, NO_TOPICS)
+
+
+async def _row(admin: Admin, name: str) -> tuple[Any, ...] | None:
+    """Return the row of a topic, None if it was deleted since the list was made."""
+    route = await admin.routes.find(name)
+    if route is None:
+        return None
+    brokers = sorted({data.broker_name for data in route.queue_datas})
+    queues = sum(data.read_queue_nums for data in route.queue_datas)
+    perms = {permission_text(data.perm).rstrip("-") for data in route.queue_datas}
+    return name, brokers, queues, "/".join(sorted(perms)), *await _held(admin, name)
 
 
 async def queues(admin: Admin, topic: str) -> AsyncIterator[Output]:
