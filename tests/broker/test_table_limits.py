@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from tests.broker.harness import FakeChannel, Harness, sql_subscription, subscription
-from wakelog.broker.consumer_offsets import PAIR_BYTES
 from wakelog.broker import state as broker_state
 from wakelog.broker.config import RANGES
+from wakelog.broker.consumer_offsets import PAIR_BYTES
 from wakelog.broker.decision import Appender, WriteLine
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits
 from wakelog.nameserver.route_table import TOPICS_MAX

@@ -172,7 +172,7 @@ def test_a_setting_that_is_none_is_a_warning() -> None:
         pass
 
 
-def test_its_warnings_are_not_written_where_nobody_asks_for_logs() -> None:
+def test_its_warnings_are_not_written_without_logging() -> None:
     program = "from wakelog.testing import EmbeddedBroker\nwith EmbeddedBroker(): pass"
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (outcome.stdout, outcome.stderr, outcome.returncode) == ("", "", 0)
