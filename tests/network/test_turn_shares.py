@@ -10,6 +10,7 @@ from wakelog.network.connection import PUT_OFF_BYTES_MIN, READ_ON_BYTES
 from wakelog.network.handler import Channel
 from wakelog.network.lanes import LARGE_BYTES
 from wakelog.network.peer import Peer
+from wakelog.network.turn import LARGE_BODIES_BYTES_MAX
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
@@ -28,8 +29,8 @@ def spend_reads(bench: Bench) -> None:
     bench.clock.spend(bench.limits.turn_budget_seconds)
 
 
-def large_frame(opaque: int) -> bytes:
-    return encode_frame(RemotingCommand(SEND, opaque, body=bytes(LARGE_BYTES)))
+def large_frame(opaque: int, body_bytes: int = LARGE_BODIES_BYTES_MAX) -> bytes:
+    return encode_frame(RemotingCommand(SEND, opaque, body=bytes(body_bytes)))
 
 
 def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
@@ -68,7 +69,7 @@ def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
 def test_chunks_of_large_frames_have_their_share_and_what_the_kernel_copies() -> None:
     bench = Bench(FakeHandler())
     many = [bench.connection() for _ in range(4)]
-    whole = large_frame(7)
+    whole = large_frame(7, LARGE_BYTES)
     parts = [
         whole[begin : begin + READ_ON_BYTES * 6]
         for begin in range(0, len(whole), READ_ON_BYTES * 6)
@@ -99,7 +100,7 @@ def test_a_long_chunk_that_was_put_off_waits_for_others_piece_by_piece() -> None
     assert opaques_of(answered) == list(range(1_000))
 
 
-def test_others_are_answered_before_a_large_request_and_a_turn_has_one_of_those() -> None:
+def test_others_are_answered_before_a_large_request_and_it_ends_the_turn() -> None:
     bench = Bench(FakeHandler())
     seen: dict[int, list[list[int]]] = {}
 
@@ -122,6 +123,18 @@ def test_others_are_answered_before_a_large_request_and_a_turn_has_one_of_those(
     assert bench.handler.processed[3:] == [5, 3]
     assert seen[3] == [[1], [2, 5], [], [4]]
     assert not bench.loop.ready
+
+
+def test_a_turn_has_large_requests_up_to_a_limit() -> None:
+    bench = Bench(FakeHandler())
+    chunks = [large_frame(opaque, LARGE_BODIES_BYTES_MAX // 2) for opaque in range(5)]
+    for chunk in chunks:
+        bench.connection()[0].data_received(chunk)
+    counts = []
+    while bench.loop.ready:
+        bench.loop.turn_over()
+        counts.append(len(bench.handler.processed))
+    assert counts == [2, 4, 5]
 
 
 def test_a_request_that_was_put_off_has_waited_since_then() -> None:
