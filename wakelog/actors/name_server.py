@@ -39,7 +39,12 @@ from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
 from wakelog.broker.access.control import AccessControl
-from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
+from wakelog.broker.lane_table import (
+    BROKERS_CODES,
+    BROKERS_LANE,
+    NAME_SERVER_LANE,
+    name_server_lanes,
+)
 from wakelog.nameserver.decision import (
     BrokerJoined,
     BrokerLeft,
@@ -137,7 +142,7 @@ class NameServerService:
         )
         lanes: Lanes[Connection] = Lanes(
             name_server_lanes(),
-            lane_of_code={},
+            lane_of_code=dict.fromkeys(BROKERS_CODES, BROKERS_LANE),
             default_lane=NAME_SERVER_LANE,
             bytes_max=limits.lane_bytes_max,
         )

@@ -16,12 +16,21 @@ from typing import NamedTuple
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
 from wakelog.network.lanes import LaneSpec
+from wakelog.protocol.codes import RequestCode as Code
 
 ADMIN_CAPACITY_COUNT = 10_000
 """4.9.3's admin pool has no limit. Operators send tens of requests."""
 
 NAME_SERVER_LANE = "default"
 """4.9.3's RemotingExecutorThread pool."""
+
+BROKERS_LANE = "brokers"
+"""Of a name server. Of thousands of registrations at once a client's question for a route waits for
+some."""
+
+BROKERS_CODES = (Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.QUERY_DATA_VERSION)
+"""What brokers send to a name server. All else stays in one order: a value is read after it was put.
+"""
 
 NAME_SERVER_CAPACITY_COUNT = 100_000
 """4.9.3's has no limit. 100,000 clients may ask for a route at once."""
@@ -75,12 +84,13 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
 
 
 def name_server_lanes() -> tuple[LaneSpec, ...]:
-    """Return the one lane of a name server."""
-    return (
+    """Return the lanes of a name server."""
+    return tuple(
         LaneSpec(
-            name=NAME_SERVER_LANE,
+            name=name,
             capacity_count=NAME_SERVER_CAPACITY_COUNT,
-            weight=32,
+            weight=weight,
             crowded_count=10_000,
-        ),
+        )
+        for name, weight in ((NAME_SERVER_LANE, 32), (BROKERS_LANE, 8))
     )

@@ -49,6 +49,7 @@ class Schedule:
         }
         self._next_read_ms: dict[int, int] = dict.fromkeys(self._positions, 0)
         self._asked_ms = 0
+        self._last_level = 0
         self._corrected_count = 0
 
     def position(self, level: int) -> int:
@@ -56,11 +57,15 @@ class Schedule:
         return self._positions[level]
 
     def levels_to_read(self, now_ms: int) -> list[int]:
-        """Return the levels whose first entry may be due; all levels if the clock was set back."""
+        """Return the levels whose first entry may be due; all levels if the clock was set back.
+
+        They begin after the level that had due entries last, for a call may not come to all.
+        """
         if now_ms < self._asked_ms:
             self._next_read_ms = dict.fromkeys(self._positions, now_ms)
         self._asked_ms = now_ms
-        return [level for level, read_ms in self._next_read_ms.items() if read_ms <= now_ms]
+        found = [level for level, read_ms in self._next_read_ms.items() if read_ms <= now_ms]
+        return sorted(found, key=lambda level: level <= self._last_level)
 
     def next_read_ms(self) -> int:
         """Return the earliest time at which ``levels_to_read`` is not empty."""
@@ -94,6 +99,7 @@ class Schedule:
             due.append(DueMessage(level, queue_offset, physical_offset, size_bytes))
             queue_offset += 1
         if due:
+            self._last_level = level
             # Wait for the report of the Broker, or until it is late.
             self._next_read_ms[level] = now_ms + ANSWER_MS
         return due

@@ -19,7 +19,7 @@ from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
-from wakelog.broker.schedule import DueMessage
+from wakelog.broker.schedule import BATCH_MAX, DueMessage
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.errors import StoreFailed
 
@@ -100,6 +100,31 @@ def test_it_begins_at_the_brokers_positions(tmp_path: Path) -> None:
         schedule.attach(known_of(store, delay_positions={1: 2}))
         due, _ = take_due(schedule, 0, end, {})
         assert [one.queue_offset for one in due] == [2]
+        schedule.release()
+        reput.release()
+
+
+def test_of_many_levels_that_are_due_each_has_its_turn(tmp_path: Path) -> None:
+    """All 18 at once took 40 ms of the Broker's loop."""
+    plan = service_plan(tmp_path, messageDelayLevel="1s 1s 1s")
+    reput, schedule = make_service(ReputService, plan), make_service(ScheduleService, plan)
+    with open_plan_store(plan) as store:
+        reput.attach(known_of(store))
+        for level in (1, 2, 3):
+            delayed = DELAYED | {"queue_id": level - 1, "properties_text": f"DELAY\x01{level}"}
+            begin = (level - 1) * 2 * BATCH_MAX
+            end = fill(store, 2 * BATCH_MAX, begin=begin, now_ms=now_ms() - 2_000, **delayed)
+        reput.call(EPOCH, "step", end)
+        schedule.attach(known_of(store))
+        positions: dict[int, int] = {}
+        levels, due_count = [], 0
+        while due := take_due(schedule, 0, end, positions)[0]:
+            assert len(due) < 2 * BATCH_MAX
+            due_count += len(due)
+            levels.append(due[0].level)
+            positions = {one.level: one.queue_offset + 1 for one in due}
+        assert levels[:3] == [1, 2, 3]
+        assert due_count == 6 * BATCH_MAX
         schedule.release()
         reput.release()
 

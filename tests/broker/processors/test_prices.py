@@ -133,3 +133,15 @@ def test_a_request_for_all_queues_of_a_topic_is_a_search(harness: Harness) -> No
             outcome = finish(outcome)
         assert isinstance(outcome, RunInPool), code
         assert outcome.kind is WorkKind.SEARCH, code
+
+
+def test_one_thread_lists_the_queues_for_all_deletions(harness: Harness) -> None:
+    """Four of them held up everybody for 130 ms when 3,000 topics were deleted at once."""
+    for code, fields in (
+        (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}),
+        (RequestCode.CLEAN_UNUSED_TOPIC, {}),
+    ):
+        request = harness.request(code, fields)
+        outcome = harness.broker.process(request, harness.channel, harness.now_ms)
+        assert isinstance(outcome, RunInPool)
+        assert outcome.kind is WorkKind.ENCODE
