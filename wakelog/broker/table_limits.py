@@ -37,7 +37,8 @@ class TableLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     committed_pair_bytes: int = 67_108_864
     """Of all pairs of a topic and a group with an offset: their names, and 100 for the rest of a
-    pair. 400,000 pairs of usual names take 300 MB. The file has 50 MB then, and is written as a whole."""
+    pair. 400,000 pairs of usual names take 300 MB. The file has 50 MB then, and is written as a
+    whole."""
 
     filters: int = 20_000
     """Expressions of all groups; some 300 bytes of the file each."""

@@ -239,7 +239,9 @@ def deadletters(
     again: Annotated[
         bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
     ] = False,
-    name_server: Annotated[str, option("HOST:PORT", "Where to send to.")] = "",
+    name_server: Annotated[
+        str, option("HOST:PORT", "Where to send to.", "--name-server", "-n")
+    ] = "",
     group: Group = "",
     to: Annotated[str, option("WHERE", "origin: their topic; retry: their group.")] = "origin",
     options: Annotated[
@@ -276,7 +278,9 @@ def deadletters(
 def compare(
     store: Stores,
     other: Annotated[str, option("DIR", "The other side.", "--with")] = "",
-    name_server: Annotated[str, option("HOST:PORT", "Or live brokers, found by this.")] = "",
+    name_server: Annotated[
+        str, option("HOST:PORT", "Or live brokers, found by this.", "--name-server", "-n")
+    ] = "",
     options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
     output: OutputForm = "table",

@@ -38,14 +38,18 @@ class Table(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text of one or more lines, and the value that it stands for: none if it is empty."""
+    """A text of one or more lines, and the value that it stands for: none if it is empty.
+
+    A value with an empty text is for JSON alone; without a value that is an empty line.
+    """
 
     text: str
     value: dict[str, Any]
 
     def lines(self) -> Iterator[str]:
-        """Yield the text."""
-        yield self.text
+        """Yield the text, if it is one."""
+        if self.text or not self.value:
+            yield self.text
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield the value, if there is one."""

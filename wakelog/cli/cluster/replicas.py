@@ -35,6 +35,7 @@ from wakelog.actors.registers.register import (
     group_key,
     open_register,
 )
+from wakelog.actors.start_outcome import sentence
 from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import (
@@ -208,7 +209,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
             rows.append((*place, one.in_sync, one.log_end, group.behind(one), one.note))
         for cause, remedy in group.problems(behind_max, is_mixed=is_mixed):
             problems.append(cause)
-            remedies += [remedy] if remedy else []
+            remedies += [sentence(remedy)] if remedy else []
     yield Columns(HEADS, rows, "no broker has registered")
     if problems:
         problems = list(dict.fromkeys(problems))  # an unreachable register is one for all groups
