@@ -112,7 +112,9 @@ def test_a_refusal_is_said_once_with_its_remedy(
     *rows, end = cli.json("cluster", "status", code=1)
     assert [(row["note"], row["behindBytes"]) for row in rows] == [("refused", None)] * 2
     assert end["problems"] == ["a:1 answered 1: Check signature failed"]
-    assert cli.err.strip().endswith("Check signature failed. Check the secret key")
+    assert cli.err.strip().endswith("Check signature failed. Check the secret key.")
+    asked_brokers(monkeypatch, both, both)
+    assert "" not in cli("cluster", "status", code=1)
     GroupRegister(open_register(register), group_key("c", "broker-t")).replace(
         state({1: "127.0.0.1:1", 2: "127.0.0.1:2"}, in_sync={1, 2}), NO_VERSION
     )
