@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 import ray
 
 from deploy.cluster import connect, shared_directory
-from wakelog.actors.deploy.group import SUPERVISOR
+from wakelog.actors.deploy.group import BROKER, SUPERVISOR
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import SupervisedActors, placed, spread_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.ray.options import Placement, find_actor
+from wakelog.actors.ray.options import Placement, actor_name, find_actor
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli.failures import explain
 from wakelog.cli.preflight import preflight
@@ -73,6 +73,12 @@ def place(plan: Plan, resource: str | None, *, is_spread: bool) -> dict[str, Pla
     return {broker.name: placement for broker in plan.brokers}
 
 
+def is_running(plan: Plan) -> bool:
+    """Return whether brokers run without their Supervisor, which `ray.kill` has ended."""
+    names = (actor_name(broker.name, BROKER) for broker in plan.brokers)
+    return any(find_actor(name) is not None for name in names)
+
+
 async def start(plan: Plan, placements: dict[str, Placement]) -> None:
     """Return once every broker is in the route and accepts. Raises: DeploymentFailed."""
     directory = shared_directory()
@@ -105,7 +111,9 @@ def main(arguments: Sequence[str]) -> int:
         connect()
         if find_actor(SUPERVISOR) is not None:
             raise DeploymentFailed("this cluster has a deployment", "Submit deploy/stop.py first.")
-        plan = preflight(make_plan(options), FileSystem())
+        plan = make_plan(options)
+        if not is_running(plan):
+            plan = preflight(plan, FileSystem())
         for warning in plan.warnings:
             print(f"wakelog: {warning}")
         asyncio.run(start(plan, place(plan, resource, is_spread=is_spread)))

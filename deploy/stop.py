@@ -33,6 +33,13 @@ def main() -> int:
     """Stop, wait, and return 0 if every store was left as after a normal exit."""
     connect()
     supervisor = find_actor(SUPERVISOR)
+    if supervisor is None and (names := list_named_actors()):
+        print(
+            f"wakelog: {', '.join(map(str, names))} run without their Supervisor. Submit "
+            "deploy/start.py as before, and then this again.",
+            file=sys.stderr,
+        )
+        return 1
     if supervisor is None:
         print("wakelog: nothing runs in this cluster")
         return 0

@@ -17,6 +17,7 @@ from tests.actors.load import Account, Load, doubled_count, pull_all
 from tests.actors.supervised_brokers import SupervisedBroker
 from tests.compat.name_server_probe import serves
 from wakelog.actors.deploy.group import BROKER, NAME_SERVER, SUPERVISOR
+from wakelog.actors.ray.options import end_actor
 
 BEFORE_SECONDS = 0.2
 """Load before the blow, so that there is something to lose, and after it."""
@@ -118,6 +119,11 @@ class Victim:
         """Kill the process."""
         times.strike()
         os.kill(self.process_id, signal.SIGKILL)
+
+    def end_actor(self, times: Times) -> None:
+        """End the actor as `ray.kill` does: Ray does not start it again."""
+        times.strike()
+        end_actor(self._supervised.find(self.role))
 
     async def wait_back(self, load: Load, times: Times) -> None:
         """Return once another process fills the role and all have each other again."""

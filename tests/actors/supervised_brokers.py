@@ -125,18 +125,21 @@ class SupervisedBroker:
         state = await self._ask(SUPERVISOR, "wait_ready", 0.01)
         return bool(state and state["ready"])
 
+    def find(self, role: str) -> Any | None:
+        """Return a role's actor, None if there is none."""
+        alone = role in (NAME_SERVER, SUPERVISOR)
+        return find_actor(role if alone else actor_name("broker-a", role))
+
     async def _ask(self, role: str, method: str, *arguments: Any) -> Any:
         """Return an actor's answer, None if there is none."""
-        handle = self._handles.get(role)
+        handle = self._handles.get(role) or self.find(role)
         if handle is None:
-            alone = role in (NAME_SERVER, SUPERVISOR)
-            handle = find_actor(role if alone else actor_name("broker-a", role))
-            if handle is None:
-                return None
-            self._handles[role] = handle
+            return None
+        self._handles[role] = handle
         try:
             return await getattr(handle, method).remote(*arguments)
         except RayError:
+            self._handles.pop(role, None)  # it may be another actor by now
             return None
 
 

@@ -10,7 +10,7 @@ from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.programs import running_up
 from tests.actors.supervised_brokers import SupervisedBroker
-from wakelog.actors.deploy.group import SUPERVISOR, make_broker
+from wakelog.actors.deploy.group import SUPERVISOR, broker_makers
 from wakelog.actors.deploy.supervised import SupervisedActors, placed
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import actor_name, end_actor, find_actor
@@ -105,7 +105,7 @@ def test_a_taken_port_is_reported_with_a_remedy(
         plan = small_plan(tmp_path, "brokerName=other", is_local=False)
         plan.brokers[0].settings.broker.listen_port = port
         plan = placed(plan, ray_cluster.shared_directory)
-        handles = make_broker(plan, plan.brokers[0])
+        handles = {kind: make() for kind, make in broker_makers(plan, plan.brokers[0]).items()}
         with pytest.raises(
             DeploymentFailed, match=f":{port}: another process uses this port"
         ) as raised:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from ray.exceptions import RayActorError
@@ -44,7 +45,8 @@ class Actor:
 
 
 def process_of(process_id: int, *, node_id: str, actor: Actor | None = None) -> SupervisedProcess:
-    found = SupervisedProcess(BROKER, FakeHandle(actor or Actor(process_id)), "broker-a")
+    make = partial(FakeHandle, actor or Actor(process_id))
+    found = SupervisedProcess(BROKER, make, "broker-a")
     found.node_id = node_id
     found.note_answer(process_id)
     return found
@@ -79,7 +81,7 @@ def test_without_an_answer_there_is_no_process_to_kill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed a process"))
-    unknown = SupervisedProcess("Reput", None, "broker-a")
+    unknown = SupervisedProcess("Reput", lambda: None, "broker-a")
     unknown.node_id = ""
     unknown.kill()
     assert unknown.hung_seconds_max == HUNG_SECONDS_MAX < BROKER_HUNG_SECONDS_MAX

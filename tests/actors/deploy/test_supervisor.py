@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from ray.exceptions import RayActorError
 
 from tests.actors.bounded import run
 from tests.actors.deployments import small_plan
@@ -33,9 +35,11 @@ class FakeActor:
         self.store_ids: list[str | None] = []
         self.is_clean = True
         self.hangs = False
-        self.is_busy = False
+        self.is_busy = self.is_ended = False
+        self.pinged_count = 0
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
+        self._check_ended()
         self.log.append(f"start {self.kind}")
         self.store_ids.append(store_id)
         return self.outcome
@@ -47,7 +51,13 @@ class FakeActor:
         self.log.append(f"stop {self.kind}")
         return self.is_clean
 
+    def _check_ended(self) -> None:
+        if self.is_ended:
+            raise RayActorError
+
     async def ping(self) -> int:
+        self._check_ended()
+        self.pinged_count += 1
         if self.hangs:
             await asyncio.Event().wait()
         return os.getpid()
@@ -71,9 +81,9 @@ class Harness:
         self.handles = {kind: FakeHandle(actor) for kind, actor in self.actors.items()}
         self.ended: list[str] = []
         self.deaths: dict[int, asyncio.Event] = {}
-        group = {kind: self.handles[kind] for kind in kinds if kind != "NameServer"}
+        makers = {kind: partial(self.handles.get, kind) for kind in kinds if kind != "NameServer"}
         monkeypatch.setattr(module, "make_name_server", lambda _: self.handles["NameServer"])
-        monkeypatch.setattr(module, "make_broker", lambda *_: group)
+        monkeypatch.setattr(module, "broker_makers", lambda *_: makers)
         monkeypatch.setattr(module, "end_actor", lambda one: self.ended.append(one.target.kind))
         monkeypatch.setattr(module, "open_logs", lambda *_: None)
         monkeypatch.setattr(supervised_process, "wait_death", self.wait_death)
@@ -164,6 +174,31 @@ def test_a_broker_that_died_is_started_again_on_its_own_store(harness: Harness) 
             await asyncio.sleep(0)
         assert broker.store_ids == [None, "s"]
         assert (await supervisor.statistics())["supervisor"]["restart_count"] >= 1
+        await supervisor.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["Broker", "NameServer", "Flush"])
+def test_an_actor_that_ray_has_no_more_is_made_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "PING_SECONDS", 0.0)
+    harness.actors[kind].outcome = {**HERE, "process_id": 1, "store_id": "s", "notices": []}
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        harness.actors[kind].is_ended = True
+        another = FakeActor(kind, harness.log)
+        harness.handles[kind] = FakeHandle(another)
+        is_service = kind == "Flush"  # its Broker attaches it
+        while not (is_service or 1 in harness.deaths):
+            await asyncio.sleep(0)
+        if not is_service:
+            harness.deaths[1].set()
+        while not (another.pinged_count and (is_service or another.store_ids)):
+            await asyncio.sleep(0)
         await supervisor.stop()
 
     run(main)

@@ -68,6 +68,9 @@ class FakeCalls:
         loop = asyncio.get_running_loop()
         return loop.create_task(_part(pair, 0)), loop.create_task(_part(pair, 1))
 
+    async def find_again(self) -> None:
+        """Do nothing."""
+
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         values = [await one if isinstance(one, Awaitable) else one for one in arguments]
         if method == "call":

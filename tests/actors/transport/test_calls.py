@@ -72,9 +72,19 @@ class FakeHandle:
 
 def test_actor_calls_pass_references_on_as_they_are() -> None:
     handle = FakeHandle()
-    calls = ActorCalls(handle)
+    calls = ActorCalls(handle, lambda: None)
     single: Any = calls.call("work", "work", "argument")
     pair: Any = calls.call_two("work", "work")
     assert (single, pair) == ("reference", ("first", "second"))
     assert handle.log == [({}, ("argument",)), ({"num_returns": 2}, ())]
     assert calls.counts == {"work": 2}
+
+
+def test_another_actor_is_called_once_it_is_found() -> None:
+    first, second = FakeHandle(), FakeHandle()
+    found: list[FakeHandle | None] = [None, second]
+    calls = ActorCalls(first, lambda: found.pop(0))
+    for _ in range(2):
+        asyncio.run(calls.find_again())
+        calls.call("work", "work")
+    assert len(first.log) == len(second.log) == 1

@@ -7,6 +7,7 @@ ours does not survive the way through Ray in one piece.
 import asyncio
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from wakelog.actors.broker.replica import Replica, make_broker_service
@@ -57,7 +58,7 @@ class BrokerActor(ChannelActor):
         async with self._starting:
             if self._service is None:
                 calls_by_service = {
-                    name: ActorCalls(await _find(actor_name(self._plan.name, row.actor_name)))
+                    name: await _calls_of(actor_name(self._plan.name, row.actor_name))
                     for name, row in services_of(self._plan).items()
                 }
                 service = make_broker_service(self._plan, calls_by_service)
@@ -129,7 +130,7 @@ class BrokerActor(ChannelActor):
         return {**self._service.statistics(), "process_id": os.getpid()}
 
 
-async def _find(name: str) -> Any:
+async def _calls_of(name: str) -> ActorCalls:
     while (handle := find_actor(name)) is None:
         await asyncio.sleep(FIND_SECONDS)
-    return handle
+    return ActorCalls(handle, partial(find_actor, name))

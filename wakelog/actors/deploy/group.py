@@ -7,7 +7,8 @@ Ray starts a few processes at a time, in the order in which it gets the actors. 
 broker are made in the order in which they are needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -44,16 +45,16 @@ def make_name_server(plan: Plan) -> Any:
     )
 
 
-def make_broker(plan: Plan, broker: ServicePlan) -> dict[str, Any]:
-    """Return the actors of a broker by kind, made in the order in which they are needed."""
+def broker_makers(plan: Plan, broker: ServicePlan) -> dict[str, Callable[[], Any]]:
+    """Return what makes each actor of a broker, in the order in which they are needed."""
     placement = plan.placement_of(broker)
     builtins = broker.to_builtins()
     name = actor_name(broker.name, BROKER)
-    handles = {BROKER: make_actor(BROKER, name, builtins, placement=placement)}
+    makers = {BROKER: partial(make_actor, BROKER, name, builtins, placement=placement)}
     for service, row in services_of(broker).items():
         kind = row.actor_name
         name = actor_name(broker.name, kind)
-        handles[kind] = make_actor(
-            kind, name, builtins, service, target=row.service, placement=placement
+        makers[kind] = partial(
+            make_actor, kind, name, builtins, service, target=row.service, placement=placement
         )
-    return handles
+    return dict(makers)

@@ -12,6 +12,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,12 +41,13 @@ class SupervisedProcess:
     """One actor and the process that it runs in.
 
     broker_name, service: None where the actor belongs to no broker or is no service.
+    make: returns its handle, of a new actor if there is none; it may wait for Ray.
     node_id: Ray's name for its node; a service lives on the node of its broker.
     store_id, notices: what a broker answered when it was started last.
     """
 
     kind: str
-    handle: Any
+    make: Callable[[], Any]
     broker_name: str | None = None
     service: str | None = None
     store_id: str | None = None
@@ -56,6 +58,14 @@ class SupervisedProcess:
     seen: Sample | None = None
     restart_count: int = 0
     killed_count: int = 0
+
+    def __post_init__(self) -> None:
+        """Make the actor."""
+        self.handle = self.make()
+
+    async def make_again(self) -> None:
+        """Make the actor again if Ray does not: an operator may have ended it by `ray.kill`."""
+        self.handle = await asyncio.to_thread(self.make)
 
     @property
     def hung_seconds_max(self) -> float:

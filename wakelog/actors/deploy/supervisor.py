@@ -2,6 +2,7 @@
 
     start   the name server, then all brokers at once; a broker attaches its services itself
     watch   a broker or name server whose process died: started again once Ray has its actor back
+            an actor that Ray does not have any more: made again
             any actor that does not answer: killed unless it is busy, and then Ray starts it again
             a name server that was started again: all brokers register with it
     stop    all brokers at once, then the name server; then every actor ends
@@ -19,12 +20,13 @@ import os
 from collections import Counter
 from collections.abc import Awaitable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 from ray.exceptions import RayActorError
 
-from wakelog.actors.deploy.group import BROKER, NAME_SERVER, make_broker, make_name_server
+from wakelog.actors.deploy.group import BROKER, NAME_SERVER, broker_makers, make_name_server
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.supervised_process import SupervisedProcess
@@ -81,7 +83,8 @@ class SupervisorActor:
         epoch = wall_ms()
         try:
             if self._plan.name_server is not None:
-                self._name_server = SupervisedProcess(NAME_SERVER, make_name_server(self._plan))
+                make = partial(make_name_server, self._plan)
+                self._name_server = SupervisedProcess(NAME_SERVER, make)
                 self._progress = "the name server"
                 await self._start(self._name_server)
             for broker in self._plan.brokers:
@@ -103,8 +106,8 @@ class SupervisorActor:
 
     def _make_broker(self, broker: ServicePlan) -> None:
         services = {row.actor_name: name for name, row in services_of(broker).items()}
-        for kind, handle in make_broker(self._plan, broker).items():
-            process = SupervisedProcess(kind, handle, broker.name, services.get(kind))
+        for kind, make in broker_makers(self._plan, broker).items():
+            process = SupervisedProcess(kind, make, broker.name, services.get(kind))
             (self._brokers if kind == BROKER else self._services).append(process)
 
     async def _start(self, process: SupervisedProcess) -> None:
@@ -119,6 +122,7 @@ class SupervisorActor:
             except RayActorError as error:
                 self._log.warning("cannot start", actor_kind=process.kind, error=repr(error)[:500])
                 await asyncio.sleep(RETRY_SECONDS)
+                await process.make_again()
             except Exception as error:
                 remedy = "This is a mistake in wakelog; see the logs, or try another version."
                 cause = f"{process.kind} cannot be started: {str(error)[-500:]}"
@@ -196,6 +200,7 @@ class SupervisorActor:
             elif doing is not None:
                 self._log.warning("actor is busy", actor_kind=process.kind, doing=doing)
             await asyncio.sleep(RETRY_SECONDS)
+            await process.make_again()
 
     async def ping(self) -> int:
         """Return this process's id, to show that the loop turns."""

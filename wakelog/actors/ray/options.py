@@ -130,12 +130,16 @@ def spread(count: int, seconds_max: float) -> list[Placement]:
     """Return so many places on different nodes, none if there are too few nodes.
 
     A node that dies is replaced by another one that has none of the places yet, once there is one.
+    Places that are there stay.
     """
-    from ray.util import placement_group
+    from ray.util import get_placement_group, placement_group
 
-    group = placement_group(
-        [{"CPU": _SHARE}] * count, strategy="STRICT_SPREAD", name=PLACES, lifetime="detached"
-    )
+    try:
+        group = get_placement_group(PLACES)
+    except ValueError:
+        group = placement_group(
+            [{"CPU": _SHARE}] * count, strategy="STRICT_SPREAD", name=PLACES, lifetime="detached"
+        )
     if not group.wait(seconds_max):
         end_places()
         return []

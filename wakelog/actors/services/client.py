@@ -238,6 +238,7 @@ class ServiceClient:
             except Exception as error:
                 self._log.warning("cannot attach", service=self.name, error=repr(error))
                 await asyncio.sleep(self.retry_seconds)
+                await self.calls.find_again()
                 continue
             attached_at = loop.time()
             self._died = loop.create_future()

@@ -5,7 +5,7 @@ Both kinds keep the order of calls and count them by purpose.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -24,12 +24,16 @@ class ServiceCalls(Protocol):
     ) -> tuple[Awaitable[Any], Awaitable[Any]]:
         """Begin a call of a method that returns a pair, and return each part by itself."""
 
+    async def find_again(self) -> None:
+        """Call another actor from now on, if the service is another one."""
+
 
 class ActorCalls:
     """Calls a Ray actor. The only part of Ray it uses is `remote` of a method."""
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
+    def __init__(self, handle: Any, find: Callable[[], Any | None]) -> None:
+        """Call the actor of a handle. find: returns the actor of that name, which may wait."""
+        self._handle, self._find = handle, find
         self.counts: Counter[str] = Counter()
 
     def call(self, kind: str, method: str, *arguments: Any) -> Awaitable[Any]:
@@ -45,6 +49,10 @@ class ActorCalls:
         self.counts[kind] += 1
         first, second = getattr(self._handle, method).options(num_returns=2).remote(*arguments)
         return first, second
+
+    async def find_again(self) -> None:
+        """Find the actor: an operator may have ended the one before, and it was made again."""
+        self._handle = await asyncio.to_thread(self._find) or self._handle
 
 
 class LocalCalls:
@@ -67,6 +75,9 @@ class LocalCalls:
         """Begin the call and split its result."""
         pair = self.call(kind, method, *arguments)
         return _Part(pair, 0), _Part(pair, 1)
+
+    async def find_again(self) -> None:
+        """Do nothing: the object stays."""
 
     def close(self) -> None:
         """End the thread after the calls that were begun."""
