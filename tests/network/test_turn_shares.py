@@ -137,6 +137,28 @@ def test_a_turn_has_large_requests_up_to_a_limit() -> None:
     assert counts == [2, 4, 5]
 
 
+def test_what_was_put_off_is_not_decoded_while_its_lane_is_crowded() -> None:
+    crowded_count = 100
+    bench = Bench(FakeHandler(), capacity=2_000, crowded=crowded_count)
+
+    def rule(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.spend(bench.limits.turn_budget_seconds / 4)
+        return answer(request, 0)
+
+    bench.handler.rule = rule
+    connection, transport = bench.connection()
+    spend_reads(bench)
+    connection.data_received(frames(*range(1_000)))
+    waiting_counts = []
+    while bench.loop.ready:
+        bench.loop.turn_over()
+        waiting_counts.append(bench.lanes.waiting_count)
+    of_a_piece = READ_ON_BYTES // len(frames(0)) + 1
+    assert crowded_count < max(waiting_counts) <= crowded_count // 2 + 2 * of_a_piece
+    assert opaques_of(transport) == list(range(1_000))
+    assert transport.reading
+
+
 def test_a_request_that_was_put_off_has_waited_since_then() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()

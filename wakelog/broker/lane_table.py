@@ -6,7 +6,8 @@ A heartbeat waits for one round at most, so that an overloaded broker keeps its 
 
 The connections of a crowded lane are not read. A lane is crowded long before it is full: a one-way
 sender gets no refusal, so a paused socket is better than a refused message. A round of a crowded
-lane costs tens of milliseconds, well below waitTimeMillsInSendQueue.
+lane costs tens of milliseconds, well below waitTimeMillsInSendQueue. A request that waits takes
+2 KB; in a socket it takes what was sent.
 
 Source: org.apache.rocketmq.broker.BrokerController, BrokerFastFailure (4.9.3).
 """
@@ -55,10 +56,10 @@ _END_WAIT = "wait_time_mills_in_transaction_queue"
 _ROWS = (
     _Row(Lane.HEARTBEAT, "heartbeat_thread_pool_queue_capacity", 8, 10_000, _HEARTBEAT_WAIT),
     _Row(Lane.SEND, "send_thread_pool_queue_capacity", 32, 1_000, _SEND_WAIT),
-    _Row(Lane.PULL, "pull_thread_pool_queue_capacity", 32, 10_000, _PULL_WAIT, yields=True),
-    _Row(Lane.END_TRANSACTION, "end_transaction_pool_queue_capacity", 16, 10_000, _END_WAIT),
-    _Row(Lane.CONSUMER_MANAGE, "consumer_manager_thread_pool_queue_capacity", 16, 10_000),
-    _Row(Lane.CLIENT_MANAGE, "client_manager_thread_pool_queue_capacity", 8, 10_000),
+    _Row(Lane.PULL, "pull_thread_pool_queue_capacity", 32, 2_000, _PULL_WAIT, yields=True),
+    _Row(Lane.END_TRANSACTION, "end_transaction_pool_queue_capacity", 16, 2_000, _END_WAIT),
+    _Row(Lane.CONSUMER_MANAGE, "consumer_manager_thread_pool_queue_capacity", 16, 2_000),
+    _Row(Lane.CLIENT_MANAGE, "client_manager_thread_pool_queue_capacity", 8, 2_000),
     _Row(Lane.REPLY, "reply_thread_pool_queue_capacity", 16, 1_000),
     _Row(Lane.QUERY, "query_thread_pool_queue_capacity", 4, 1_000),
     _Row(Lane.ADMIN, ADMIN_CAPACITY_COUNT, 4, 1_000),

@@ -307,6 +307,10 @@ class Connection(asyncio.Protocol):
         """Read again: the peer has read its responses."""
         self.resume_reading(PAUSED_BY_WRITES)
 
+    def is_paused(self, by: int) -> bool:
+        """Return whether one of the reasons PAUSED_BY_... holds."""
+        return self._paused_by & by != 0
+
     def pause_reading(self, by: int) -> None:
         """Stop reading for one of the reasons PAUSED_BY_..."""
         if not self._paused_by and self.is_open:
