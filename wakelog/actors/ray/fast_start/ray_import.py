@@ -9,10 +9,11 @@ A driver that joins changes a few more names of Ray.
 Source: ray/_common/pydantic_compat.py, ray._private.worker, ray._private.ray_constants (2.60).
 """
 
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -22,18 +23,29 @@ HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _COMPATIBILITY: Final = "ray._common.pydantic_compat"
 
 
+@contextlib.contextmanager
+def hidden(package: str) -> Iterator[None]:
+    """Let what is imported meanwhile do without a package that is not imported yet."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
 def import_ray() -> None:
     """Import Ray, with pydantic hidden unless it is imported already."""
     if "pydantic" in sys.modules or _COMPATIBILITY in sys.modules:
         importlib.import_module("ray")
         return
-    sys.modules["pydantic"] = None  # type: ignore[assignment]
     try:
-        module = importlib.import_module(_COMPATIBILITY)
+        with hidden("pydantic"):
+            module = importlib.import_module(_COMPATIBILITY)
     except ModuleNotFoundError:
         return  # the guard reports it
-    finally:
-        del sys.modules["pydantic"]
     _fill_on_demand(module)
 
 
