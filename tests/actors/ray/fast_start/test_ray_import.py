@@ -42,3 +42,22 @@ def test_only_what_is_not_imported_yet_is_hidden_and_only_meanwhile(
     with hidden("colorsys"), pytest.raises(ModuleNotFoundError):
         importlib.import_module("colorsys")
     assert importlib.import_module("colorsys") is not colorsys
+
+
+_EXPORT = """
+import dis
+from wakelog.actors.ray.fast_start.worker_template import import_actors
+import_actors()
+from wakelog.actors.deploy.supervisor import SupervisorActor
+from ray._private.function_manager import FunctionActorManager
+dis.dis = None
+print(FunctionActorManager(None).compute_collision_identifier(SupervisorActor))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_no_class_that_is_exported_is_disassembled() -> None:
+    command = [sys.executable, "-c", _EXPORT]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout == "b'SupervisorActor'\n"

@@ -19,6 +19,7 @@ TESTED_VERSIONS: Final = ("2.60.0",)
 
 PRIVATE_NAMES: Final = (
     "ray._common.pydantic_compat:register_pydantic_serializers",
+    "ray._private.function_manager:FunctionActorManager.compute_collision_identifier",
     "ray._private.node:Node.dead_processes",
     "ray._private.node:Node.get_gcs_client",
     "ray._private.node:Node.kill_all_processes",

@@ -4,9 +4,13 @@ If pydantic is installed, Ray prepares its types for pickling, in every process 
 call: 0.2 s of CPU and 10 MB. So Ray's module for that is imported with pydantic hidden. It is
 filled once something asks for more of it, as Ray Data does. A plug-in may import pydantic itself.
 
+Ray hashes the disassembly of each actor's class that it exports, and only keeps the hash. That
+takes 10 ms of CPU a class, one after the other, before their actors start. So it is left out.
+
 A driver that joins changes a few more names of Ray.
 
-Source: ray/_common/pydantic_compat.py, ray._private.worker, ray._private.ray_constants (2.60).
+Source: ray/_common/pydantic_compat.py, ray._private.function_manager, ray._private.worker,
+ray._private.ray_constants (2.60).
 """
 
 import contextlib
@@ -64,10 +68,19 @@ def _fill_on_demand(module: ModuleType) -> None:
     vars(module)["__getattr__"] = found
 
 
+def leave_out_disassembly() -> None:
+    """Have Ray export classes under their names alone."""
+    from ray._private.function_manager import FunctionActorManager
+
+    manager: Any = FunctionActorManager
+    manager.compute_collision_identifier = lambda _, exported: exported.__qualname__.encode()
+
+
 def import_with(environment: Mapping[str, str]) -> None:
     """Let Ray see the variables that a cluster needs, whether or not it was imported before."""
     os.environ.update(environment)
     import_ray()
+    leave_out_disassembly()
     import ray._private.ray_constants as constants
     import ray._private.worker as worker
     import ray._raylet as raylet
