@@ -30,8 +30,7 @@ BROKERS_LANE = "brokers"
 some."""
 
 BROKERS_CODES = (Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.QUERY_DATA_VERSION)
-"""What brokers send to a name server. All else stays in one order: a value is read after it was put.
-"""
+"""What brokers send to a name server. All else stays in one order: a value is put, then read."""
 
 NAME_SERVER_CAPACITY_COUNT = 100_000
 """4.9.3's has no limit. 100,000 clients may ask for a route at once."""
