@@ -4,6 +4,7 @@ Each request is one that a client may make; what they cost together is what the 
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -16,7 +17,7 @@ from benchmarks.attack_scenes import (
     send_all,
     side_by_side,
 )
-from tests.broker.harness import send_fields
+from tests.broker.harness import pull_fields, send_fields
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode as Code
 
@@ -31,6 +32,15 @@ SENT_BACK_COUNT = 5_000
 HALVES_COUNT = 10_000
 LIGHT_MESSAGES = 200
 LIGHT_QUEUES = 500
+HELD_COUNT = 200
+HELD_CONNECTIONS = 10
+HELD_BYTES = 1 << 20
+DELETED_TOPICS = 1_000
+COMMITS_COUNT = 20_000
+COMMITS_SECONDS = 6.0
+"""A save of the offsets comes every 5 s."""
+
+SIDES_COUNT = 4
 LARGE_CLIENTS = 8
 LARGE_EACH = 8
 LARGE_BYTES = 4_000_000
@@ -63,6 +73,47 @@ def send_back(target: Target) -> None:
     message_id = answer.partition(b'"msgId":"')[2][:32]
     fields = {"offset": str(int(message_id[16:], 16)), "group": "flooding", "delayLevel": "1"}
     flood(target, [frame(Code.CONSUMER_SEND_MSG_BACK, fields)] * SENT_BACK_COUNT)
+
+
+def hold_bodies(target: Target) -> None:
+    """Have pulls held that bring a body for which they have no use."""
+    send_all(target.broker, [frame(Code.SEND_MESSAGE_V2, send_fields(TOPIC), b"b")])
+    beyond = pull_fields(topic=TOPIC, queueId=1, sysFlag=6, suspendTimeoutMillis=60_000)
+    pull = frame(Code.PULL_MESSAGE, beyond, bytes(HELD_BYTES))
+    connections = [connect(target.broker) for _ in range(HELD_CONNECTIONS)]
+    for _ in range(HELD_COUNT):
+        for connection in connections:
+            connection.sendall(pull)
+    for connection in connections:
+        connection.close()
+
+
+def delete_topics(target: Target) -> None:
+    """Make topics, each with a message, and delete them all at once."""
+    names = [f"{TOPIC}-{number}" for number in range(DELETED_TOPICS)]
+    sends = [frame(Code.SEND_MESSAGE_V2, send_fields(name), b"b") for name in names]
+    deletions = [frame(Code.DELETE_TOPIC_IN_BROKER, {"topic": name}) for name in names]
+    for frames in (sends, deletions):
+        some = [frames[first::SIDES_COUNT] for first in range(SIDES_COUNT)]
+        side_by_side([partial(flood, target, one) for one in some])
+
+
+def commit_long_names(target: Target) -> None:
+    """Commit offsets of topics and groups that are not there, of the longest names."""
+    frames = [
+        frame(
+            Code.UPDATE_CONSUMER_OFFSET,
+            {
+                "consumerGroup": f"g{number}".ljust(255, "x"),
+                "topic": f"t{number}".ljust(127, "x"),
+                "queueId": "0",
+                "commitOffset": "1",
+            },
+        )
+        for number in range(COMMITS_COUNT)
+    ]
+    flood(target, frames)
+    time.sleep(COMMITS_SECONDS)
 
 
 def large_message_clients() -> Scene:
@@ -111,6 +162,10 @@ def floods() -> Iterator[Scene]:
     yield Scene(
         f"{HALVES_COUNT:,} half messages", lambda: partial(flood, frames=[half] * HALVES_COUNT)
     )
+    held_count = HELD_COUNT * HELD_CONNECTIONS
+    yield Scene(f"{held_count:,} held pulls with a body of 1 MiB", lambda: hold_bodies)
+    yield Scene(f"{DELETED_TOPICS:,} topics are deleted at once", lambda: delete_topics)
+    yield Scene(f"{COMMITS_COUNT:,} offsets of long names", lambda: commit_long_names)
     queues = ",".join(f"%LMQ%flooded{number}" for number in range(LIGHT_QUEUES))
     light = frame(
         Code.SEND_MESSAGE_V2, send_fields(TOPIC, i=f"INNER_MULTI_DISPATCH\x01{queues}"), b"b"
