@@ -5,6 +5,8 @@ and the replicas listen. There is one node more than replicas. Each line on stan
 answered by one.
 
     kill N   kill the processes of the node on which replica N lives, and take its store away
+    leave N  the same, and end them by SIGTERM as `ray stop` does
+    end N    end the Broker of replica N as `ray.kill` does: Ray does not start it again
     places   say which nodes the replicas live on
     stop     stop everything in order and end
 
@@ -57,18 +59,26 @@ class SpreadNodes:
         table = placement_group_table(get_placement_group(PLACES))
         return [table["bundles_to_node_id"][index] for index in range(REPLICAS_COUNT)]
 
-    def kill(self, number: int) -> None:
+    def end_broker(self, number: int) -> None:
+        from wakelog.actors.deploy.group import BROKER
+        from wakelog.actors.ray.options import actor_name, end_actor, find_actor
+
+        end_actor(find_actor(actor_name(self._plan.brokers[number - 1].name, BROKER)))
+
+    def kill(self, number: int, *, is_graceful: bool) -> None:
         place = self.places()[number - 1]
         [node] = [each for each in self._nodes if each.node_id == place]
-        self._cluster.remove_node(node, allow_graceful=False)
+        self._cluster.remove_node(node, allow_graceful=is_graceful)
         store = Path(self._plan.brokers[number - 1].store_directory)
         store.rename(store.with_name(f"gone-{time.monotonic_ns()}"))
 
     def run(self) -> None:
         def obey(line: str) -> str:
             word, _, number = line.partition(" ")
-            if word == "kill":
-                self.kill(int(number))
+            if word in ("kill", "leave"):
+                self.kill(int(number), is_graceful=word == "leave")
+            elif word == "end":
+                self.end_broker(int(number))
             return f"did {line}: {' '.join(self.places())}"
 
         serve(self._plan, self._actors, obey)

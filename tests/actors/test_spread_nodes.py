@@ -1,4 +1,5 @@
-"""Replicas on nodes of their own: the master's node dies with its disk, and it begins elsewhere.
+"""Replicas on nodes of their own: the master's Broker is ended, and is made again. Then the
+master's node dies with its disk, and it begins elsewhere.
 
 What was acknowledged is at all replicas in the end, the new one included.
 """
@@ -33,17 +34,18 @@ STOP_SECONDS_MAX = 60.0
 SENDS = 100
 
 
-def test_a_replica_of_a_dead_node_begins_on_another_one(short_path: Path) -> None:
+@pytest.mark.parametrize("how", ["kill", "leave"])
+def test_a_replica_of_a_dead_node_begins_on_another_one(short_path: Path, how: str) -> None:
     with running(PROGRAM, str(short_path), environment=PATIENT) as program:
         words = program.wait_line("ready", READY_SECONDS_MAX).split()
-        asyncio.run(lose_nodes(program, short_path, words[1], words[2:]))
+        asyncio.run(lose_nodes(program, short_path, words[1], words[2:], how))
         program.write_line("stop")
         assert program.wait_end(STOP_SECONDS_MAX)[0] == 0
         assert program.lines[-1] == "stopped"
 
 
 async def lose_nodes(
-    program: Command, folder: Path, name_server: str, addresses: list[str]
+    program: Command, folder: Path, name_server: str, addresses: list[str], how: str
 ) -> None:
     account, is_over = Account(), asyncio.Event()
     register = open_register(f"file://{folder}/store/wakelog.register")
@@ -58,8 +60,11 @@ async def lose_nodes(
     assert len(set(before)) == 3, before
     sending = asyncio.create_task(send(name_server, account, is_over))
     await until_sent(account)
+    await asyncio.to_thread(command, program, f"end {state.master}")
+    await until_sent(account)
+    state = await wait_until(whole, "three in sync after an ended Broker", WHOLE_SECONDS_MAX)
     master = state.master
-    await asyncio.to_thread(command, program, f"kill {master}")
+    await asyncio.to_thread(command, program, f"{how} {master}")
     await until_sent(account)
 
     def followed() -> GroupState | None:
