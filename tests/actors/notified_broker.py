@@ -42,6 +42,9 @@ class LoopCalls:
         pair = self.call(kind, method, *arguments)
         return _part(pair, 0), _part(pair, 1)
 
+    async def find_again(self) -> None:
+        """Do nothing: the service stays."""
+
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         values = [await one if isinstance(one, Awaitable) else one for one in arguments]
         return getattr(self._service, method)(*values)

@@ -202,7 +202,7 @@ class ConsumerOffsets:
 
         def encode() -> str:
             begin, between, end = ("{\n\t", ",\n\t", "\n}") if pretty else ("{", ",", "}")
-            parts = []
+            parts: list[str] = []
             for name, lines in tables:
                 parts += [between if parts else begin, f'"{name}":', *lines.parts(pretty=pretty)]
             return "".join([*parts, end])
@@ -240,9 +240,9 @@ class ConsumerOffsets:
         """Assert the invariants of the module."""
         self._table.validate()
         self._lmq_table.validate()
-        tables = (*self._table.items(), *self._lmq_table.items())
-        costs = [_cost_bytes(pair) for block in tables for pair, _ in block]
-        assert self._pair_bytes == sum(costs)
+        own = [pair for block in self._table.items() for pair, _ in block]
+        light = [pair for block in self._lmq_table.items() for pair, _ in block]
+        assert self._pair_bytes == sum(map(_cost_bytes, own + light))
         pairs = {(topic, group) for group, topics in self._topics.items() for topic in topics}
         assert pairs == {(topic, group) for group, topic, _ in self.committed()}
         assert self._queue_count == sum(len(queues) for _, _, queues in self.committed())

@@ -35,8 +35,8 @@ RISING_BYTES_MIN: Final = 1024 * 1024
 PAGE_BYTES: Final = 4_096
 
 LAST_FREE_BYTES_MAX: Final = 1024 * 1024
-"""Of one thread: a broker has fifteen. By default it becomes twice the largest block that was ever freed, up to 64 MiB:
-after one request of 16 MiB a thread may keep 32 MiB for good."""
+"""Of one thread: a broker has fifteen. By default it becomes twice the largest block that was ever
+freed, up to 64 MiB: after one request of 16 MiB a thread may keep 32 MiB for good."""
 
 MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
 """A block of so many bytes has pages of its own. By default this grows, too, up to 32 MiB. The
