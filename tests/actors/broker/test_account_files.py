@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.broker import account_files
-from wakelog.actors.broker.account_files import AccountFiles
+from wakelog.actors.broker.account_files import (
+    WATCH_SECONDS,
+    AccountFiles,
+    next_pause_seconds,
+)
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker.access.accounts import AccessFileRefused
 from wakelog.telemetry.logs import FILES_OF_BROKER, configure_logs, unconfigure_logs
@@ -176,3 +180,9 @@ def test_a_change_that_breaks_the_file_is_not_written(tmp_path: Path) -> None:
         files.change(None, lambda _: account("short"))
     assert files.change(None, lambda _: None) is None
     assert main.read_text() == account("main-account")
+
+
+def test_files_that_change_all_the_time_are_read_for_a_tenth_of_it() -> None:
+    """9,900 accounts that changed each second kept the broker and the name server busy."""
+    assert next_pause_seconds(0.001) == WATCH_SECONDS
+    assert next_pause_seconds(1.0) == 9.0
