@@ -3,39 +3,20 @@
 import pytest
 
 from tests.broker.harness import sql_subscription
+from tests.fakes.records import record
 from tests.filter.bits import bitmap_of
 from tests.protocol.golden_records import raw_records
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.record_filter import match_bitmap, match_expression, match_origin
 from wakelog.filter.sql92 import compile_filter
-from wakelog.protocol.record import encode_record
-
-
-def record(properties: str) -> bytes:
-    return encode_record(
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        physical_offset=0,
-        sys_flag=0,
-        born_timestamp_ms=0,
-        born_host=("10.0.0.1", 1),
-        store_timestamp_ms=0,
-        store_host=("10.0.0.2", 2),
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"body",
-        topic="T",
-        properties=properties.encode(),
-    )
 
 
 @pytest.mark.parametrize(
     ("properties", "passes"), [("a\x012\x02", True), ("a\x011", False), ("", False)]
 )
 def test_the_properties_of_the_record_decide(properties: str, passes: bool) -> None:
-    assert match_expression(compile_filter("a > 1"))(record(properties)) is passes
+    assert match_expression(compile_filter("a > 1"))(record(0, properties.encode())) is passes
 
 
 @pytest.mark.parametrize(
@@ -62,7 +43,7 @@ def test_a_bitmap_rules_a_message_out(store_timestamp_ms: int, groups: str, pass
 
 
 def test_a_damaged_record_does_not_pass() -> None:
-    sound = record("a\x012")
+    sound = record(0, b"a\x012")
     by_expression, by_origin = match_expression(compile_filter("a > 1")), match_origin({})
     for damaged in (b"", sound[:40], sound[:-1], sound + b"."):
         assert not by_expression(damaged) and not by_origin(damaged)
@@ -80,7 +61,7 @@ def test_a_damaged_record_does_not_pass() -> None:
 def test_a_retry_is_filtered_as_the_topic_it_came_from(properties: str, passes: bool) -> None:
     filters = ConsumerFilters(BloomFilter(error_percent=20, names_count=32), 1, dead_ms_max=1)
     filters.register("g", [sql_subscription("a > 1")], 1)
-    assert match_origin(filters.of_group("g"))(record(properties)) is passes
+    assert match_origin(filters.of_group("g"))(record(0, properties.encode())) is passes
 
 
 def test_records_of_a_real_broker_are_judged_by_what_they_hold() -> None:

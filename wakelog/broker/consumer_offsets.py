@@ -7,10 +7,10 @@
 The last commit wins, a smaller one too: a reset commits one. Topic and group are joined only in the
 file. There the last ``@`` splits them, because a group name cannot have one.
 
-Invariants: ``_topics`` has exactly the pairs of ``_table``. ``_pair_bytes`` is what both tables
-have. Queue ids are not negative. An offset
-of -1 is stored like any other, because the Go client commits it; a query takes it for "none". The
-offsets of a pair that a copy shares never change: a commit first gives it a dict of its own.
+Invariants: ``_topics`` has exactly the pairs of ``_table``. ``_pair_bytes`` is the sum of
+``_cost_bytes`` over the pairs of both tables. Queue ids are not negative. An offset of -1 is stored
+like any other, because the Go client commits it; a query takes it for "none". The offsets of a pair
+that a copy shares never change: a commit first gives it a dict of its own.
 
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """

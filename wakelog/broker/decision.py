@@ -116,7 +116,7 @@ class WorkKind(StrEnum):
     JUDGE: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
         done on the Broker's thread between other requests, and waits.
     SEARCH: it may read for seconds.
-    ENCODE: it makes the text of a whole table, for which it needs the interpreter.
+    ENCODE: it goes through a whole table, mostly to make its text, and needs the interpreter.
     """
 
     READ = "read"

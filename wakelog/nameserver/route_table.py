@@ -83,8 +83,7 @@ TOPICS_PER_STEP = 256
 """Some 0.3 ms to put them."""
 
 NAME_LENGTH_MAX = 255
-"""Of brokers, clusters, addresses, filter servers and topics. A topic has at most 127, a host 253.
-"""
+"""Of each name and address that a registration has. A topic has at most 127, a host 253."""
 
 
 class LiveBroker(msgspec.Struct):
@@ -278,7 +277,7 @@ class RouteTable:
 
     def channel_closed(self, channel_id: int) -> bool:
         """Remove addresses whose last registration came over this connection; True if more did."""
-        gone, has_more = self._some(lambda live: live.channel_id == channel_id)
+        gone, has_more = self._find_leaving(lambda live: live.channel_id == channel_id)
         for address in gone:
             self._remove(address, Cause.CHANNEL_CLOSED)
         return has_more
@@ -288,13 +287,13 @@ class RouteTable:
 
         Return whether there are more.
         """
-        gone, has_more = self._some(lambda live: live.seen_ms + LIVE_MS < now_ms)
+        gone, has_more = self._find_leaving(lambda live: live.seen_ms + LIVE_MS < now_ms)
         for address in gone:
             self._instructions.append(CloseChannel(self._live[address].channel_id))
             self._remove(address, Cause.EXPIRED)
         return has_more
 
-    def _some(self, is_meant: Callable[[LiveBroker], bool]) -> tuple[list[str], bool]:
+    def _find_leaving(self, is_meant: Callable[[LiveBroker], bool]) -> tuple[list[str], bool]:
         """Return as many of these addresses as may leave at once, and whether there are more."""
         found = (address for address, live in self._live.items() if is_meant(live))
         gone = list(islice(found, REMOVED_AT_ONCE_MAX))

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -39,6 +40,8 @@ from wakelog.network.turn import Turn, TurnStatistics
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.frame import BodyBytesMax
 from wakelog.telemetry.logs import LineBudget, Log, logger
+
+T = TypeVar("T")
 
 SWEEP_SECONDS = 5.0
 """How often connections are checked; it adds to every limit on their time."""
@@ -250,15 +253,23 @@ class Server:
 
     def _close_some(self) -> None:
         """Close connections for one budget: the clients of thousands may expire at once."""
-        end_seconds = self._clock_seconds() + self._limits.turn_budget_seconds
-        while self._closing:
-            connection = self._table.get(self._closing.popleft())
+
+        def close(channel_id: int) -> None:
+            connection = self._table.get(channel_id)
             if connection is not None:
                 connection.close(CloseReason.REQUESTED)
+
+        if self._take_some(self._closing, close):
+            self._loop.call_soon(self._close_some)
+
+    def _take_some(self, waiting: deque[T], do: Callable[[T], None]) -> bool:
+        """Do what waits, until one budget is spent; return whether more waits."""
+        end_seconds = self._clock_seconds() + self._limits.turn_budget_seconds
+        while waiting:
+            do(waiting.popleft())
             if self._clock_seconds() >= end_seconds:
                 break
-        if self._closing:
-            self._loop.call_soon(self._close_some)
+        return bool(waiting)
 
     def change_waits(self, specs: Iterable[LaneSpec]) -> None:
         """Take the limits on waiting in lanes from these specs."""
@@ -326,16 +337,14 @@ class Server:
     def _sweep_some(self) -> None:
         """Look at connections for one budget: ten thousand may have to go at once."""
         now_seconds = self._clock_seconds()
-        end_seconds = now_seconds + self._limits.turn_budget_seconds
-        while self._unswept:
-            connection = self._unswept.popleft()
+
+        def check(connection: Connection) -> None:
             connection.observe(now_seconds)
             reason = verdict(connection.activity, now_seconds, self._limits)
             if reason is not None:
                 connection.abort(reason)
-            if self._clock_seconds() >= end_seconds:
-                break
-        if self._unswept:
+
+        if self._take_some(self._unswept, check):
             self._loop.call_soon(self._sweep_some)
         else:
             self._limit_held()

@@ -11,6 +11,7 @@ import pytest
 from tests.actors.deployments import running, small_plan
 from tests.cli.cluster.conftest import CommandLine
 from tests.compat.processes import free_port
+from tests.fakes.records import record
 from wakelog.cli.cluster.hello import greet
 from wakelog.client.admin import open_admin
 from wakelog.client.errors import ClientError, InvalidArgument
@@ -20,7 +21,6 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 from wakelog.protocol.names import AUTO_CREATE_TOPIC
-from wakelog.protocol.record import encode_record
 
 
 class Cluster:
@@ -47,7 +47,7 @@ class Cluster:
         elif request.code == RequestCode.SEND_MESSAGE_V2:
             self._stored = request.body
         else:
-            body = record(self._stored)
+            body = record(0, body=self._stored, topic="hello", queue_offset=41)
         return answer(request, code, "so it is", fields, body)
 
     @asynccontextmanager
@@ -75,26 +75,6 @@ GOOD_ANSWERS: dict[RequestCode, tuple[int, dict[str, str]]] = {
     ),
     RequestCode.PULL_MESSAGE: (ResponseCode.SUCCESS, PLACES),
 }
-
-
-def record(body: bytes) -> bytes:
-    host = ("127.0.0.1", 1)
-    return encode_record(
-        queue_id=0,
-        flag=0,
-        queue_offset=41,
-        physical_offset=0,
-        sys_flag=0,
-        born_timestamp_ms=1,
-        born_host=host,
-        store_timestamp_ms=1,
-        store_host=host,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=body,
-        topic="hello",
-        properties=b"",
-    )
 
 
 async def said_by(address: str, topic: str = "hello") -> list[str]:

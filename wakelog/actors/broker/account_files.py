@@ -3,9 +3,9 @@
     $ROCKETMQ_HOME/conf/acl/**/*.yml, *.yaml     in the order of their paths
     $ROCKETMQ_HOME/conf/plain_acl.yml            after them
 
-Each second the pool looks at the files: their names, times and lengths. It reads for a tenth of
-the time at most: 10,000 accounts take it a second of Python. conf/tools.yml, which has
-the keys of mqadmin, is in neither place.
+Each second the pool looks at the files: their names, times and lengths. It reads for a tenth of the
+time at most: 10,000 accounts take it a second of Python. conf/tools.yml, which has the keys of
+mqadmin, is in neither place.
 
 A file that is broken at the start refuses the start. One that breaks later changes nothing: the
 accounts of before stay, and an error is logged.

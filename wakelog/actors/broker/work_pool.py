@@ -37,7 +37,6 @@ SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
 call of the loop would wait as long for a thread that encodes a large table."""
 
-
 WAITING_BYTES_MAX: Final = 67_108_864
 """Of the requests that wait, of all kinds: one may have a MiB."""
 

@@ -50,11 +50,13 @@ def broker_makers(plan: Plan, broker: ServicePlan) -> dict[str, Callable[[], Any
     placement = plan.placement_of(broker)
     builtins = broker.to_builtins()
     name = actor_name(broker.name, BROKER)
-    makers = {BROKER: partial(make_actor, BROKER, name, builtins, placement=placement)}
+    makers: dict[str, Callable[[], Any]] = {
+        BROKER: partial(make_actor, BROKER, name, builtins, placement=placement)
+    }
     for service, row in services_of(broker).items():
         kind = row.actor_name
         name = actor_name(broker.name, kind)
         makers[kind] = partial(
             make_actor, kind, name, builtins, service, target=row.service, placement=placement
         )
-    return dict(makers)
+    return makers

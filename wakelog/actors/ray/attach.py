@@ -73,7 +73,9 @@ def _join(name_server: str) -> None:
         join_ray(found[0].address)
     except RayFailed as error:
         cause = " ".join(str(error).split()).removesuffix(".")
-        raise ClientError(cause, _SAME if "ersion mismatch" in cause else _START) from error
+        raise ClientError(
+            cause, _SAME if "version mismatch" in cause.lower() else _START
+        ) from error
 
 
 class ActorCluster:
