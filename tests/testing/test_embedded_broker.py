@@ -101,6 +101,16 @@ def test_a_delayed_message_comes_when_the_clock_gets_there(broker: EmbeddedBroke
     assert brokers_in(asyncio.run(route_of(broker.name_server, "later"))) == {broker.address}
 
 
+def test_a_delayed_message_comes_after_a_restart_although_nothing_else_does(
+    broker: EmbeddedBroker,
+) -> None:
+    send(broker, "idle", b"in ten seconds", properties="DELAY\x013\x02")
+    broker.restart()
+    broker.advance(11)
+    [message] = broker.wait_for_messages("idle")
+    assert message.body == b"in ten seconds"
+
+
 def test_a_clock_goes_forward_and_a_stopped_broker_says_so() -> None:
     stopped = EmbeddedBroker()
     with pytest.raises(ValueError, match="seconds is -1: a clock only goes forward"):

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -121,9 +122,11 @@ def broker_context(
     store: Any = SimpleNamespace(
         max_physical_offset=0,
         min_physical_offset=5,
+        dispatched=0,
         log=SimpleNamespace(files=log_files, appended_offset=900, failure=None),
         transient_pool=transient_pool,
     )
+    store.set_dispatched = partial(setattr, store, "dispatched")
     return BrokerContext(
         plan,
         fs,

@@ -158,6 +158,24 @@ async def client_of(
     await client.stop()
 
 
+def note_dispatched(client: ScheduleClient, dispatched: int) -> None:
+    client.broker.store.set_dispatched(dispatched)
+    client.note_dispatched()
+
+
+@on_loop
+async def test_it_asks_for_what_the_queues_held_before_the_start() -> None:
+    schedule, events = FakeSchedule(0), Events()
+    context = broker_context(events)
+    context.store.set_dispatched(700)
+    client = await attached(ScheduleClient("schedule", schedule, context))
+    while not schedule.called("take_due"):
+        await asyncio.sleep(0)
+    await client.stop_work()
+    await client.stop()
+    assert [arguments[2] for arguments in schedule.called("take_due")] == [700]
+
+
 @on_loop
 async def test_everything_due_is_delivered_and_reported_back() -> None:
     schedule, events = FakeSchedule(5), Events()
@@ -176,7 +194,7 @@ async def test_queues_that_grow_are_asked_about_now_and_then() -> None:
         client.grown_seconds = 0.01
         client.note_delayed(1000)
         for dispatched in range(1, 1001):
-            client.note_dispatched(dispatched)
+            note_dispatched(client, dispatched)
         while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
             await asyncio.sleep(0.001)
         assert len(schedule.called("take_due")) <= 3
@@ -209,7 +227,7 @@ async def test_queues_that_hold_no_other_delayed_message_are_not_checked(
             await asyncio.sleep(0)
         client.note_delayed(parked_end)
         for dispatched in (200, 300):
-            client.note_dispatched(dispatched)
+            note_dispatched(client, dispatched)
             await asyncio.sleep(0.01)
         assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
 
@@ -236,7 +254,7 @@ async def test_a_clock_that_is_set_has_schedule_asked_again(
 async def test_a_slave_delivers_nothing() -> None:
     schedule, events = FakeSchedule(5), Events()
     async with client_of(schedule, events, brokerRole="SLAVE", brokerId=1) as client:
-        client.note_dispatched(100)
+        note_dispatched(client, 100)
         for _ in range(20):
             await asyncio.sleep(0)
         assert schedule.called("take_due") == []

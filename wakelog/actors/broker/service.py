@@ -441,7 +441,7 @@ class BrokerService:
         self._has_dispatched = True
         self.store.set_dispatched(physical_offset)
         if self._schedule is not None:
-            self._schedule.note_dispatched(physical_offset)
+            self._schedule.note_dispatched()
         self._dispatched.set()
 
     def flushed(self, physical_offset: int) -> None:

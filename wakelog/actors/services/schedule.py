@@ -166,7 +166,6 @@ class ScheduleClient(ServiceClient):
         """Ask nothing until attached. A slave never asks: its master delivers."""
         super().__init__(name, calls, broker)
         self._delivers = broker.plan.settings.store.appends
-        self._dispatched = 0
         self._asked_dispatched = -1
         # Below the log's end there may be delayed messages that are not in queues yet.
         self._delayed_end = broker.store.max_physical_offset
@@ -180,9 +179,8 @@ class ScheduleClient(ServiceClient):
         """Note that a delayed message was put below `log_end`."""
         self._delayed_end = log_end
 
-    def note_dispatched(self, dispatched: int) -> None:
-        """Note how far the queues reach."""
-        self._dispatched = dispatched
+    def note_dispatched(self) -> None:
+        """Note that the store's `dispatched` may have grown."""
         if self._delivers and not self.worker.is_running:
             self._ask_for_delayed()
 
@@ -205,10 +203,11 @@ class ScheduleClient(ServiceClient):
     async def work(self) -> bool:
         """Have delivered what is due."""
         positions, self._positions = self._positions, {}
-        self._asked_dispatched = self._dispatched
-        log_begin = self.broker.store.min_physical_offset
+        store = self.broker.store
+        self._asked_dispatched = store.dispatched
+        log_begin = store.min_physical_offset
         try:
-            answer = await self.call("delay", "take_due", log_begin, self._dispatched, positions)
+            answer = await self.call("delay", "take_due", log_begin, store.dispatched, positions)
         except ServiceLost:
             return False  # the next Schedule begins at the Broker's positions
         due, wait_ms = msgspec.convert(answer, Due)
@@ -226,7 +225,7 @@ class ScheduleClient(ServiceClient):
 
     def _ask_for_delayed(self) -> None:
         asked = self._asked_dispatched
-        if asked < self._delayed_end and asked < self._dispatched:
+        if asked < self._delayed_end and asked < self.broker.store.dispatched:
             self._ask_in(self.grown_seconds)
 
     def _ask_in(self, seconds: float) -> None:
