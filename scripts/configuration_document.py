@@ -68,7 +68,7 @@ _BROKER = _Place(
 )
 _STORE = _Place(
     store.StoreConfig,
-    {store.key_of(name): (low, high) for name, low, high in store.RANGES},
+    store.RANGES,
     LIVE_STORE_KEYS,
     store.KEYS_WITHOUT_EFFECT,
     store.KEYS_REFUSED_WHEN_TRUE,

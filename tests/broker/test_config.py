@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from wakelog.broker.config import (
+    JUDGES,
     KEYS_WITHOUT_EFFECT,
     BrokerConfig,
     java_key,
@@ -72,6 +73,11 @@ def test_a_field_has_upstreams_spelling(name: str, key: str) -> None:
         ("short_polling_time_mills", 0, "1 to 9223372036854775807"),
         ("server_socket_backlog", 1 << 31, "1 to 2147483647"),
         ("broker_cluster_name", "a\x02b", "printable characters"),
+        ("broker_cluster_name", "", JUDGES["brokerClusterName"].accepted),
+        ("broker_name", "a/b", JUDGES["brokerName"].accepted),
+        ("broker_ip2", "my host", JUDGES["brokerIP2"].accepted),
+        ("namesrv_addr", "here", JUDGES["namesrvAddr"].accepted),
+        ("msg_trace_topic_name", "my trace", JUDGES["msgTraceTopicName"].accepted),
     ],
 )
 def test_an_unusable_value_is_refused(field: str, value: object, accepted: str) -> None:
@@ -79,6 +85,11 @@ def test_an_unusable_value_is_refused(field: str, value: object, accepted: str) 
         BrokerConfig(**{field: value})  # type: ignore[arg-type]
     assert refusal.value.key == java_key(field)
     assert refusal.value.accepted == accepted
+
+
+def test_every_text_has_a_judge() -> None:
+    texts = {f.encode_name for f in msgspec.structs.fields(BrokerConfig) if f.type is str}
+    assert texts == set(JUDGES)
 
 
 @pytest.mark.parametrize("field", ["filter_data_clean_time_span", "wait_time_mills_in_send_queue"])

@@ -153,6 +153,23 @@ def test_an_own_address_that_is_not_bound_is_refused(tmp_path: Path, base: int) 
     )
 
 
+class TwoFamilies(HostAddresses):
+    """A host with an address of each family."""
+
+    def is_own(self, address: str) -> bool:
+        return True
+
+    def outward(self, bound: str = "0.0.0.0") -> str:
+        return "fd00::7" if ":" in bound else "192.0.2.7"
+
+
+def test_the_advice_about_an_address_can_be_followed(tmp_path: Path, base: int) -> None:
+    plan = plan_at(tmp_path, base, bind="::", advertise="192.0.2.7")
+    with pytest.raises(PreflightRefused) as refused:
+        preflight(plan, FileSystem(), TwoFamilies())
+    assert refused.value.remedy == "Give --bind 192.0.2.7, --bind 0.0.0.0, or --advertise fd00::7."
+
+
 class Translated(HostAddresses):
     """A host that others reach by an address which is none of its own."""
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import fields
 
-from wakelog.storage.config import StoreConfig
+from wakelog.storage.config import JUDGES, StoreConfig, check_value
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import read_settings, settings_of
 
@@ -64,6 +64,10 @@ def test_every_field_has_a_key_of_its_own() -> None:
         ("storePathRootDir", "", "an absolute path"),
         ("storePathCommitLog", "/a,b", "an absolute path"),
         ("maxIndexNum", "1", "2 to 2147483647"),
+        ("deleteWhen", "04,16", 'hours from 0 to 23, such as "04" or "04;16"'),
+        ("deleteWhen", "24", 'hours from 0 to 23, such as "04" or "04;16"'),
+        ("deleteWhen", "", 'hours from 0 to 23, such as "04" or "04;16"'),
+        ("haMasterAddress", "elsewhere", "HOST:PORT"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(key: str, text: str, accepted: str) -> None:
@@ -71,6 +75,25 @@ def test_a_value_that_cannot_be_used_is_named(key: str, text: str, accepted: str
         read_settings(StoreConfig, {"storePathRootDir": "/s", key: text})
     assert caught.value.key == key
     assert caught.value.accepted == accepted
+
+
+def test_every_text_has_a_judge_and_every_number_a_range() -> None:
+    """What only a service would judge is judged at the start, and as the broker runs."""
+    kinds = {field.encode_name: str(field.type) for field in fields(StoreConfig)}
+    assert {key for key, kind in kinds.items() if "str" in kind} == set(JUDGES)
+    for field in fields(StoreConfig):
+        if field.type is int:
+            with pytest.raises(IllegalConfiguration):
+                check_value(field.encode_name, -1)
+
+
+def test_hours_are_read() -> None:
+    def hours(text: str) -> set[int]:
+        return set(StoreConfig(store_path_root="/s", delete_when=text).deletion_hours)
+
+    assert hours("04") == {4}
+    assert hours("04; 16;") == {4, 16}
+    assert hours("0;9;23") == {0, 9, 23}
 
 
 def test_files_of_extension_units_may_have_any_size() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.broker.harness import settings
 from tests.nameserver.harness import make_config
-from wakelog.broker.config import check_range
+from wakelog.broker.config import check_value
 from wakelog.broker.processors.config import LIVE_KEYS
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, StoreConfig
@@ -71,7 +71,7 @@ def test_each_ignored_key_is_said_to_wait_for_a_start_or_for_nothing() -> None:
 def test_live_keys_are_applied_and_the_others_named() -> None:
     config = settings().broker
     given = {"traceOn": "false", "rocketmqHome": "/evil", "nonsense": "1"}
-    update = update_settings([config], given, LIVE_KEYS, check_range)
+    update = update_settings([config], given, LIVE_KEYS, check_value)
     assert update == (("traceOn",), ("nonsense", "rocketmqHome"))
     assert config.trace_on is False
 
@@ -81,5 +81,5 @@ def test_one_wrong_value_leaves_everything_as_it_was(wrong: str) -> None:
     config = settings().broker
     given = {"traceOn": "false", "brokerPermission": wrong}
     with pytest.raises(IllegalConfiguration, match="brokerPermission"):
-        update_settings([config], given, LIVE_KEYS, check_range)
+        update_settings([config], given, LIVE_KEYS, check_value)
     assert config.trace_on is True

@@ -10,9 +10,15 @@ Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfi
 answers to code 26 (4.9.3).
 """
 
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
 import msgspec
 
 from wakelog.network.netty_keys import NETTY_SERVER_ROWS
+from wakelog.protocol.addresses import read_name_servers
+from wakelog.protocol.names import NAME_LENGTH_MAX, is_legal_topic, reply_topic
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import keys_without_effect
 
@@ -122,9 +128,9 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     use_tls: bool = msgspec.field(default=False, name="useTLS")
 
     def __post_init__(self) -> None:
-        """Check each range. Raises: IllegalConfiguration."""
+        """Judge each value. Raises: IllegalConfiguration."""
         for field in msgspec.structs.fields(self):
-            check_range(field.encode_name, getattr(self, field.name))
+            check_value(field.encode_name, getattr(self, field.name))
 
     @property
     def broker_addr(self) -> str:
@@ -156,17 +162,63 @@ Numbers up to 2^63 are Java longs in 4.9.3.
 """
 
 
-def check_range(key: str, value: object) -> None:
-    """Refuse a value that no broker can work with.
+def check_value(key: str, value: object) -> None:
+    """Refuse a value that no broker can work with, at a start and while it runs.
 
     Raises: IllegalConfiguration naming the key, the value and what is accepted.
     """
-    if isinstance(value, str) and not value.isprintable():
-        raise IllegalConfiguration(key, repr(value), "printable characters")
+    if isinstance(value, str):
+        if not value.isprintable():
+            raise IllegalConfiguration(key, repr(value), "printable characters")
+        accepts, accepted = JUDGES[key]
+        if not accepts(value):
+            raise IllegalConfiguration(key, value, accepted)
     if isinstance(value, int) and not isinstance(value, bool):
         low, high = RANGES.get(key, (1, _INT32_MAX))
         if not low <= value <= high:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
+
+
+class Judge(NamedTuple):
+    """Whether a text can be used, and the words for those that can."""
+
+    accepts: Callable[[str], object]
+    accepted: str
+
+
+def _lists_name_servers(text: str) -> bool:
+    try:
+        read_name_servers(text)
+    except ValueError:
+        return False
+    return True
+
+
+_CLUSTER_LENGTH_MAX = NAME_LENGTH_MAX - len(reply_topic(""))
+
+ANY_TEXT = Judge(lambda text: True, "any text")
+_NAME = Judge(
+    re.compile(rf"(?=\S)[^/]{{1,{_CLUSTER_LENGTH_MAX}}}(?<=\S)").fullmatch,
+    f"a name of up to {_CLUSTER_LENGTH_MAX} characters without '/', and no blank at its ends",
+)
+_HOST = Judge(
+    re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+(%\S+)?", re.ASCII).fullmatch,
+    "an address or the name of a host",
+)
+
+JUDGES = {
+    "namesrvAddr": Judge(_lists_name_servers, "HOST:PORT, or several with ';' between"),
+    "brokerName": _NAME,
+    "brokerClusterName": _NAME,
+    "brokerIP1": _HOST,
+    "brokerIP2": _HOST,
+    "regionId": ANY_TEXT,  # stands in messages, and nothing goes by it
+    "msgTraceTopicName": Judge(
+        is_legal_topic, f"a topic's name: up to {NAME_LENGTH_MAX} of a-z, A-Z, 0-9, _, -, | and %"
+    ),
+    "rocketmqHome": ANY_TEXT,  # a start with aclEnable reads its files
+}
+"""By key, which texts can be used; every text of BrokerConfig has one."""
 
 
 _WITHOUT_EFFECT = {

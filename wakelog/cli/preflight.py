@@ -23,7 +23,12 @@ from importlib.util import find_spec
 
 import msgspec
 
-from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
+from wakelog.actors.deploy.host_addresses import (
+    HostAddresses,
+    family_of,
+    is_wildcard,
+    reachable_from_here,
+)
 from wakelog.actors.deploy.plan import Plan, PortUse
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.errors import PreflightRefused
@@ -175,7 +180,7 @@ def _bind_error(host: str, port: int) -> OSError | None:
 
 def _bound(host: str, port: int) -> socket.socket:
     """Bind as the server does. Raises: OSError."""
-    listener = socket.socket(_family(host), socket.SOCK_STREAM)
+    listener = socket.socket(family_of(host), socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
@@ -185,23 +190,21 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
 def _check_advertised(plan: Plan, addresses: HostAddresses) -> None:
     bound, advertised = plan.bind_host, plan.advertised_host
     if advertised == bound:
         return
     is_own = addresses.is_own(advertised)
-    if is_own and is_wildcard(bound) and _family(bound) == _family(advertised):
+    if is_own and is_wildcard(bound) and family_of(bound) == family_of(advertised):
         return
     port = plan.brokers[0].settings.broker.listen_port
     if is_own:
+        everywhere = "::" if ":" in advertised else "0.0.0.0"
+        fitting = addresses.outward(bound) if is_wildcard(bound) else bound
         raise PreflightRefused(
             f"clients would get {advertised}:{port}, where nothing listens: the ports are bound to "
             f"{bound}",
-            f"Give --bind {advertised}, --bind 0.0.0.0, or --advertise {bound}.",
+            f"Give --bind {advertised}, --bind {everywhere}, or --advertise {fitting}.",
         )
     reason = _why_unreachable(bound, advertised, port)
     if reason is not None:

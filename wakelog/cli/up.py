@@ -259,6 +259,7 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
         rows.append(("tls", plan.tls_text))
     if plan.metrics_port:
         host = reachable_from_here(plan.bind_host)
+        host = f"[{host}]" if ":" in host else host
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
     with_tls = " --tls-insecure" if plan.tls.mode is TlsMode.ENFORCING else ""
     rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))

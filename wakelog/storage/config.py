@@ -12,12 +12,15 @@ Source: org.apache.rocketmq.store.config.MessageStoreConfig (4.9.3).
 """
 
 import enum
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from posixpath import isabs
 from typing import TypeVar
 
 import msgspec
 from msgspec import field
+from msgspec.structs import fields
 
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
 from wakelog.storage.errors import IllegalConfiguration
@@ -131,19 +134,14 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     compat_cut_at_damage: bool = _key("compat.cut_at_damage", False)
 
     def __post_init__(self) -> None:
-        """Check each range and the relations between values."""
-        for name, _, _ in RANGES:
-            check_range(key_of(name), getattr(self, name))
-        for name in ("store_path_root", "store_path_commit_log", "store_paths_read_only"):
-            for path in (getattr(self, name) or "").split(","):
-                if path and not isabs(path.strip()):
-                    raise IllegalConfiguration(key_of(name), path, "an absolute path")
-        if not self.store_path_root:
-            raise IllegalConfiguration("storePathRootDir", "", "an absolute path")
-        _delays_ms(self.message_delay_level)
-        host, _, port = (self.ha_master_address or "host:1").rpartition(":")
-        if not (host and port.isdecimal() and 0 < int(port) <= 0xFFFF):
-            raise IllegalConfiguration("haMasterAddress", self.ha_master_address, "HOST:PORT")
+        """Judge each value. Raises: IllegalConfiguration."""
+        for each in fields(self):
+            check_value(each.encode_name, getattr(self, each.name))
+
+    @property
+    def deletion_hours(self) -> frozenset[int]:
+        """The hours of the day in which expired segments go, from 0 to 23."""
+        return _hours(self.delete_when)
 
     @property
     def delays_ms(self) -> tuple[int, ...]:
@@ -190,24 +188,25 @@ class StoreConfig(msgspec.Struct, kw_only=True):
         return self.transient_store_pool_enable and not self.synchronous_flush and self.appends
 
 
-def key_of(name: str) -> str:
-    """Return 4.9.3's key of a field."""
-    return _KEYS[name]
-
-
 _KEYS = dict(zip(StoreConfig.__struct_fields__, StoreConfig.__struct_encode_fields__, strict=True))
 
 
-def check_range(key: str, value: object) -> None:
-    """Refuse a number that no store can work with. Raises: IllegalConfiguration."""
-    for name, low, high in RANGES:
-        if key_of(name) == key and isinstance(value, int) and not low <= value <= high:
+def check_value(key: str, value: object) -> None:
+    """Refuse a value that no store can work with, at a start and while the broker runs.
+
+    Raises: IllegalConfiguration.
+    """
+    if key in RANGES and isinstance(value, int):
+        low, high = RANGES[key]
+        if not low <= value <= high:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
+    if isinstance(value, str):
+        JUDGES[key](value)
 
 
 # field, lowest and highest value that can work. A size of 0 would make every append roll; an
 # interval of 0 would spin. Percentages follow 4.9.3, which clamps the disk's to 10..95.
-RANGES: tuple[tuple[str, int, int], ...] = (
+_RANGES: tuple[tuple[str, int, int], ...] = (
     ("commit_log_file_bytes", 1024, INT32_MAX),
     ("consume_queue_file_bytes", CONSUME_QUEUE_ENTRY_BYTES, INT32_MAX),
     ("consume_queue_extension_file_bytes", 1, INT32_MAX),
@@ -240,6 +239,7 @@ RANGES: tuple[tuple[str, int, int], ...] = (
     ("ha_transfer_batch_bytes", 1, INT32_MAX),
     ("ha_slave_fallbehind_bytes_max", 1, INT32_MAX),
     ("slave_timeout_ms", 1, INT32_MAX),
+    ("lmq_consume_queue_count_max", 0, INT32_MAX),
     ("min_in_sync_replicas", 1, 16),
     ("sync_flush_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
@@ -249,6 +249,9 @@ RANGES: tuple[tuple[str, int, int], ...] = (
     ("parquet_file_bytes", 1024, 256 << 20),
     ("parquet_file_age_ms", 1, 1_800_000),
 )
+
+RANGES = {_KEYS[name]: (low, high) for name, low, high in _RANGES}
+"""Ranges of numbers by key."""
 
 _WITHOUT_EFFECT = {
     "worked out from maxErrorRateOfBloomFilter and expectConsumerNumUseFilter, as in 4.9.3": """
@@ -318,6 +321,50 @@ def _delays_ms(text: str) -> tuple[int, ...]:
         raise IllegalConfiguration("messageDelayLevel", text, f"at most {DELAY_LEVELS_MAX} levels")
     return delays_ms
 
+
+_HOUR = re.compile(r"[01]?[0-9]|2[0-3]", re.ASCII)
+
+
+@lru_cache(maxsize=8)  # Retention asks for them at each run
+def _hours(text: str) -> frozenset[int]:
+    hours = [part.strip() for part in text.split(";")]
+    if hours[-1] == "":
+        hours.pop()  # as String.split of Java does
+    if not hours or not all(map(_HOUR.fullmatch, hours)):
+        accepted = 'hours from 0 to 23, such as "04" or "04;16"'
+        raise IllegalConfiguration("deleteWhen", text, accepted)
+    return frozenset(map(int, hours))
+
+
+def _check_address(text: str) -> None:
+    host, _, port = text.rpartition(":")
+    if not (host and port.isdecimal() and 0 < int(port) <= 0xFFFF):
+        raise IllegalConfiguration("haMasterAddress", text, "HOST:PORT")
+
+
+def _check_root(text: str) -> None:
+    if not isabs(text):
+        raise IllegalConfiguration("storePathRootDir", text, "an absolute path")
+
+
+def _path_judge(key: str) -> Callable[[str], None]:
+    def check_paths(text: str) -> None:
+        for path in text.split(","):
+            if path and not isabs(path.strip()):
+                raise IllegalConfiguration(key, path, "an absolute path")
+
+    return check_paths
+
+
+JUDGES: dict[str, Callable[[str], object]] = {
+    "deleteWhen": _hours,
+    "haMasterAddress": _check_address,
+    "messageDelayLevel": _delays_ms,
+    "readOnlyCommitLogStorePaths": _path_judge("readOnlyCommitLogStorePaths"),
+    "storePathCommitLog": _path_judge("storePathCommitLog"),
+    "storePathRootDir": _check_root,
+}
+"""By key, what refuses a text that cannot be used; every text of StoreConfig has one."""
 
 # Every recovery asks for them dozens of times; a process has a store or two.
 _paths = lru_cache(maxsize=8)(StorePaths)

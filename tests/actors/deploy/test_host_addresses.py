@@ -44,6 +44,13 @@ def test_without_a_way_out_the_outward_address_is_the_loopback_one(
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     assert ADDRESSES.outward() == "127.0.0.1"
+    assert ADDRESSES.outward("::") == "::1"
+
+
+def test_the_outward_address_leads_to_what_is_bound() -> None:
+    """An address of the other family leads to no port that is bound to `::`."""
+    assert ":" in ADDRESSES.outward("::")
+    assert ":" not in ADDRESSES.outward("0.0.0.0")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class FakeAddresses(HostAddresses):
     def is_own(self, address: str) -> bool:
         return address in ("127.0.0.1", OUTWARD, "0.0.0.0")
 
-    def outward(self) -> str:
+    def outward(self, bound: str = "0.0.0.0") -> str:
         return OUTWARD
 
 

@@ -8,7 +8,9 @@ from typing import cast
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from wakelog.actors.deploy.own_keys import OWN_KEYS
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.broker.config_file import OBEYED_KEYS
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster import config_check
 from wakelog.cli.cluster.config_check import HONOURED, IGNORED, REFUSED, check_file, check_keys
@@ -24,6 +26,16 @@ KEYS = {
     "fileReservedTime": "abc",
 }
 
+TAKE_ANY_TEXT = {
+    "rocketmqHome",  # read with aclEnable
+    "regionId",
+    "haListenPort",  # always listenPort + 1, as in 4.9.3
+    # A relative path begins at the current folder.
+    "readOnlyCommitLogStorePaths",
+    "storePathCommitLog",
+    "storePathRootDir",
+}
+
 
 def test_keys_are_honoured_ignored_or_refused() -> None:
     found = {row.key: row for row in check_keys(KEYS)}
@@ -33,6 +45,14 @@ def test_keys_are_honoured_ignored_or_refused() -> None:
     assert "not a key of RocketMQ 4.9.3" in found["nosuchkey"].why
     assert "another format" in found["enableDLegerCommitLog"].why
     assert "a whole number" in found["fileReservedTime"].why
+
+
+@pytest.mark.parametrize("key", sorted({*OBEYED_KEYS, *OWN_KEYS} - TAKE_ANY_TEXT))
+def test_what_no_service_could_work_with_is_refused_for_every_key(key: str) -> None:
+    """A value that is judged only inside a service is honoured here, and never obeyed."""
+    rows = {row.key: row for row in check_keys({key: "no, such ://value"})}
+    assert rows[key].outcome == REFUSED
+    assert rows[key].why.endswith(".")  # a remedy
 
 
 def test_keys_that_need_each_other_are_checked_together(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from tests.fakes.stores import NOW_MS, store_config
-from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.retention.retention import (
     FIRST_RUN_DELAY_MS,
@@ -14,7 +13,6 @@ from wakelog.storage.retention.retention import (
     RetentionDecision,
     RetentionInput,
     Segment,
-    parse_hours,
     used_percent,
 )
 
@@ -247,10 +245,3 @@ def test_percents_are_rounded_up_and_leave_out_what_is_reserved() -> None:
     assert used_percent(DiskUsage(1000, 501, 499)) == 51
     assert used_percent(DiskUsage(1000, 500, 300)) == 63
     assert used_percent(DiskUsage(0, 0, 0)) == used_percent(None) == -1
-
-
-def test_hours_are_read() -> None:
-    assert parse_hours("04") == {4}
-    assert parse_hours("04;16;") == {4, 16}
-    with pytest.raises(IllegalConfiguration, match="deleteWhen"):
-        parse_hours("4 am")

@@ -231,10 +231,11 @@ class _Planning:
 
     def _check_open(self, bind_host: str, broker: BrokerConfig, trusted: str) -> None:
         """Refuse what other hosts could use without an account, or note it. Raises: PlanRefused."""
+        is_open = self._own(OPEN, bool)
         if is_loopback(bind_host) or broker.acl_enable:
             return
         port = broker.listen_port
-        if not self._own(OPEN, bool):
+        if not is_open:
             raise PlanRefused(
                 f"--bind {bind_host} lets other hosts connect, and aclEnable is not true: whoever "
                 f"reaches port {port} could read and send every message",
@@ -284,7 +285,7 @@ class _Planning:
     def _advertised_host(self, bind_host: str) -> str:
         said = self._given.get("brokerIP1")
         if not said:
-            return self._addresses.outward() if is_wildcard(bind_host) else bind_host
+            return self._addresses.outward(bind_host) if is_wildcard(bind_host) else bind_host
         where = "--advertise" if self._options.advertise else "brokerIP1"
         advertised = self._resolve(where, said)
         if is_wildcard(advertised):

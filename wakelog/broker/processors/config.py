@@ -9,7 +9,7 @@ getBrokerConfig (4.9.3).
 
 from functools import partial
 
-from wakelog.broker.config import check_range
+from wakelog.broker.config import check_value
 from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
 from wakelog.broker.decision import ChangeLaneWaits, Outcome, RunInPool, WorkKind
 from wakelog.broker.state import BrokerState
@@ -18,7 +18,6 @@ from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage import config as store_config
 from wakelog.storage.errors import IllegalConfiguration
-from wakelog.storage.retention.retention import parse_hours
 from wakelog.storage.settings_text import (
     decode_settings,
     ignored_remark,
@@ -98,12 +97,8 @@ def _apply(
 
 def check_live(key: str, value: object) -> None:
     """Refuse a value of a live key that cannot be used. Raises: IllegalConfiguration."""
-    if key not in LIVE_STORE_KEYS:
-        check_range(key, value)
-    elif isinstance(value, str):
-        parse_hours(value)  # deleteWhen, the only text
-    else:
-        store_config.check_range(key, value)
+    check = store_config.check_value if key in LIVE_STORE_KEYS else check_value
+    check(key, value)
 
 
 def get_broker_config(state: BrokerState, request: Request[None]) -> Outcome:

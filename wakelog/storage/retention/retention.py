@@ -39,7 +39,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.mapped_file_queue import DIRECTORY_FULL_PERCENT
 
@@ -123,15 +122,14 @@ class Retention:
     """The decisions of the retention service. No clock, no file."""
 
     def __init__(self, config: StoreConfig, now_ms: int) -> None:
-        """Start waiting for the first run. Raises: IllegalConfiguration for deleteWhen."""
+        """Start waiting for the first run."""
         self.change_settings(config)
         self._first_run_ms = now_ms + FIRST_RUN_DELAY_MS
         self._derived_before = 0
         self._numbers = RetentionStatistics()
 
     def change_settings(self, config: StoreConfig) -> None:
-        """Decide by these settings from now on. Raises: IllegalConfiguration for deleteWhen."""
-        self._hours = parse_hours(config.delete_when)
+        """Decide by these settings from now on."""
         self._config = config
 
     def step(self, store: RetentionInput, now_ms: int) -> RetentionDecision:
@@ -175,7 +173,7 @@ class Retention:
     def _reasons(self, store: RetentionInput) -> tuple[str, ...]:
         """Return the reasons for which segments may go now; none if they may not."""
         reasons = []
-        if store.hour in self._hours:
+        if store.hour in self._config.deletion_hours:
             reasons.append("timeup")
         percent_max = self._config.disk_used_space_percent_max
         # An unknown usage counts as too much, as in 4.9.3: it removes only expired segments.
@@ -236,16 +234,6 @@ def used_percent(usage: DiskUsage | None) -> int:
     """Return how full a disk is in whole percent; -1 if unknown."""
     percent = None if usage is None else usage.used_percent
     return UNKNOWN_PERCENT if percent is None else percent
-
-
-def parse_hours(delete_when: str) -> frozenset[int]:
-    """Read deleteWhen: hours of the day, separated by ";". Raises: IllegalConfiguration."""
-    try:
-        return frozenset(int(hour) for hour in delete_when.split(";") if hour)
-    except ValueError:
-        raise IllegalConfiguration(
-            "deleteWhen", delete_when, 'hours from 0 to 23, such as "04" or "04;16"'
-        ) from None
 
 
 JUMP_MS_MIN = 60_000
