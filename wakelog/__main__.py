@@ -17,6 +17,9 @@ def main() -> int:
         # Checks of our own mistakes are assertions; without them a mistake would reach the disk.
         sys.stderr.write("wakelog: assertions are off. Start Python without -O.\n")
         return 2
+    from wakelog.cli.standard_streams import open_closed_streams
+
+    open_closed_streams()
     from wakelog.cli.stop_signals import StopSignals
 
     signals = StopSignals()

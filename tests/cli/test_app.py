@@ -246,6 +246,24 @@ def test_output_that_cannot_be_written(target: str, ended: str, tmp_path: Path) 
 
 @pytest.mark.process
 @pytest.mark.slow
+def test_a_closed_standard_input_is_empty() -> None:
+    with running(["-c", SHELL, '"$0" -m wakelog send orders <&-']) as command:
+        code, errors = command.wait_end()
+    assert code == 2
+    assert errors == (
+        "wakelog: there is nothing to send. Give a BODY, or lines on standard input.\n"
+    )
+
+
+def test_a_command_line_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("topics", "caf\udce9") == 2
+    cause, _, remedy = capsys.readouterr().err.partition(". ")
+    assert cause.endswith("on the command line is not UTF-8")
+    assert remedy.startswith("Give it in UTF-8")
+
+
+@pytest.mark.process
+@pytest.mark.slow
 def test_a_character_that_cannot_be_shown_is_escaped() -> None:
     environment = {"PYTHONIOENCODING": "ascii"}
     with running(["-m", "wakelog"], "log", "dump", "--store", "/ñ", environment=environment) as it:

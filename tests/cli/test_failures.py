@@ -7,7 +7,7 @@ import pytest
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
 from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
 from wakelog.broker.replication.takeover import TakeoverRefused
-from wakelog.cli.failures import explain
+from wakelog.cli.failures import Failure, explain
 from wakelog.cli.program import FAILED, MISUSED
 from wakelog.client.errors import ClientError, remedy_of, tls_refused
 from wakelog.network.errors import PortUnavailable, SendFailed, TlsFailed, TlsRefused
@@ -119,3 +119,10 @@ def test_an_error_of_ours_says_where_it_was_raised() -> None:
     assert failure.exit_code == FAILED
     assert "ZeroDivisionError: one of ours at " in failure.line
     assert f"{__file__}:" in failure.line
+
+
+def test_blanks_of_a_value_are_shown_as_given() -> None:
+    """A value with two blanks is refused for them, so that both must be seen."""
+    assert Failure("a=1s  5s\n is not accepted", "Give one blank.").line == (
+        "wakelog: a=1s  5s is not accepted. Give one blank."
+    )

@@ -6,7 +6,6 @@ other error.
 """
 
 import contextlib
-import io
 import os
 import re
 import signal
@@ -24,6 +23,7 @@ from wakelog.cli.log import log
 from wakelog.cli.options import Number, Settings, Store, Text, option
 from wakelog.cli.program import SIGNALLED, version
 from wakelog.cli.spark import spark
+from wakelog.cli.standard_streams import show_every_character, words_not_utf_8
 from wakelog.cli.stop_signals import StopAsked, StopSignals
 
 if TYPE_CHECKING:
@@ -186,11 +186,11 @@ def run(
 ) -> int:
     """Run one command line and return the exit code."""
     process = Process(signals, make)
-    _show_every_character()
+    show_every_character()
     try:
+        _refuse_not_utf_8(arguments)
         outcome = app(arguments, prog_name="wakelog", standalone_mode=False, obj=process)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here an error can still be reported
+        sys.stdout.flush()  # here an error can still be reported
         if outcome == INTERRUPTED:  # what typer makes of Spark's own KeyboardInterrupt
             raise StopAsked(signal.SIGINT)
         return outcome if isinstance(outcome, int) else 0
@@ -230,11 +230,12 @@ def _fail(error: BaseException) -> int:
     return failure.exit_code
 
 
-def _show_every_character() -> None:
-    """Write a character that a terminal or a file cannot show as an escape."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+def _refuse_not_utf_8(arguments: Sequence[str]) -> None:
+    for word in words_not_utf_8(arguments):
+        raise PlanRefused(
+            f"{word} on the command line is not UTF-8",
+            "Give it in UTF-8; let the terminal use a locale such as C.UTF-8.",
+        )
 
 
 def _drop_output() -> None:

@@ -46,8 +46,8 @@ class Failure(msgspec.Struct, frozen=True):
     def line(self) -> str:
         """The line on standard error."""
         end = "" if self.cause.endswith("?") else "."
-        one_line = " ".join(f"{self.cause}{end} {self.remedy}".split())
-        return f"wakelog: {one_line}"
+        lines = f"{self.cause}{end} {self.remedy}".splitlines()
+        return f"wakelog: {' '.join(filter(None, map(str.strip, lines)))}"
 
 
 def explain(error: BaseException) -> Failure:

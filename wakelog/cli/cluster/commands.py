@@ -225,7 +225,7 @@ def send(
     options = wire.options()
     if body is not None:
         send_one(options, Message(topic, body, **fields), as_json=wire.as_json)  # type: ignore[arg-type]
-    elif sys.stdin.isatty():
+    elif sys.stdin is None or sys.stdin.isatty():  # None if it is closed
         raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
     else:
         send_lines(options, sys.stdin.buffer, topic, fields, as_json=wire.as_json)
