@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex, Unpack
 from wakelog.client.admin import Admin
 from wakelog.client.allocation import Strategy, find_strategy
 from wakelog.client.arrow import to_table
+from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
 from wakelog.client.consumer_trace import ConsumerTracer, Outcome
@@ -35,7 +36,7 @@ from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.group_calls import GroupCalls, is_filter
 from wakelog.client.group_member import GroupMember, MemberOptions
 from wakelog.client.inbox import Inbox, Queue
-from wakelog.client.instance import ClientInstance, OpenedByUser, wall_ms
+from wakelog.client.instance import ClientInstance, OpenedByUser
 from wakelog.client.messages import SendRequest, check_topic
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
 from wakelog.client.options import (
@@ -156,7 +157,7 @@ class Consumer(OpenedByUser):
         instance_name: str = "DEFAULT",
         trace: bool = False,
         connect: Callable[..., ClientInstance] = ClientInstance,
-        now_ms: Callable[[], int] = wall_ms,
+        now_ms: Callable[[], int] = steady_ms,
         **settings: Unpack[Settings],
     ) -> None:
         """Make no connection yet.
@@ -213,7 +214,7 @@ class Consumer(OpenedByUser):
 
     def _make_tracer(self) -> ConsumerTracer:
         tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
-        return ConsumerTracer(tracer, self._options, self._ids, self._now_ms)
+        return ConsumerTracer(tracer, self._options, self._ids)
 
     def _read_topics(self, topics: Topics) -> dict[str, SubscriptionData]:
         if isinstance(topics, str):
@@ -230,7 +231,7 @@ class Consumer(OpenedByUser):
                 raise not_accepted("topics", topics, TOPICS_ACCEPTED)
             name = with_namespace(self.namespace, topic)
             try:
-                found[name] = build_subscription(name, expression, kind, sub_version=self._now_ms())
+                found[name] = build_subscription(name, expression, kind, sub_version=wall_ms())
             except RemoteProtocolError as error:
                 cause = f"the expression {expression!r} for topic {topic} is no filter"
                 raise InvalidArgument(cause, "Give tags with || between, *, or Sql(...)") from error
@@ -258,7 +259,7 @@ class Consumer(OpenedByUser):
             subscriptions = dict(self._subscriptions)
             if not self._is_broadcast:
                 retry = RETRY_PREFIX + self._options.group
-                version = self._now_ms()
+                version = wall_ms()
                 subscriptions[retry] = build_subscription(retry, "*", sub_version=version)
             self._member.subscriptions = subscriptions
             self._instance.consumers = self._consumer_data

@@ -36,7 +36,7 @@ class Settler(Protocol):
 
 
 class GivenAt(NamedTuple):
-    """When a message was given to the user; `request_id` is of this time alone."""
+    """When a message was given to the user, by the steady clock; `request_id` is of then alone."""
 
     request_id: str
     time_ms: int

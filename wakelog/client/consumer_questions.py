@@ -13,10 +13,11 @@ import time
 from datetime import timedelta
 from typing import Final
 
+from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_message import ConsumerMessage, Settler
 from wakelog.client.group_member import GroupMember
 from wakelog.client.inbox import Inbox, Queue
-from wakelog.client.instance import Answer, ClientInstance, wall_ms
+from wakelog.client.instance import Answer, ClientInstance
 from wakelog.protocol.bodies import (
     CONSUME_PASSIVELY,
     ConsumeMessageDirectlyResult,
@@ -53,7 +54,8 @@ class ConsumerQuestions:
         self._instance = instance
         self._member = member
         self._inbox = inbox
-        self._started_ms = wall_ms()
+        self._started_ms = steady_ms()
+        self._start_timestamp = str(wall_ms())
         self.answers: dict[int, Answer] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._balance,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
@@ -90,7 +92,7 @@ class ConsumerQuestions:
                 "PROP_CONSUMEORDERLY": boolean_text(self._member.is_ordered),
                 "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
                 "PROP_CLIENT_VERSION": "V4_9_3",
-                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+                "PROP_CONSUMER_START_TIMESTAMP": self._start_timestamp,
                 "PROP_THREADPOOL_CORE_SIZE": "1",
                 "clientIP": self._instance.address,
                 "consumerGroup": self._instance.options.group,
@@ -114,18 +116,18 @@ class ConsumerQuestions:
             "transactionMsgMinOffset": 0,
             "transactionMsgMaxOffset": 0,
             "transactionMsgCount": found.in_hand_count,
-            "locked": self._inbox.is_locked(queue, wall_ms()),
+            "locked": self._inbox.is_locked(queue, steady_ms()),
             "tryUnlockTimes": 0,
             "lastLockTimestamp": 0,
             "droped": queue in self._inbox.leaving,
-            "lastPullTimestamp": found.pulled_ms,
-            "lastConsumeTimestamp": found.taken_ms,
+            "lastPullTimestamp": _as_wall_ms(found.pulled_ms),
+            "lastConsumeTimestamp": _as_wall_ms(found.taken_ms),
         }
 
     def _rates(self, topic: str) -> dict[str, float]:
         """Return what 4.9.3 says of a topic (ConsumeStatus), on average since the start."""
         mine = [found for queue, found in self._inbox.queues.items() if queue.topic == topic]
-        seconds = max((wall_ms() - self._started_ms) / 1000, 1.0)
+        seconds = max((steady_ms() - self._started_ms) / 1000, 1.0)
         acked, returned, taken = (
             sum(getattr(found, f"{name}_count") for found in mine)
             for name in ("acked", "returned", "taken")
@@ -184,6 +186,11 @@ class DirectDelivery:
     async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
         """Reply as always. Raises: ClientError."""
         await self._consumer.reply(message, body)
+
+
+def _as_wall_ms(moment_ms: int) -> int:
+    """Return when a moment of the steady clock was; 0 for what never happened."""
+    return wall_ms() - (steady_ms() - moment_ms) if moment_ms else 0
 
 
 def _stacks() -> str:

@@ -12,10 +12,11 @@ Source: org.apache.rocketmq.client.trace.{TraceDataEncoder, hook.ConsumeMessageT
 org.apache.rocketmq.client.consumer.listener.ConsumeReturnType (4.9.3).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
+from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_message import ConsumerMessage, GivenAt
 from wakelog.client.options import ClientOptions, without_namespace
 from wakelog.client.trace import Tracer, make_note
@@ -37,14 +38,11 @@ class Outcome(IntEnum):
 class ConsumerTracer:
     """See the module. One loop, one thread."""
 
-    def __init__(
-        self, tracer: Tracer, options: ClientOptions, ids: UniqueIds, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, tracer: Tracer, options: ClientOptions, ids: UniqueIds) -> None:
         """tracer: sends the notes."""
         self._tracer = tracer
         self._group = without_namespace(options.namespace, options.group)
         self._ids = ids
-        self._now_ms = now_ms
 
     def given(self, messages: Iterable[ConsumerMessage]) -> None:
         """Note messages that the user gets now."""
@@ -52,8 +50,8 @@ class ConsumerTracer:
             properties = message.properties
             if properties.get(TRACE_ON) == TRACE_OFF or message.full_topic == TRACE_TOPIC:
                 continue
-            message.given_at = GivenAt(self._ids.make(), self._now_ms())
-            begin = "SubBefore", message.given_at.time_ms, properties.get(MSG_REGION, "")
+            message.given_at = GivenAt(self._ids.make(), steady_ms())
+            begin = "SubBefore", wall_ms(), properties.get(MSG_REGION, "")
             ids = self._group, message.given_at.request_id, message.message_id
             keys = properties.get(KEYS, "")
             fields = (*begin, *ids, message.reconsume_times, keys)
@@ -64,10 +62,10 @@ class ConsumerTracer:
         given_at, message.given_at = message.given_at, None
         if given_at is None:
             return
-        now_ms, keys = self._now_ms(), message.properties.get(KEYS, "")
+        took_ms, keys = steady_ms() - given_at.time_ms, message.properties.get(KEYS, "")
         success = "true" if outcome is Outcome.SUCCESS else "false"
-        begin = "SubAfter", given_at.request_id, message.message_id, now_ms - given_at.time_ms
-        fields = (*begin, success, keys, int(outcome), now_ms, self._group)
+        begin = "SubAfter", given_at.request_id, message.message_id, took_ms
+        fields = (*begin, success, keys, int(outcome), wall_ms(), self._group)
         self._tracer.add(make_note(fields, message.message_id, keys))
 
     async def close(self) -> None:

@@ -23,11 +23,12 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from wakelog.client.allocation import Strategy, allocate
+from wakelog.client.clocks import steady_ms
 from wakelog.client.consumer_message import Settler
 from wakelog.client.errors import ACCOUNT_REMEDY, ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
-from wakelog.client.instance import ClientInstance, wall_ms
+from wakelog.client.instance import ClientInstance
 from wakelog.client.offset_stores import OffsetStore
 from wakelog.client.options import moment_milliseconds
 from wakelog.client.process_queue import ProcessQueue
@@ -99,7 +100,7 @@ class GroupMember:
         settler: Settler,
         options: MemberOptions,
         *,
-        now_ms: Callable[[], int] = wall_ms,
+        now_ms: Callable[[], int] = steady_ms,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Ask nothing yet."""
@@ -421,9 +422,7 @@ class GroupMember:
     def _write(self, line: str) -> None:
         """Write a line, unless it was just written for another queue."""
         now_ms = self._now_ms()
-        recent = {
-            text: ms for text, ms in self._written_ms.items() if 0 <= now_ms - ms < SAME_LINE_MS
-        }
+        recent = {text: ms for text, ms in self._written_ms.items() if now_ms - ms < SAME_LINE_MS}
         self._written_ms = recent
         if line not in recent:
             recent[line] = now_ms

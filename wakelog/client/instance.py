@@ -50,11 +50,6 @@ Answer: TypeAlias = Callable[[str, RemotingCommand], Awaitable[RemotingCommand |
 logger = logging.getLogger("wakelog.client")
 
 
-def wall_ms() -> int:
-    """Return the time as messages have it."""
-    return time.time_ns() // 1_000_000
-
-
 class Opened:
     """What a block of `async with` starts, and closes: also after a start that failed.
 

@@ -54,7 +54,7 @@ class ProcessQueue(Generic[Item]):
     Attributes:
         next_offset: where the next pull begins.
         taken_count, acked_count, returned_count: what happened to messages since the start.
-        pulled_ms, taken_ms: the times of the last pull and the last `take`, 0 before the first.
+        pulled_ms, taken_ms: when the last pull and the last `take` were, 0 before the first.
     """
 
     def __init__(self, queue: MessageQueue, begin_offset: int, *, is_ordered: bool = False) -> None:

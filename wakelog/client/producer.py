@@ -17,9 +17,10 @@ from datetime import timedelta
 from typing import Final, Unpack
 
 from wakelog.client.admin import Admin
+from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
-from wakelog.client.instance import ClientInstance, OpenedByUser, wall_ms
+from wakelog.client.instance import ClientInstance, OpenedByUser
 from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, REQUESTS_MAX
 from wakelog.client.messages import (
     EncodedMessage,
@@ -153,7 +154,7 @@ class Producer(OpenedByUser):
         encoded = await self._encode(Message(topic, body, **fields))
         if self._tracer is None:
             return await self._buffer.send(encoded)
-        began_ms = wall_ms()
+        began_ms = steady_ms()
         return self._trace(encoded, await self._buffer.send(encoded), began_ms)
 
     async def send_many(self, messages: Iterable[Message]) -> Sequence[Receipt]:
@@ -168,7 +169,7 @@ class Producer(OpenedByUser):
         failures: list[ClientError] = []
 
         async def send_or_halve(request: SendRequest) -> None:
-            began_ms = wall_ms()
+            began_ms = steady_ms()
             try:
                 stored = await self._buffer.send_request(request)
             except ClientError as error:
@@ -227,7 +228,7 @@ class Producer(OpenedByUser):
         more = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._options.group}
         half = await self._encode(message, more)
         half = half._replace(is_alone=True, sys_flag=half.sys_flag | PREPARED)
-        began_ms = wall_ms()
+        began_ms = steady_ms()
         stored = await self._buffer.send_request(SendRequest((half,)))
         [receipt] = receipts_of((half.unique_key,), stored)
         transaction = Transaction(half, self._trace(half, receipt, began_ms))
@@ -259,8 +260,9 @@ class Producer(OpenedByUser):
     def _trace(self, message: EncodedMessage, receipt: Receipt, began_ms: int) -> Receipt:
         """Note a message in the trace, if there is one and the broker wants it."""
         if self._tracer is not None and receipt.region:
-            took_ms = wall_ms() - began_ms
-            note = stored_note(message, receipt, self._options, began_ms, took_ms)
+            took_ms = steady_ms() - began_ms
+            began_wall_ms = wall_ms() - took_ms
+            note = stored_note(message, receipt, self._options, began_wall_ms, took_ms)
             self._tracer.add(note)
         return receipt
 

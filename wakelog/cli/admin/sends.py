@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from wakelog.actors.errors import PlanRefused
@@ -18,7 +18,7 @@ from wakelog.client.unique_ids import UniqueIds, own_address
 COUNT_MAX: Final = 1_000_000_000
 SIZE_DEFAULT: Final = 128
 WORDS: Final = b"hello jodie"
-LOG_ZONE: Final = timedelta(hours=8)
+LOG_ZONE: Final = timezone(timedelta(hours=8))
 """The time in the log lines of clusterRT is China's, wherever it runs."""
 
 
@@ -125,7 +125,7 @@ def _body(flags: Flags) -> bytes:
 
 
 def _log_line(room: str, cluster: str, broker: str, average: str) -> Output:
-    now = (datetime.now(UTC) + LOG_ZONE).strftime("%Y-%m-%d %H:%M:%S")
+    now = datetime.now(LOG_ZONE).strftime("%Y-%m-%d %H:%M:%S")
     names = {"time": now, "machineRoom": room, "clusterName": cluster, "brokerName": broker}
     values = {**names, "rt": "0" if average == "NaN" else f"{float(average):.0f}"}
     return Text("|".join(values.values()), values)
