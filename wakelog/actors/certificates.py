@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from wakelog.network.background import keep, log_failure
 from wakelog.network.certificate_changes import CertificateChanges
 from wakelog.network.errors import TlsRefused
 from wakelog.network.server import Server
@@ -52,7 +53,8 @@ class Certificates:
             self._log.warning("TLS", cause=warning)
         if digests:
             changes = CertificateChanges(properties.server, digests)
-            self._watching = loop.create_task(self._watch(server, changes, tuple(digests)))
+            watch = partial(self._watch, server, changes, tuple(digests))
+            self._watching = keep(watch, log_failure(self._log, "certificates"))
 
     async def client_context(self) -> ssl.SSLContext:
         """Return what a client of this process uses. Raises: TlsRefused."""

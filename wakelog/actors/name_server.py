@@ -34,7 +34,6 @@ from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
-from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
@@ -54,6 +53,7 @@ from wakelog.nameserver.decision import (
     Refused,
 )
 from wakelog.nameserver.name_server import CheckAdministrator, NameServer
+from wakelog.network.background import keep, log_failure
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel, Reply
@@ -126,7 +126,7 @@ class NameServerService:
         files = AccountFiles(self._plan.accounts_home)
         access = AccessControl(await run(files.open))
         watch = partial(files.watch, access, run)
-        self._watching = asyncio.create_task(keep_on(watch, self._log, "accounts"))
+        self._watching = keep(watch, log_failure(self._log, "accounts"))
         return Administrators(trusted, access).check
 
     def _close_watches(self) -> None:

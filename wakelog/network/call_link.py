@@ -10,6 +10,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from wakelog.network.background import run_once
 from wakelog.network.call_transport import (
     CALLS_MAX,
     NO_CHUNK,
@@ -64,7 +65,7 @@ class CallLink:
             self._call(NO_CHUNK, b"")
 
     def _call(self, number: int, data: bytes) -> None:
-        task = self._loop.create_task(self._exchange(number, data))
+        task = run_once(self._exchange(number, data), self._lose)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         task.add_done_callback(lambda _: self._send())
@@ -87,7 +88,7 @@ class CallLink:
             task.cancel()
 
     def _close(self) -> None:
-        self._ending = self._loop.create_task(self._finish())
+        self._ending = run_once(self._finish(), self._lose)
 
     async def _finish(self) -> None:
         """Bring what is left, and have the server end the connection."""

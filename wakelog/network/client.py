@@ -19,10 +19,11 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.activity import CloseReason
+from wakelog.network.background import awaited, run_once
 from wakelog.network.busy_poll import POLL_SECONDS, BusyPoll
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
@@ -117,7 +118,7 @@ class RemotingClient:
         self._on_open = on_open
         self._dial = dial
         self._connections: dict[str, Connection] = {}
-        self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        self._connecting: dict[str, asyncio.Future[Connection]] = {}
         self._executing: set[asyncio.Task[None]] = set()
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
@@ -234,7 +235,7 @@ class RemotingClient:
 
     async def _connection(self, address: str) -> Connection:
         """Return an open connection; make it if there is none."""
-        loop = self._running_loop()
+        self._running_loop()
         if self._is_closed:
             raise ClientClosed(address)
         connection = self._connections.get(address)
@@ -242,7 +243,7 @@ class RemotingClient:
             return connection
         task = self._connecting.get(address)
         if task is None:
-            task = loop.create_task(self._connect(address))
+            task = awaited(self._connect(address))
             self._connecting[address] = task
             # Its callers may all have given up when it fails.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -322,19 +323,19 @@ class RemotingClient:
                 self._respond(connection, request, refusal)
             else:
                 executing = self._execute(self._on_request, connection, request)
-                task = asyncio.get_running_loop().create_task(executing)
+                task = run_once(executing, partial(self._refuse, connection, request))
                 self._executing.add(task)
                 task.add_done_callback(self._executing.discard)
 
     async def _execute(
         self, on_request: OnRequest, connection: Connection, request: RemotingCommand
     ) -> None:
-        try:
-            response = await on_request(connection.peer.address, request)
-        except Exception as error:
-            response = refusals.failed(request, error)
+        response = await on_request(connection.peer.address, request)
         if response is not None:
             self._respond(connection, request, response)
+
+    def _refuse(self, connection: Connection, request: RemotingCommand, error: Exception) -> None:
+        self._respond(connection, request, refusals.failed(request, error))
 
     def _respond(
         self, connection: Connection, request: RemotingCommand, response: RemotingCommand
@@ -349,7 +350,8 @@ class RemotingClient:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for task in (*self._connecting.values(), *self._executing):
+        tasks: list[asyncio.Future[Any]] = [*self._connecting.values(), *self._executing]
+        for task in tasks:
             task.cancel()
         connections = self._connections.values()
         await close_all(connections, CloseReason.REQUESTED, seconds_max=TLS_CLOSE_SECONDS_MAX)

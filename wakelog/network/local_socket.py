@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+from wakelog.network.background import run_once
 from wakelog.network.call_channels import Accept
 from wakelog.network.limits import MEBIBYTE
 
@@ -50,15 +51,13 @@ class LocalSocket:
                 accepted.close()
                 return
             _prepare(accepted)
-            task = self._loop.create_task(self._connect(accepted))
+            task = run_once(self._connect(accepted), lambda _: accepted.close())
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, accepted: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(self._accept, accepted)
-        except OSError:  # the client has gone
-            accepted.close()
+        """Make the connection; an error, as of a client that has gone, closes the socket."""
+        await self._loop.connect_accepted_socket(self._accept, accepted)
 
     def close(self) -> None:
         """Accept no more; connections that were accepted go on."""

@@ -20,6 +20,7 @@ import asyncio
 from typing import cast
 
 from wakelog.network.activity import CloseReason
+from wakelog.network.background import awaited, run_once
 from wakelog.network.connection import Connection
 from wakelog.network.errors import TlsRefused
 from wakelog.network.handshake_line import UNFINISHED_MAX, HandshakeLine
@@ -84,7 +85,7 @@ class TlsGate(asyncio.Protocol):
         if self._is_lost or not self._connection.is_open:
             return False
         data, self._first = self._first, b""
-        shaking_hands = asyncio.get_running_loop().create_task(self._shake_hands(data))
+        shaking_hands = run_once(self._shake_hands(data), self._note_failed)
         self._handshake = self._connection.handshake = shaking_hands
         return True
 
@@ -115,7 +116,7 @@ class TlsGate(asyncio.Protocol):
             ssl_handshake_timeout=self._handshake_seconds_max,
             ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
         )
-        started = loop.create_task(starting)
+        started = awaited(starting)
         try:
             # start_tls sets its protocol and queues that protocol's connection_made and the start
             # of reading. This call runs after both, and before the loop reads.
@@ -151,6 +152,9 @@ class TlsGate(asyncio.Protocol):
         if not connection.closed:
             # The loop reports no end to this protocol after a failed handshake.
             connection.connection_lost(None)
+
+    def _note_failed(self, error: Exception) -> None:
+        self._connection.abort(CloseReason.TLS_HANDSHAKE, repr(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end of a connection that this gate has not passed on."""

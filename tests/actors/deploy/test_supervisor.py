@@ -273,3 +273,20 @@ def test_a_scrape_leaves_out_a_busy_actor_and_waits_for_no_longer_than_it_may(
         await supervisor.stop()
 
     run(main)
+
+
+def test_a_mistake_in_the_start_is_a_failure_of_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("/logs/supervisor.log")
+
+    monkeypatch.setattr(module, "open_logs", refuse)
+
+    async def main() -> None:
+        supervisor = SupervisorActor(harness.plan)
+        state = await supervisor.wait_ready(10)
+        assert not state["ready"] and "/logs/supervisor.log" in state["failure"]["cause"]
+        await supervisor.stop()
+
+    run(main)

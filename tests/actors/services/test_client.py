@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from tests.actors.bounded import on_loop
+from tests.actors.deployments import wait_until
 from tests.actors.services.fakes import EPOCH, FakeCalls, attached, broker_context
 from tests.actors.transport.test_process_death import process
+from wakelog.actors.services import client as client_module
 from wakelog.actors.services.client import ServiceClient, ServiceLost
 from wakelog.actors.transport import process_death
+from wakelog.network import background
 
 
 class Client(ServiceClient):
@@ -162,4 +165,27 @@ async def test_a_release_is_called_once_and_the_service_not_attached_again() -> 
     await attached(client)
     await client.release(1.0)
     assert len(calls.called("release")) == 1 and not client.is_attached
+    await client.stop()
+
+
+@on_loop
+async def test_a_process_that_cannot_be_watched_has_the_service_attached_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No descriptor was left for the watch, for example."""
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.0)
+    watches: list[int] = []
+    wait_death = process_death.wait_death
+
+    async def refuse_first(process_id: int, died: asyncio.Future[None]) -> None:
+        watches.append(process_id)
+        if len(watches) == 1:
+            raise OSError(24, "Too many open files")
+        await wait_death(process_id, died)
+
+    monkeypatch.setattr(client_module, "wait_death", refuse_first)
+    client = await attached(Client(FakeCalls()))
+    await wait_until(lambda: len(watches) == 2, "the second watch")
+    assert client.attached_count == 2 and client.is_attached
+    assert "Too many open files" in caplog.text
     await client.stop()

@@ -15,6 +15,7 @@ from wakelog.dispatchers import plugins
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
@@ -167,3 +168,23 @@ def test_one_that_raises_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptur
     threads.stop()
     [line] = [record.getMessage() for record in caplog.records]
     assert "plug-in failed" in line and "not yet" in line
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_threads, "AGAIN_SECONDS", 0.0)
+    step, refused = PluginCursor.step, list[int]()
+
+    def refuse_twice(cursor: PluginCursor, readable: int, bytes_max: int, now_ms: int) -> bool:
+        if readable and len(refused) < 2:
+            refused.append(readable)
+            raise StoreFailed("/store", "read", OSError(5, "Input/output error"))
+        return step(cursor, readable, bytes_max, now_ms)
+
+    monkeypatch.setattr(PluginCursor, "step", refuse_twice)
+    plugin = Recorder("recorder")
+    threads, end = run(tmp_path, plugin, count=3)
+    wait_until(lambda: len(plugin.offsets) == 3)
+    assert refused == [end, end]
+    threads.stop()

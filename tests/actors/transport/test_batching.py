@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.actors.bounded import on_loop
+from tests.actors.deployments import wait_until
+from wakelog.actors.transport import batching
 from wakelog.actors.transport.batching import BatchWorker
 
 runs: list[None] = []
@@ -125,3 +127,18 @@ async def test_a_stop_gives_up_a_run_that_has_not_begun() -> None:
     worker.request()
     await worker.wait_idle()
     assert len(runs) == 1
+
+
+@on_loop
+async def test_work_that_failed_runs_again_unasked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "AGAIN_SECONDS", 0.0)
+
+    async def work() -> bool:
+        if len(runs) < 3:
+            raise OSError("no disk")
+        return False
+
+    BatchWorker("test", counted(work)).request()
+    await wait_until(lambda: len(runs) == 3, "the third run")

@@ -31,6 +31,7 @@ from wakelog.broker.replication.election import (
     StepDown,
     TakeRole,
 )
+from wakelog.network.background import run_once
 from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import Log, logger
 
@@ -119,8 +120,7 @@ class Elector:
                     self._change_role(action)
                 case ReadRegister() | ReplaceState() if self._under_way is None:
                     self._calls_count += 1
-                    loop = asyncio.get_running_loop()
-                    self._under_way = loop.create_task(self._call(action))
+                    self._under_way = run_once(self._call(action), self._give_up)
                 case ReadRegister() | ReplaceState():
                     self.election.note_no_answer(action.call, steady_ms())
 

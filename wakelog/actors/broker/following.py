@@ -22,7 +22,6 @@ from wakelog.actors.broker.name_servers import master_addresses
 from wakelog.actors.broker.opening import is_log_empty
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import BrokerSettings
@@ -48,6 +47,7 @@ from wakelog.broker.replication.table_sync import (
     locks_request,
     next_pause_seconds,
 )
+from wakelog.network.background import keep, log_failure
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import HeldLocks, decode_body
@@ -141,10 +141,9 @@ class Follower:
         """Begin."""
         if self._member is not None or self.store.config.ha_ack_durable:
             self.progress.sync_every_turn(wanted=True)  # a report is of what is durable
-        kept = [keep_on(self._copy_tables, self._log, "tables")]
+        self._tasks = [keep(self._copy_tables, log_failure(self._log, "tables"))]
         if self._member is None:
-            kept.append(keep_on(self._follow, self._log, "following"))
-        self._tasks = [asyncio.get_running_loop().create_task(each) for each in kept]
+            self._tasks.append(keep(self._follow, log_failure(self._log, "following")))
 
     async def stop(self) -> None:
         """Append nothing more."""

@@ -10,12 +10,12 @@ from typing import Final
 from wakelog.actors.broker.member_connections import MasterConnection
 from wakelog.actors.broker.run import GroupMember
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.actors.transport.kept_task import keep_on
 from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import MemberFollowing, OwnLog
 from wakelog.broker.replication.member_proof import NONCE_BYTES, FollowerProof
 from wakelog.broker.replication.whole_records import WholeRecords
+from wakelog.network.background import keep, log_failure
 from wakelog.protocol.member_frames import Answer, Data
 from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import Log, logger
@@ -55,9 +55,7 @@ class MemberFollower:
 
     def start(self) -> None:
         """Begin."""
-        self._task = asyncio.get_running_loop().create_task(
-            keep_on(self._keep, self._log, "following")
-        )
+        self._task = keep(self._keep, log_failure(self._log, "following"))
 
     async def stop(self) -> None:
         """Append nothing more."""

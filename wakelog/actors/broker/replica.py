@@ -39,7 +39,6 @@ from wakelog.actors.registers.register import (
 )
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.replication.election import (
@@ -62,6 +61,7 @@ from wakelog.broker.replication.takeover import (
     REFUSES_SENDS_VALUE,
     REPLICA_VALUE,
 )
+from wakelog.network.background import keep, log_failure
 from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.config import BrokerRole
@@ -262,8 +262,7 @@ class Replica:
         self.elector.start()
         self._timer.start(TICK_SECONDS)
         self._follower.start()
-        role = keep_on(self._keep_role, self._log, "role")
-        self._task = asyncio.get_running_loop().create_task(role)
+        self._task = keep(self._keep_role, log_failure(self._log, "role"))
 
     async def _refuse_taken_id(self, register: GroupRegister) -> str:
         """Look whether another broker has this replica's number, and answers. A register that says

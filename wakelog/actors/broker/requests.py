@@ -57,6 +57,7 @@ from wakelog.broker.decision import (
 from wakelog.broker.error_response import error_response
 from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.read_after_write import CHECK_SECONDS
+from wakelog.network.background import run_once
 from wakelog.network.errors import RemotingError, TooManyCalls
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.long_work import STEPS_SECONDS
@@ -236,9 +237,9 @@ class Requests:
                 settle = partial(self._settle, request, reply, began)
                 self._pool.run(request, outcome, settle, self._server.run_steps)
             case AskClient():
-                self._begin_task(self._ask(outcome, request, reply))
+                self._begin_task(self._ask(outcome, request, reply), request, reply)
             case RemoveQueues():
-                self._begin_task(self._remove(outcome, request, reply))
+                self._begin_task(self._remove(outcome, request, reply), request, reply)
             case Generator():
                 began = self.times.clock_seconds()
                 settle = partial(self._settle, request, reply, began)
@@ -248,8 +249,15 @@ class Requests:
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, seconds_max=outcome.seconds_max)
 
-    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+    def _begin_task(
+        self, work: Coroutine[Any, Any, None], request: RemotingCommand, reply: Reply
+    ) -> None:
+        """Begin what answers a request; if it fails, the error is the answer."""
+        began = self.times.clock_seconds()
+        task = run_once(
+            work,
+            lambda error: self._settle(request, reply, began, error_response(request, error)),
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -265,11 +273,7 @@ class Requests:
         # One after the other: between two of thousands Reput has time for new messages.
         async with self._removing:
             why_not = why_not or await self._reput.remove_queues(wanted.removal)
-        try:
-            outcome = wanted.finish(why_not, wall_ms())
-        except Exception as error:
-            outcome = error_response(request, error)
-        self._settle(request, reply, began, outcome)
+        self._settle(request, reply, began, wanted.finish(why_not, wall_ms()))
 
     async def _ask(self, question: AskClient, request: RemotingCommand, reply: Reply) -> None:
         """Send a request to a client, and make the outcome of its response."""
@@ -288,11 +292,7 @@ class Requests:
             response = error
         finally:
             self._asked_bytes -= size_bytes
-        try:
-            outcome = question.finish(response, wall_ms())
-        except Exception as error:
-            outcome = error_response(request, error)
-        self._settle(request, reply, began, outcome)
+        self._settle(request, reply, began, question.finish(response, wall_ms()))
 
     def _check_dispatch(self) -> None:
         """Resume requests that wait for dispatch; no notification comes when the queues grow."""

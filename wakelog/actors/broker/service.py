@@ -47,7 +47,6 @@ from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.actors.transport.kept_task import keep_on
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
@@ -62,6 +61,7 @@ from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.filter.sql92 import compile_filter
+from wakelog.network.background import keep, log_failure
 from wakelog.network.busy_poll import POLL_SECONDS
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
@@ -198,11 +198,10 @@ class BrokerService:
             undo.push_async_callback(self._server.close)
             await self._begin()
             undo.pop_all()
-        kept = [keep_on(self._keep_guard, self._log, "guard")]
+        self._tasks = [keep(self._keep_guard, log_failure(self._log, "guard"))]
         if access is not None:
             watch = partial(self._account_files.watch, access, self._pool.submit)
-            kept.append(keep_on(watch, self._log, "accounts"))
-        self._tasks = [self._loop.create_task(each) for each in kept]
+            self._tasks.append(keep(watch, log_failure(self._log, "accounts")))
         self._tick()
 
     async def _keep_guard(self) -> None:

@@ -37,6 +37,7 @@ from wakelog.actors.services.table import SERVICES, services_of
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.network.background import keep, log_failure, run_once
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
@@ -75,7 +76,7 @@ class SupervisorActor:
         self._metrics: MetricsServer | None = None
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
-        self._tasks = [asyncio.create_task(self._start_all())]
+        self._tasks = [run_once(self._start_all(), self._note_mistake)]
 
     # The start.
 
@@ -100,9 +101,11 @@ class SupervisorActor:
         self._progress = "running"
         self._ready.set()
         for process in self._processes():
-            self._tasks.append(asyncio.create_task(self._kill_when_hung(process)))
+            watches = [self._kill_when_hung]
             if process.service is None:
-                self._tasks.append(asyncio.create_task(self._restart_when_dead(process)))
+                watches.append(self._restart_when_dead)
+            on_failed = log_failure(self._log, f"watch of {process.kind}")
+            self._tasks += [keep(partial(watch, process), on_failed) for watch in watches]
 
     def _make_broker(self, broker: ServicePlan) -> None:
         services = {row.actor_name: name for name, row in services_of(broker).items()}
@@ -138,6 +141,13 @@ class SupervisorActor:
 
     def _note_failure(self, failed: DeploymentFailed) -> None:
         self._failure = {"cause": failed.cause, "remedy": failed.remedy}
+
+    def _note_mistake(self, error: Exception) -> None:
+        """Have the start fail with an error that nobody expects; else it would be waited for."""
+        self._log.error("start failed", exc_info=error)
+        remedy = "This is a mistake in wakelog; see the logs, or try another version."
+        self._note_failure(DeploymentFailed(f"the Supervisor failed: {error!r}", remedy))
+        self._ready.set()
 
     async def _serve_metrics(self) -> None:
         if self._plan.metrics_port:

@@ -30,6 +30,7 @@ from wakelog.actors.transport.shared_watermarks import (
     SharedWatermark,
     make_shared_watermarks,
 )
+from wakelog.network.background import awaited
 from wakelog.storage.durability.store_lock import holder_pid
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import InlineSegments
@@ -77,7 +78,7 @@ class BrokerServices:
             return
         path = self._plan.settings.store.paths.lock
         requests = [
-            asyncio.ensure_future(self._calls[name].call("release", "release"))
+            awaited(self._calls[name].call("release", "release"))
             for name, byte in lock_bytes(self._plan).items()
             if name in self._calls and holder_pid(self._fs, path, byte) is not None
         ]

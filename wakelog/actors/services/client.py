@@ -28,6 +28,7 @@ from wakelog.actors.transport.process_death import set_died, wait_death
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.actors.transport.timer import Timer
+from wakelog.network.background import awaited, keep
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
 
@@ -192,7 +193,7 @@ class ServiceClient:
         """
         died = self._died
         assert died is not None
-        result = asyncio.ensure_future(call)
+        result = awaited(call)
         await asyncio.wait({result, died}, timeout=seconds_max, return_when=_FIRST)
         if result.done():
             try:
@@ -206,7 +207,7 @@ class ServiceClient:
 
     def keep_attached(self) -> None:
         """Attach, and attach again whenever the service was lost, until `stop`."""
-        self._task = asyncio.get_running_loop().create_task(self._keep_attached())
+        self._task = keep(self._keep_attached, self._note_failed)
 
     def mark_lost(self) -> None:
         """Attach the service again: a call to it has failed."""
@@ -223,6 +224,7 @@ class ServiceClient:
     async def stop(self) -> None:
         """Attach no more and call no more."""
         self._attached.clear()
+        await self.worker.stop()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -246,14 +248,21 @@ class ServiceClient:
             self._attached.set()
             if not self._run_hook(self.on_attached, answer):
                 self.mark_lost()
-            await wait_death(answer["process_id"], self._died)
-            self._attached.clear()
+            try:
+                await wait_death(answer["process_id"], self._died)
+            finally:
+                self._attached.clear()
             self._log.warning("service lost", service=self.name)
             self._run_hook(self.on_lost)
             if loop.time() >= attached_at + self.retry_seconds_max:
                 pause_seconds = self.retry_seconds
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, self.retry_seconds_max)
+
+    def _note_failed(self, error: Exception) -> None:
+        """Have the service attached again after an error that nobody expects."""
+        self._log.error("service client failed", service=self.name, exc_info=error)
+        self.mark_lost()
 
     def _run_hook(self, hook: Callable[..., None], *arguments: Any) -> bool:
         """Return False if the hook raised, for example because no descriptor is left."""

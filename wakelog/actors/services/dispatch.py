@@ -25,6 +25,7 @@ from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
+from wakelog.network.background import start_thread
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.dispatched import DispatchedFile, read_dispatched
@@ -36,6 +37,7 @@ from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover_derived
 from wakelog.telemetry.histogram import Histogram
+from wakelog.telemetry.logs import Log, logger
 
 STEP_BYTES_MAX = 8 << 20
 """A scan's buffer: some milliseconds of work; then notifications and calls are served."""
@@ -72,8 +74,7 @@ class KernelLoading:
     def kernels(self) -> Kernels | None:
         """Return the kernels if they are ready; the first call starts the work."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._load, name="compile", daemon=True)
-            self._thread.start()
+            self._thread = start_thread(self._load, self._note_failed, name="compile")
         return self._kernels
 
     def wait(self) -> None:
@@ -86,11 +87,13 @@ class KernelLoading:
         before_seconds = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
-            with suppress(Exception):
-                self._kernels = self._compile_now()
+            self._kernels = self._compile_now()
         finally:
             sys.setswitchinterval(before_seconds)
             self._is_over.set()
+
+    def _note_failed(self, error: Exception) -> None:
+        logger(Log.STORE).warning("no compiled kernels", cause=repr(error))
 
 
 _LOADING = KernelLoading()

@@ -28,6 +28,7 @@ from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequ
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.network.background import awaited
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import SegmentSync
@@ -211,7 +212,7 @@ class FlushClient(FollowingClient):
             force=force,
         )
         call = self.begin_call("flush", "sync", msgspec.to_builtins(request))
-        self._outstanding = asyncio.ensure_future(call)
+        self._outstanding = awaited(call)
         answer = await self.wait_result(self._outstanding, self.recheck_seconds if force else None)
         outcome = msgspec.convert(answer, FlushOutcome)
         self._is_noted = outcome.noted or self.watermarks is not None

@@ -12,6 +12,7 @@ from typing import Any
 
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.dispatchers.plugins import PluginCursor, RetentionHold
+from wakelog.network.background import AGAIN_SECONDS, log_failure, start_thread
 from wakelog.telemetry.logs import Log, logger
 
 STEP_BYTES_MAX = 8 << 20
@@ -25,12 +26,11 @@ _left_behind: dict[tuple[str, str], threading.Thread] = {}
 """The last thread that did not end in time, by the store's root and the plug-in's name."""
 
 
-class PluginThread(threading.Thread):
+class PluginThread:
     """Runs one plug-in until `begin_stop`; it starts with nothing to read."""
 
     def __init__(self, cursor: PluginCursor, after: threading.Thread | None = None) -> None:
         """Start at once; wait for the end of `after` before anything is done."""
-        super().__init__(name=f"plugin-{cursor.name}", daemon=True)
         self._cursor = cursor
         self._after = after
         self._readable = 0
@@ -39,7 +39,8 @@ class PluginThread(threading.Thread):
         self._hold = RetentionHold()
         self._logged_failures_count = 0
         self._log = logger(Log.STORE)
-        self.start()
+        on_failed = log_failure(self._log, f"plug-in {cursor.name}")
+        self.thread = start_thread(self._run, on_failed, name=f"plugin-{cursor.name}")
 
     def retention_floor(self, now_ms: int) -> int | None:
         """Return the first physical offset to be kept for the plug-in, None if there is none."""
@@ -75,10 +76,22 @@ class PluginThread(threading.Thread):
         found = self._cursor.statistics(self._readable)._asdict()
         return {**found, "left_behind": self._hold.left_behind}
 
-    def run(self) -> None:
-        """Step and flush until `begin_stop`."""
+    def _run(self) -> None:
+        """Step and flush until `begin_stop`; begin again after an error that is not a plug-in's."""
         if self._after is not None:
             self._after.join()
+        cause = ""
+        while not self._stopping:
+            try:
+                self._work()
+            except Exception as error:
+                # The log could not be read: a fault of the disk, which Reput reports too.
+                if cause != (cause := repr(error)):
+                    self._log.error("plug-in waits", plugin=self._cursor.name, exc_info=error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, AGAIN_SECONDS)
+
+    def _work(self) -> None:
         flushed_at = time.monotonic()
         seen = -1
         while True:
@@ -87,16 +100,11 @@ class PluginThread(threading.Thread):
                     self._changed.wait(self._wait_seconds(flushed_at))
                 seen, stopping = self._readable, self._stopping
             now_ms = wall_ms()
-            try:
-                if not stopping and self._cursor.step(seen, STEP_BYTES_MAX, now_ms):
-                    seen = -1
-                if stopping or time.monotonic() >= flushed_at + FLUSH_SECONDS:
-                    self._cursor.flush(now_ms)
-                    flushed_at = time.monotonic()
-            except Exception as error:
-                # The log could not be read: a fault of the disk, which Reput reports too.
-                self._log.error("plug-in stopped", plugin=self._cursor.name, exc_info=error)
-                return
+            if not stopping and self._cursor.step(seen, STEP_BYTES_MAX, now_ms):
+                seen = -1
+            if stopping or time.monotonic() >= flushed_at + FLUSH_SECONDS:
+                self._cursor.flush(now_ms)
+                flushed_at = time.monotonic()
             self._log_failure()
             if stopping:
                 return
@@ -151,9 +159,9 @@ class PluginThreads:
             thread.begin_stop()
         end = time.monotonic() + JOIN_SECONDS_MAX
         for name, thread in self._threads.items():
-            thread.join(max(0.0, end - time.monotonic()))
-            if thread.is_alive():
-                _left_behind[self._root, name] = thread
+            thread.thread.join(max(0.0, end - time.monotonic()))
+            if thread.thread.is_alive():
+                _left_behind[self._root, name] = thread.thread
                 logger(Log.STORE).warning("plug-in hangs", plugin=name)
 
     def statistics(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from wakelog.actors.transport.timer import Timer
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import PullHold
 from wakelog.dispatchers.reput import Arrival
+from wakelog.network.background import run_once
 
 HOLD_CODES_MAX = 64
 """A pull of more tags is held as one of all tags: the Broker filters again, and a note stays under
@@ -117,7 +118,7 @@ class PullHoldClient(ServiceClient):
 
     def wake(self, notes: Note | Awaitable[Note]) -> None:
         """Wake the pulls that wait for what notes say; `notes` may be a reference to them."""
-        wake = asyncio.get_running_loop().create_task(self._call("wake", notes))
+        wake = run_once(self._call("wake", notes), self._note_failed)
         self._wakes.add(wake)
         wake.add_done_callback(self._wakes.discard)
 

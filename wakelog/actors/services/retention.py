@@ -25,6 +25,7 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.network.background import log_failure, start_thread
 from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -47,6 +48,9 @@ LIVE_SETTINGS: Final = (
     "delete_commit_log_files_interval_ms",
 )
 """The settings that go with every run: code 25 may have changed them in the Broker's process."""
+
+SUMS_AGAIN_MS: Final = 60_000
+"""The pause before sums are kept again after an error that nobody expects."""
 
 
 class RetentionOutcome(msgspec.Struct, frozen=True):
@@ -85,8 +89,7 @@ class RetentionService(Service):
         self._sums = SumKeeper(self.fs, self.store)
         stopping = threading.Event()
         work = partial(self._keep_sums, self._sums, stopping)
-        thread = threading.Thread(target=work, name="sums", daemon=True)
-        thread.start()
+        thread = start_thread(work, log_failure(self._errors, "sums"), name="sums")
         self.on_release(thread.join)  # it ends after the piece under way
         self.on_release(stopping.set)
         return {}
@@ -193,7 +196,11 @@ class RetentionService(Service):
     def _keep_sums(self, keeper: SumKeeper, stopping: threading.Event) -> None:
         pause_ms = 0
         while not stopping.wait(pause_ms / 1000):
-            pause_ms = keeper.step(steady_ms())
+            try:
+                pause_ms = keeper.step(steady_ms())
+            except Exception as error:
+                self._errors.error("sums not kept", exc_info=error)
+                pause_ms = SUMS_AGAIN_MS
             while keeper.news:
                 self._errors.error(keeper.news.popleft())
         keeper.close()

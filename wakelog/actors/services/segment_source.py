@@ -3,9 +3,11 @@
 import asyncio
 from typing import Protocol
 
+from wakelog.network.background import awaited
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.allocate import Allocate, InlineSegments
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.telemetry.logs import Log, logger
 
 
 class SegmentMaker(Protocol):
@@ -33,7 +35,8 @@ class SegmentSource:
         self._own = own
         self._core = Allocate(files.file_size_bytes)
         self._maker: SegmentMaker | None = None
-        self._prepared: dict[int, asyncio.Task[bool]] = {}
+        self._prepared: dict[int, asyncio.Future[bool]] = {}
+        self._log = logger(Log.STORE)
         self.taken_count = 0
         self.own_count = 0
 
@@ -87,13 +90,17 @@ class SegmentSource:
         if maker is None or not maker.is_attached:
             return
         for start_offset in self._core.step(taken_start_offset):
-            task = asyncio.get_running_loop().create_task(self._ask(maker, start_offset))
+            task = awaited(self._ask(maker, start_offset))
             self._prepared[start_offset] = task
         for start_offset in [start for start in self._prepared if start <= taken_start_offset]:
             del self._prepared[start_offset]
 
     async def _ask(self, maker: SegmentMaker, start_offset: int) -> bool:
-        is_made = await maker.make_segment(self._files.path_for(start_offset))
+        try:
+            is_made = await maker.make_segment(self._files.path_for(start_offset))
+        except Exception as error:
+            self._log.error("segment not asked for", start=start_offset, exc_info=error)
+            is_made = False
         if not is_made:
             self._core.failed(start_offset)
         return is_made

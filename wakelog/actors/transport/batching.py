@@ -7,24 +7,27 @@ says that there is work, and the run finds out what it is.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from wakelog.actors.transport.timer import Timer
+from wakelog.network.background import AGAIN_SECONDS, awaited
 from wakelog.telemetry.logs import Log, logger
 
 
 class BatchWorker:
     """Runs `work` on the loop of the caller; `work` returns whether there is more to do."""
 
-    __slots__ = ("_log", "_name", "_requested", "_task", "_work")
+    __slots__ = ("_again", "_log", "_name", "_requested", "_task", "_work")
 
     def __init__(self, name: str, work: Callable[[], Awaitable[bool]]) -> None:
         """Run nothing yet.
 
         work: returns True to be run again at once. If it raises, the error is logged, and the work
-            runs again at the next request.
+            runs again after a pause, or at the next request.
         """
         self._name = name
         self._work = work
         self._requested = False
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[None] | None = None
+        self._again = Timer(self.request)
         self._log = logger(Log.BROKER)
 
     @property
@@ -36,7 +39,7 @@ class BatchWorker:
         """Run the work now, or once more after the run that is under way."""
         self._requested = True
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = awaited(self._run())
 
     async def wait_idle(self) -> None:
         """Return when no run is under way."""
@@ -48,6 +51,7 @@ class BatchWorker:
     async def stop(self) -> None:
         """Cancel the run under way; a later `request` starts another."""
         self._requested = False
+        self._again.cancel()
         if self._task is not None:
             self._task.cancel()
             await self.wait_idle()
@@ -60,6 +64,7 @@ class BatchWorker:
                     self._requested = True
         except Exception as error:
             self._log.error("work failed", work=self._name, exc_info=error)
+            self._again.start(AGAIN_SECONDS)
         finally:
             self._task = None
         if self._requested:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+from wakelog.network.background import awaited
+
 
 class ServiceCalls(Protocol):
     """Calls the methods of one service."""
@@ -64,10 +66,10 @@ class LocalCalls:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.counts: Counter[str] = Counter()
 
-    def call(self, kind: str, method: str, *arguments: Any) -> asyncio.Task[Any]:
+    def call(self, kind: str, method: str, *arguments: Any) -> asyncio.Future[Any]:
         """Begin the call."""
         self.counts[kind] += 1
-        return asyncio.get_running_loop().create_task(self._call(method, arguments))
+        return awaited(self._call(method, arguments))
 
     def call_two(
         self, kind: str, method: str, *arguments: Any
@@ -92,7 +94,7 @@ class LocalCalls:
 class _Part:
     """One part of a result that is a pair; it need not be awaited."""
 
-    def __init__(self, pair: asyncio.Task[Any], index: int) -> None:
+    def __init__(self, pair: asyncio.Future[Any], index: int) -> None:
         self._pair = pair
         self._index = index
 

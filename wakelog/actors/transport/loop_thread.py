@@ -6,9 +6,11 @@ that waits for it holds up no socket.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+from wakelog.network.background import log_failure, start_thread
+from wakelog.telemetry.logs import Log, logger
 
 Result = TypeVar("Result")
 
@@ -22,8 +24,8 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         """Start the thread."""
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        on_failed = log_failure(logger(Log.BROKER), name)
+        self._thread = start_thread(self._run, on_failed, name=name)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in the loop, wait for it and return its result."""

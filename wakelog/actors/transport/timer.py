@@ -1,7 +1,13 @@
-"""A timer with at most one outstanding call."""
+"""A timer with at most one outstanding call.
+
+Many timers are set again by the function that they call. So one whose call failed calls again.
+"""
 
 import asyncio
 from collections.abc import Callable
+
+from wakelog.network.background import AGAIN_SECONDS
+from wakelog.telemetry.logs import Log, logger
 
 
 class Timer:
@@ -51,4 +57,8 @@ class Timer:
     def _end(self) -> None:
         self._handle = None
         self.is_running = False
-        self._call()
+        try:
+            self._call()
+        except Exception as error:
+            logger(Log.BROKER).error("timer failed", call=repr(self._call), exc_info=error)
+            self.start(AGAIN_SECONDS)
