@@ -139,7 +139,7 @@ CONSUMING: Final = (
     ),
     Feature(
         "manual assignment, seek",
-        "a seek to a time goes to the offset that Java's client finds; offsets and ends work",
+        "a time means the first message of then or later; Java's finds any of its millisecond",
         ("seeks_as_java_does",),
     ),
     Feature(

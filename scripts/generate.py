@@ -121,6 +121,9 @@ These things differ from mqadmin, and nothing else in what commands print:
 - Every line ends; mqadmin leaves out some line breaks. The blanks between columns may differ.
 - Rows are sorted where mqadmin has the order of a hash table.
 - Signatures come from `--access-key` and `--secret-key`; mqadmin reads `conf/tools.yml`.
+- A time means the first message of then or later. mqadmin's may be any one of those of a
+  millisecond, and for a time in the future it is the last message.
+- A query by key leaves out other topics whose hash is the same; mqadmin shows their messages.
 - What the last table says of single commands.
 
 Every command also has these flags:"""

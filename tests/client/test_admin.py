@@ -31,6 +31,7 @@ from wakelog.protocol.body_codec import MessageQueue, encode_body
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.java import string_hash
 
 BROKERS = [BrokerData("c", "a", {0: "a0:1", 1: "a1:1"}), BrokerData("c", "b", {2: "b2:1"})]
 ROUTE = encode_body(TopicRouteData(broker_datas=BROKERS))
@@ -130,6 +131,15 @@ def test_a_query_asks_every_broker_and_may_find_nothing() -> None:
     assert [each.body for each in found] == [b"x", b"y"] * 2
     nothing, _ = admin({Code.QUERY_MESSAGE: (22, b"")})
     assert asyncio.run(nothing.query_messages("T", "k", 32)) == []
+
+
+def test_a_query_leaves_out_topics_whose_hash_is_the_same() -> None:
+    assert string_hash("Aa#k") == string_hash("BB#k")
+    body = b"".join(record(0, b"KEYS\1k", topic=topic) for topic in ("Aa", "BB", "Aa"))
+    asking, _ = admin({Code.QUERY_MESSAGE: (0, body)})
+    for topic, count in (("Aa", 2), ("BB", 1)):
+        found = asyncio.run(asking.query_messages(topic, "k", 32))
+        assert [each.topic for each in found] == [topic] * count * 2  # of two brokers
 
 
 def test_a_queue_needs_a_broker_that_has_it() -> None:

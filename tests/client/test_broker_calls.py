@@ -1,10 +1,12 @@
 """Typed calls to brokers: values, retries, and errors."""
 
 import asyncio
+import random
 
 import pytest
 
 from tests.client.clusters import NAME_SERVER, FakeCluster, messages
+from tests.fakes.records import STORE_MS, record
 from wakelog.client.broker_calls import open_calls
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
@@ -108,3 +110,31 @@ def test_connections_close_with_the_block() -> None:
             await calls.routes.topics()
 
     asyncio.run(run())
+
+
+def test_a_queue_that_never_had_a_message_begins_at_its_end() -> None:
+    cluster = FakeCluster({("a", "T", 0): []})
+    cluster.first["a", "T", 0] = -1
+    assert asyncio.run(cluster.calls().range_of(AT)) == (0, 0)
+
+
+def test_a_time_is_the_first_message_of_then_or_later() -> None:
+    """4.9.3's own search gives a message near that time, and any of those of one millisecond."""
+    choices = random.Random(5)
+    times, now = [], STORE_MS
+    for _ in range(200):
+        now += choices.choice((0, 0, 0, 1, 50))
+        times.append(now)
+    cluster = FakeCluster(
+        {
+            ("a", "T", 0): [
+                record(n * 200, queue_offset=n + 30, store_timestamp_ms=time_ms)
+                for n, time_ms in enumerate(times)
+            ]
+        }
+    )
+    cluster.first["a", "T", 0] = 30
+    for time_ms in (*range(STORE_MS - 1, now + 2, 7), now, now + 1, 0, *times[::9]):
+        earlier = sum(each < time_ms for each in times)
+        assert asyncio.run(cluster.calls().first_at(AT, time_ms)) == 30 + earlier
+    assert asyncio.run(cluster.calls().first_at(AT, STORE_MS, (5, 5))) == 5

@@ -285,6 +285,24 @@ def test_a_seek_gives_messages_again() -> None:
     run(cluster, body)
 
 
+def one_moment(count: int) -> list[bytes]:
+    """Return records that were all stored in one millisecond, as a batch is."""
+    return [record(1000 * n, queue_offset=n, body=b"%d" % n) for n in range(count)]
+
+
+def test_a_seek_to_a_time_skips_no_message_of_that_time_and_gives_none_before() -> None:
+    moment = datetime.fromtimestamp(STORE_MS / 1000, UTC)
+
+    async def body(consumer: Consumer) -> None:
+        await consumer.seek(Q0, moment)
+        assert consumer.position(Q0) == 0
+        for later in (timedelta(milliseconds=1), timedelta(days=400)):
+            await consumer.seek(Q0, moment + later)
+            assert consumer.position(Q0) == 100
+
+    run(GroupCluster({("a", "T", 0): one_moment(100), RETRY: []}), body)
+
+
 def test_paused_queues_give_nothing_until_they_are_resumed() -> None:
     cluster = two_queues(2)
 

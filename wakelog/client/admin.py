@@ -376,6 +376,8 @@ class Admin:
     ) -> list[MessageRecord]:
         """Return the messages with a key, of all brokers of the topic.
 
+        An index finds by a hash of topic and key. Messages of other topics are left out here, those
+        of other keys are not.
         is_unique: the key is the id that a producer gave. Raises: ClientError.
         """
         fields = {
@@ -391,7 +393,7 @@ class Admin:
             response = await self.ask(
                 address, Code.QUERY_MESSAGE, fields, allowed=(ResponseCode.QUERY_NOT_FOUND,)
             )
-            found += records(response.body)
+            found += [record for record in records(response.body) if record.topic == topic]
         return found
 
 

@@ -40,6 +40,7 @@ from wakelog.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from wakelog.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 
 IN_FLIGHT_MAX: Final = 32
@@ -119,11 +120,42 @@ class BrokerCalls:
         response = await self._call(queue, code, header)
         return max(read_header(OffsetResponseHeader, response.ext_fields).offset, 0)
 
-    async def search_offset(self, queue: QueueAt, timestamp_ms: int) -> int:
-        """Return the offset of a message stored at about this time, as 4.9.3 finds it.
+    async def range_of(self, queue: QueueAt) -> tuple[int, int]:
+        """Return [begin, end) of the messages that a queue has. Raises: ClientError."""
+        end, begin = await asyncio.gather(self.max_offset(queue), self.min_offset(queue))
+        return min(begin, end), end
 
-        Raises: ClientError.
+    async def first_at(
+        self, queue: QueueAt, timestamp_ms: int, within: tuple[int, int] | None = None
+    ) -> int:
+        """Return the offset of the first message stored at a time or later; else the queue's end.
+
+        within: the queue's range, where it is known. The search of a broker returns a message near
+        that time, and any one of the messages of one millisecond. From there this searches for the
+        first, in steps that grow. Raises: ClientError.
         """
+        low, high = await self.range_of(queue) if within is None else within
+        if low == high:
+            return high
+        probe, step = await self._search(queue, timestamp_ms), 1
+        while low < high:
+            if not low <= probe < high:
+                probe = probe if step == 1 else (low + high) // 2
+                probe = min(max(probe, low), high - 1)
+            if await self._stored_ms(queue, probe) >= timestamp_ms:
+                high, probe = probe, probe - step
+            else:
+                low, probe = probe + 1, probe + step
+            step *= 2
+        return low
+
+    async def _stored_ms(self, queue: QueueAt, queue_offset: int) -> int:
+        """Return when a message was stored; -1 for a message that is gone."""
+        found = await self.pull(queue, queue_offset, 1)
+        return decode_record(found.body).store_timestamp_ms if found.body else -1
+
+    async def _search(self, queue: QueueAt, timestamp_ms: int) -> int:
+        """Return the offset of a message stored at about this time, as 4.9.3 finds it."""
         header = SearchOffsetRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms
         )

@@ -265,7 +265,7 @@ class GroupMember:
             return place
         at, offsets = self._calls.at(queue), self._calls.offsets
         if isinstance(place, datetime):
-            return await offsets.search_offset(at, moment_milliseconds("place", place))
+            return await offsets.first_at(at, moment_milliseconds("place", place))
         return await (offsets.max_offset(at) if place == "last" else offsets.min_offset(at))
 
     def _read(self, process_queue: Queue) -> None:

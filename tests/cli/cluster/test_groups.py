@@ -1,8 +1,11 @@
 """`wakelog groups`, `lag` and `reset`, against a broker in this process."""
 
+import asyncio
+
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from wakelog.client import Consumer, Message, Producer
 
 
 @pytest.mark.slow
@@ -34,3 +37,36 @@ def test_an_unknown_group_is_refused(cli: CommandLine) -> None:
     for words in (["groups", "nobody"], ["reset", "nobody", "bills", "--to", "now"]):
         cli(*words, code=1)
         assert "no broker knows group nobody" in cli.err
+
+
+@pytest.mark.slow
+def test_a_reset_to_a_time_skips_no_message_of_that_time(cli: CommandLine) -> None:
+    """All of a batch has one store time."""
+    cli.broker.create_topic("batches", queues=1)
+    server = cli.broker.name_server
+
+    async def send() -> None:
+        async with Producer(server) as producer:
+            await producer.send_many([Message("batches", b"x") for _ in range(100)])
+
+    asyncio.run(send())
+    cli.broker.wait_for_messages("batches", count=100)
+    cli.consume("batching", "batches", 100)
+    moments = {str(x["storeTimestamp"]) for x in cli.json("tail", "batches", "--lines", "100")}
+    [moment] = moments
+    assert len(cli.json("tail", "batches", "--since", moment)) == 100
+
+    def reset(to: str) -> list[int]:
+        found = cli.json("reset", "batching", "batches", "--to", to, "--yes")
+        return [row["offset"] for row in found if "offset" in row]
+
+    assert reset(moment) == [0]
+    assert reset(str(int(moment) + 1)) == reset(str(int(moment) + 86_400_000)) == [100]
+
+    async def while_online() -> list[int]:
+        async with Consumer(server, group="batching", topics="batches") as consumer:
+            while not consumer.assignment:
+                await asyncio.sleep(0.01)
+            return await asyncio.to_thread(reset, moment)
+
+    assert asyncio.run(while_online()) == [0]

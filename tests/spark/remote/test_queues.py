@@ -1,17 +1,14 @@
 """The queues of a query, the position of a time in a queue, and the bounds of each queue."""
 
 import asyncio
-import random
 
 import pytest
 
 from tests.client.clusters import FakeCluster, Queue, messages
-from tests.fakes.records import STORE_MS, record
+from tests.fakes.records import STORE_MS
 from tests.spark.remote.conftest import options
-from wakelog.client.route import QueueAt
 from wakelog.spark.errors import DataLost, OptionError, SourceError
-from wakelog.spark.remote.queues import RemoteQueue, find_queues, find_spans, first_at, range_of
-from wakelog.spark.store_view import QueueRange
+from wakelog.spark.remote.queues import find_queues, find_spans
 
 
 def seen(cluster: FakeCluster, **given: str) -> dict[Queue, tuple[int, int]]:
@@ -48,37 +45,6 @@ def test_a_topic_that_is_not_there_is_data_lost() -> None:
     assert (
         seen(cluster, topic="orders,order", failOnDataLoss="false").keys() == cluster.queues.keys()
     )
-
-
-def test_a_queue_that_never_had_a_message_begins_at_its_end() -> None:
-    cluster = FakeCluster({("a", "T", 0): []})
-    cluster.first["a", "T", 0] = -1
-    at = QueueAt("a", "T", 0, "a:1")
-    assert asyncio.run(range_of(cluster.calls(), at)) == QueueRange(0, 0)
-
-
-def test_a_time_is_the_first_message_of_then_or_later() -> None:
-    """4.9.3's own search gives a message near that time, and any of those of one millisecond."""
-    choices = random.Random(5)
-    times, now = [], STORE_MS
-    for _ in range(200):
-        now += choices.choice((0, 0, 0, 1, 50))
-        times.append(now)
-    cluster = FakeCluster(
-        {
-            ("a", "T", 0): [
-                record(n * 200, queue_offset=n + 30, store_timestamp_ms=time_ms)
-                for n, time_ms in enumerate(times)
-            ]
-        }
-    )
-    cluster.first["a", "T", 0] = 30
-    queue = RemoteQueue(QueueAt("a", "T", 0, "a:10911"), QueueRange(30, 230))
-    for time_ms in (*range(STORE_MS - 1, now + 2, 7), now, now + 1, 0, *times[::9]):
-        earlier = sum(each < time_ms for each in times)
-        assert asyncio.run(first_at(cluster.calls(), queue, time_ms)) == 30 + earlier
-    empty = queue._replace(range=QueueRange(5, 5))
-    assert asyncio.run(first_at(cluster.calls(), empty, STORE_MS)) == 5
 
 
 A0, A1, B0 = ("a", "T", 0), ("a", "T", 1), ("b", "T", 0)

@@ -230,9 +230,9 @@ async def _bounds(admin: Admin, queue: QueueAt, begin: str, end: str) -> tuple[i
     first = await admin.calls.min_offset(queue)
     last = await admin.calls.max_offset(queue)
     if begin:
-        first = await admin.calls.search_offset(queue, read_time(begin))
+        first = await admin.calls.first_at(queue, read_time(begin))
     if end:
-        last = await admin.calls.search_offset(queue, read_time(end))
+        last = await admin.calls.first_at(queue, read_time(end))
     return first, last
 
 

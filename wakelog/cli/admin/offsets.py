@@ -69,8 +69,13 @@ async def _reset(
 async def reset_online(
     admin: Admin, group: str, topic: str, time_ms: int, is_forced: bool, language: LanguageCode
 ) -> dict[MessageQueue, int]:
-    """Have the brokers notify the clients of the group. Raises: ClientError without clients."""
-    fields = {"topic": topic, "group": group, "timestamp": time_ms, "isForce": is_forced}
+    """Have the brokers notify the clients of the group. Raises: ClientError without clients.
+
+    A broker finds any one of the messages of a millisecond. So it is asked for the millisecond
+    before, which skips none of them.
+    """
+    asked_ms = time_ms - 1 if time_ms > 0 else time_ms
+    fields = {"topic": topic, "group": group, "timestamp": asked_ms, "isForce": is_forced}
     found: dict[MessageQueue, int] = {}
     for address in await admin.brokers_of(topic):
         code = Code.INVOKE_BROKER_TO_RESET_OFFSET
@@ -116,7 +121,7 @@ async def reset_offline(
 async def _offset_at(admin: Admin, queue: QueueAt, time_ms: int) -> int:
     if time_ms == NOW:
         return await admin.calls.max_offset(queue)
-    return await admin.calls.search_offset(queue, time_ms)
+    return await admin.calls.first_at(queue, time_ms)
 
 
 async def clone(admin: Admin, flags: Flags) -> AsyncIterator[Output]:

@@ -140,13 +140,13 @@ async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output
 
 async def _begin(admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts) -> "QueuePuller":
     calls = admin.calls
-    first, end = await calls.min_offset(queue), await calls.max_offset(queue)
+    first, end = within = await calls.range_of(queue)
     if wanted.since_ms is None:
         first = max(first, end - wanted.lines)
     elif wanted.since_ms < 0:
         first = end
     elif wanted.since_ms > 0:
-        first = max(first, await calls.search_offset(queue, wanted.since_ms))
+        first = await calls.first_at(queue, wanted.since_ms, within)
     since_ms = wanted.since_ms or 0
     return QueuePuller(admin, queue, first, end, wanted.tags, accepts, since_ms)
 

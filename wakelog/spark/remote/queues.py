@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.route import QueueAt
-from wakelog.protocol.record import decode_record
 from wakelog.spark.bounds import QueueKey
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import DataLost, OptionError
@@ -57,16 +56,11 @@ async def find_queues(calls: BrokerCalls, options: ReadOptions) -> Queues:
             f"never existed{nearest(missing, await routes.topics())}"
         )
     queues = [queue for each in found for queue in each or () if topics.accept(*queue.key)]
-    ranges = await asyncio.gather(*(range_of(calls, queue) for queue in queues))
+    ranges = await asyncio.gather(*map(calls.range_of, queues))
     return {
-        queue.key: RemoteQueue(queue, range_) for queue, range_ in zip(queues, ranges, strict=True)
+        queue.key: RemoteQueue(queue, QueueRange(*found))
+        for queue, found in zip(queues, ranges, strict=True)
     }
-
-
-async def range_of(calls: BrokerCalls, queue: QueueAt) -> QueueRange:
-    """Return the offsets of the messages that a queue has. Raises: ClientError."""
-    end, begin = await asyncio.gather(calls.max_offset(queue), calls.min_offset(queue))
-    return QueueRange(min(begin, end), end)
 
 
 async def find_spans(
@@ -150,7 +144,10 @@ async def _at_times(
         named = each_queue(position.times_ms, options.topics, _broker_names(queues), "broker")
         times_ms = {key: time_ms for key, time_ms in named if key in queues}
     found = await asyncio.gather(
-        *(first_at(calls, queues[key], time_ms) for key, time_ms in times_ms.items())
+        *(
+            calls.first_at(queues[key].at, time_ms, queues[key].range)
+            for key, time_ms in times_ms.items()
+        )
     )
     return dict(zip(times_ms, found, strict=True))
 
@@ -168,31 +165,3 @@ def _check_times(options: ReadOptions, queues: Queues, found: QueueOffsets) -> N
                 f"{what} has no message of that time or later; set "
                 "startingOffsetsByTimestampStrategy to latest to begin with the next message"
             )
-
-
-async def first_at(calls: BrokerCalls, queue: RemoteQueue, timestamp_ms: int) -> int:
-    """Return the offset of the first message of a time or later; the queue's end if there is none.
-
-    The search of a broker returns a message near that time, and any one of the messages of one
-    millisecond. From there this searches for the first, in steps that grow. Raises: ClientError.
-    """
-    low, high = queue.range
-    if low == high:
-        return high
-    probe, step = await calls.search_offset(queue.at, timestamp_ms), 1
-    while low < high:
-        if not low <= probe < high:
-            probe = probe if step == 1 else (low + high) // 2
-            probe = min(max(probe, low), high - 1)
-        if await _stored_ms(calls, queue.at, probe) >= timestamp_ms:
-            high, probe = probe, probe - step
-        else:
-            low, probe = probe + 1, probe + step
-        step *= 2
-    return low
-
-
-async def _stored_ms(calls: BrokerCalls, queue: QueueAt, queue_offset: int) -> int:
-    """Return when a message was stored; -1 for a message that is gone."""
-    found = await calls.pull(queue, queue_offset, 1)
-    return decode_record(found.body).store_timestamp_ms if found.body else -1
