@@ -55,6 +55,10 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
         "try:\n    f()\nexcept:\n    g()",
         "try:\n    f()\nexcept OSError:\n    g()",
     ),
+    tidy.mistaken_repeats: (
+        'import re\nre.compile(rf"(?:{x}-y)*+")\n',
+        'import re\nre.compile(r"a*+(?:-y*+[0-9]?+)*+(?:ab)*")\n',
+    ),
     tidy.reminders: ("# TO" + "DO: later\n", "# to do: later\n"),
     tidy.foreign_words: ("see https" + "://index.example/x", "see http://localhost:9876/x"),
     tidy.broken_links: ("[a](none.md)", "[a](../../LICENSE#there) [b](#here)"),

@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests import prose, vocabulary
 
@@ -145,6 +145,55 @@ def reminders(source: Source) -> Iterator[str]:
         yield f"{source.path}:{number}: {match[0]}"
 
 
+def mistaken_repeats(source: Source) -> Iterator[str]:
+    """A possessive repeat of a group has a body that cannot fail once it has begun.
+
+    Python 3.11.0 to 3.11.4 do not put the position back where it fails.
+    """
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call) or not node.args or not _is_of_module(node.func, "re"):
+            continue
+        pattern = _text_of(node.args[0])
+        if pattern is not None and not _repeats_soundly(re._parser.parse(pattern)):  # type: ignore[attr-defined]
+            yield f"{source.path}:{node.lineno}: a possessive repeat that Python 3.11.2 mistakes"
+
+
+_ONE_CHARACTER = {"LITERAL", "NOT_LITERAL", "IN", "ANY"}
+
+
+def _is_of_module(function: ast.expr, module: str) -> bool:
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == module
+    )
+
+
+def _text_of(node: ast.expr) -> str | None:
+    """Return a string as it is written; what is put into an f-string counts as one letter."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text_of(part) or "x" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _repeats_soundly(parsed: Any) -> bool:
+    for operation, argument in parsed:
+        name = str(operation)
+        if name == "ATOMIC_GROUP":
+            return False
+        if name == "POSSESSIVE_REPEAT":
+            (first, _), *others = argument[2]
+            optional = (str(x) == "POSSESSIVE_REPEAT" and not value[0] for x, value in others)
+            if str(first) not in _ONE_CHARACTER or not all(optional):
+                return False
+        inner = argument if isinstance(argument, tuple | list) else ()
+        for part in inner:
+            parts = part if isinstance(part, list) else [part]
+            if not all(_repeats_soundly(x) for x in parts if hasattr(x, "getwidth")):
+                return False
+    return True
+
+
 def foreign_words(source: Source) -> Iterator[str]:
     """No host but the listed ones, and nothing of the place where the code was written."""
     for number, match in source.matches(URL):
@@ -201,6 +250,7 @@ CHECKS = [
     Check(untested_modules, (".py",)),
     Check(prints, (".py",)),
     Check(bare_excepts, (".py",)),
+    Check(mistaken_repeats, (".py",)),
     Check(reminders, ("",)),
     Check(foreign_words, ("",)),
     Check(broken_links, (".md",)),

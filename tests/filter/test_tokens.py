@@ -26,6 +26,8 @@ def cut(text: str) -> list[tuple[str, str]]:
         ("'it''s'", [("STRING", "'it''s'")]),
         ("a /* ** */-- x\r\nb", [("IDENTIFIER", "a"), ("IDENTIFIER", "b")]),
         ("-- x", [("MINUS", "-"), ("MINUS", "-"), ("IDENTIFIER", "x")]),
+        ("--x", [("MINUS", "-"), ("MINUS", "-"), ("IDENTIFIER", "x")]),
+        (" \t--x\n/*/ * **//**/\f--\r-", [("MINUS", "-")]),
     ],
 )
 def test_the_longest_word_counts(text: str, words: list[tuple[str, str]]) -> None:
@@ -37,6 +39,7 @@ def test_the_longest_word_counts(text: str, words: list[tuple[str, str]]) -> Non
     [
         ("a # b", 'line 1, column 3.  Encountered: "#" (35), after : ""'),
         ("#", 'line 1, column 2.  Encountered: <EOF> after : ""'),
+        ("a /* * /", 'line 1, column 9.  Encountered: <EOF> after : "/* * /"'),
         ("'abc", 'line 1, column 5.  Encountered: <EOF> after : "\\\'abc"'),
         ("a > .x y", 'line 1, column 6.  Encountered: "x" (120), after : "."'),
         ("\n\t\u00e9 = 1", 'line 2, column 9.  Encountered: "\\u00e9" (233), after : ""'),

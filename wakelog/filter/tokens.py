@@ -38,9 +38,7 @@ SIGNS: Final = {
     "-": "MINUS",
 }
 
-_SKIPPED: Final = re.compile(
-    r"(?:[ \t\n\r\f]|--[^\n\r]*+(?:\r\n|\n|\r)|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*+/)*+"
-)
+_SKIPPED: Final = re.compile(r"[ \t\n\r\f]++|--[^\n\r]*+(?:\r\n|\n|\r)|/\*(?s:.)*?\*/")
 _WORD: Final = re.compile(
     r"(?P<FLOAT>[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
     r"|[0-9]+[eE][+-]?[0-9]+)"
@@ -82,9 +80,9 @@ class Lexer:
 
     def next(self) -> Lexeme:
         """Return the next word; at the end one of the kind END. Raises: IllegalExpression."""
-        skipped = _SKIPPED.match(self._text, self._position)
-        assert skipped is not None
-        position = skipped.end()
+        position = self._position
+        while (skipped := _SKIPPED.match(self._text, position)) is not None:
+            position = skipped.end()
         if position == len(self._text):
             return Lexeme(END, "", position)
         found = _WORD.match(self._text, position)

@@ -68,8 +68,9 @@ _BYTES_PER_STEP: Final = 65_536
 _DIGITS_MAX: Final = 40  # a long has 19 digits; more only costs time
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+# A lone backslash at the end is no escape; no quote follows it, so nothing matches.
 _STRINGS: Final = {
-    quote: re.compile(rf"{quote}([^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+){quote}", re.DOTALL)
+    quote: re.compile(rf"{quote}([^{quote}\\]*+(?:\\.?+[^{quote}\\]*+)*+){quote}", re.DOTALL)
     for quote in "\"'"
 }
 _COMPOSED: Final = frozenset("\"'{[")
