@@ -14,7 +14,7 @@ from tests.broker.harness import (
     subscription,
 )
 from wakelog.broker.broker import UNKNOWN_CODE
-from wakelog.broker.consumer_notices import PERIOD_MS
+from wakelog.broker.consumer_notices import PERIOD_MS_MAX
 from wakelog.broker.decision import (
     AwaitRegistration,
     Continue,
@@ -230,7 +230,7 @@ def test_a_closed_connection_is_forgotten_everywhere(harness: Harness) -> None:
     harness.send("T")
     note = harness.hold(queueOffset=1)
     harness.instructions()
-    harness.now_ms += PERIOD_MS
+    harness.now_ms += PERIOD_MS_MAX
     harness.broker.channel_closed(harness.channel, harness.now_ms)
     instructions = harness.instructions()
     assert ForgetHolds((note.hold_id,)) in instructions

@@ -1,8 +1,10 @@
 """ConsumerNotices: when to notify the members of a consumer group that it has changed (code 40).
 
-The first change of a group is notified at once. Changes in the ``PERIOD_MS`` after it go together,
-at its end. So a member gets at most one notice a second, however many others come and go; the first
-of 5,000 members that join one by one would else get 5,000. A group of one member has no period.
+The first change of a group is notified at once. A period of the group follows, and the changes in it
+go together at its end. A member that learns late of another consumes what both hold, so the period
+is short: ``MEMBER_PERIOD_MS`` for each member, and at most ``PERIOD_MS_MAX``. A group of one member
+has none. So a group causes some 1,000 notices a second, however many members come and go: else the
+first of 5,000 members that join one by one would get 5,000.
 
 Notices leave in steps, because each is a frame for another connection. A group whose last notices
 have not left waits for another period.
@@ -12,16 +14,18 @@ have not left waits for another period.
 
 Invariants:
     - a group waits only if a period of it is under way.
-    - ``_quiet_until_ms`` is in the order of its times.
+    - a group has one period at a time; ``_ends`` has the end of each, the earliest first.
 
 Source: org.apache.rocketmq.broker.client.DefaultConsumerIdsChangeListener (4.9.3), which notifies
 every member at every change.
 """
 
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import Final
 
-PERIOD_MS: Final = 1_000
+MEMBER_PERIOD_MS: Final = 1
+PERIOD_MS_MAX: Final = 1_000
 STEP_MS: Final = 10
 
 STEP_COUNT_MAX: Final = 64
@@ -34,7 +38,8 @@ class ConsumerNotices:
     def __init__(self, members: Callable[[str], Iterable[int]]) -> None:
         """Start with none; ``members(group)`` returns the connections of a group now."""
         self._members = members
-        self._quiet_until_ms: dict[str, int] = {}
+        self._quiet: set[str] = set()
+        self._ends: list[tuple[int, str]] = []
         self._waiting: set[str] = set()
         self._leaving: dict[str, list[int]] = {}
         self._step_began_ms = 0
@@ -48,9 +53,9 @@ class ConsumerNotices:
     def note(self, group: str, now_ms: int) -> None:
         """Have the members of a group notified, now or at the end of its period."""
         self._end_periods(now_ms)
-        if group in self._leaving:
-            self._quiet_until_ms.setdefault(group, now_ms + PERIOD_MS)
-        if group in self._quiet_until_ms:
+        if group in self._leaving and group not in self._quiet:
+            self._begin_period(group, now_ms)
+        if group in self._quiet:
             self._waiting.add(group)
         else:
             self._begin(group, now_ms)
@@ -74,13 +79,12 @@ class ConsumerNotices:
         """Return when ``take`` next has notices, None if nothing is pending."""
         if self._leaving:
             return self._step_began_ms + STEP_MS
-        return next(iter(self._quiet_until_ms.values())) if self._waiting else None
+        return self._ends[0][0] if self._waiting else None
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert self._waiting <= self._quiet_until_ms.keys()
-        times = list(self._quiet_until_ms.values())
-        assert times == sorted(times)
+        assert self._waiting <= self._quiet
+        assert sorted(group for _, group in self._ends) == sorted(self._quiet)
         assert self._step_count <= STEP_COUNT_MAX
 
     def _begin(self, group: str, now_ms: int) -> None:
@@ -88,17 +92,22 @@ class ConsumerNotices:
         if channel_ids:
             self._leaving[group] = channel_ids[::-1]
         if len(channel_ids) > 1:
-            self._quiet_until_ms[group] = now_ms + PERIOD_MS
+            self._begin_period(group, now_ms)
+
+    def _begin_period(self, group: str, now_ms: int) -> None:
+        members_count = sum(1 for _ in self._members(group))
+        # All may have left meanwhile; a period that ends as it begins would never end.
+        period_ms = min(max(members_count, 1) * MEMBER_PERIOD_MS, PERIOD_MS_MAX)
+        heappush(self._ends, (now_ms + period_ms, group))
+        self._quiet.add(group)
 
     def _end_periods(self, now_ms: int) -> None:
-        while self._quiet_until_ms:
-            group, until_ms = next(iter(self._quiet_until_ms.items()))
-            # A time further ahead means that the clock was set back.
-            if now_ms < until_ms <= now_ms + PERIOD_MS:
-                return
-            del self._quiet_until_ms[group]
+        # An end further ahead than any period means that the clock was set back.
+        while self._ends and not now_ms < self._ends[0][0] <= now_ms + PERIOD_MS_MAX:
+            _, group = heappop(self._ends)
+            self._quiet.discard(group)
             if group in self._waiting and group in self._leaving:
-                self._quiet_until_ms[group] = now_ms + PERIOD_MS
+                self._begin_period(group, now_ms)
             elif group in self._waiting:
                 self._waiting.discard(group)
                 self._begin(group, now_ms)

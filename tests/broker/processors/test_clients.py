@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
 from wakelog.broker import filter_servers
-from wakelog.broker.consumer_notices import PERIOD_MS
+from wakelog.broker.consumer_notices import PERIOD_MS_MAX
 from wakelog.broker.decision import (
     Appender,
     AwaitRegistration,
@@ -144,7 +144,7 @@ def test_a_client_that_unregisters_leaves_and_the_others_rebalance(
     harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
     harness.beat_producer("pg")
     harness.instructions()
-    harness.now_ms += PERIOD_MS
+    harness.now_ms += PERIOD_MS_MAX
     fields = {"consumerGroup": "g", "producerGroup": "pg"} | client_id
     assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
     assert harness.pushed(NOTIFY) == [2]
