@@ -104,9 +104,11 @@ final class Consuming {
         return null;
     }
 
+    /** Stops the consumer and returns what it has received that was not taken. */
     private static Object stop(JSONObject in) {
-        GATHERERS.remove(in.getString("name")).consumer.shutdown();
-        return null;
+        Gatherer gatherer = GATHERERS.remove(in.getString("name"));
+        gatherer.consumer.shutdown();
+        return gatherer.takeAll();
     }
 
     /** One consumer and what it has received. */
