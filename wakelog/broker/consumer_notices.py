@@ -1,6 +1,6 @@
 """ConsumerNotices: when to notify the members of a consumer group that it has changed (code 40).
 
-The first change of a group is notified at once. A period of the group follows, and the changes in it
+The first change of a group is notified at once. A period of the group follows: changes in it
 go together at its end. A member that learns late of another consumes what both hold, so the period
 is short: ``MEMBER_PERIOD_MS`` for each member, and at most ``PERIOD_MS_MAX``. A group of one member
 has none. So a group causes some 1,000 notices a second, however many members come and go: else the
