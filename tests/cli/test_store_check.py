@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from wakelog.cli.store_check import (
 from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.errors import StoreLocked, WrongStore
 from wakelog.storage.file_system import DiskUsage, FileSystem
+from wakelog.storage.paths import StorePaths
 
 OTHER_USER = 65_534
 SEGMENT_BYTES = 1 << 20
@@ -239,6 +241,39 @@ def test_a_store_whose_identity_cannot_be_read_is_refused(tmp_path: Path) -> Non
     (tmp_path / "store" / "wakelog.store").write_text("?")
     with pytest.raises(WrongStore, match="its identity cannot be read"):
         check_stores(plan_in(tmp_path, SMALL), FileSystem())
+
+
+PATHS = StorePaths("/store")
+
+
+@pytest.mark.parametrize(
+    "directory", [path.removeprefix("/store") for path in PATHS.written_directories[1:]]
+)
+def test_every_directory_that_a_service_writes_is_checked(tmp_path: Path, directory: str) -> None:
+    """Its service would never work, and a broker without it would be ready all the same."""
+    place = tmp_path / "store" / directory.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    assert refusal(plan_in(tmp_path, SMALL)) == (
+        f"{place} is not a directory. Give another --store."
+    )
+
+
+@pytest.mark.parametrize("file", [path.removeprefix("/store/") for path in PATHS.written_files])
+def test_every_file_that_a_service_writes_is_checked(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "store" / file
+    place.parent.mkdir(parents=True)
+    place.touch()
+    access = os.access
+
+    def may(path: str, mode: int, **options: Any) -> bool:
+        return path != str(place) and access(path, mode, **options)
+
+    monkeypatch.setattr(os, "access", may)
+    message = refusal(plan_in(tmp_path, SMALL))
+    assert message.startswith(f"user {os.geteuid()} may not write to {place}. Change its owner")
 
 
 def test_a_store_that_this_user_may_not_write_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,15 @@ from wakelog.storage.paths import (
 PATHS = StorePaths("/data/store/")
 
 
+def test_every_name_of_a_store_is_a_directory_or_a_file_that_services_write() -> None:
+    paths = StorePaths("/s", "/a/log,/b/log")
+    assert paths.written_directories[:3] == ("/s", "/a/log", "/b/log")
+    assert {"/s/consumequeue", "/s/index", "/s/config"} <= set(paths.written_directories)
+    assert {"/s/checkpoint", "/s/lock", "/s/wakelog.watermark"} <= set(paths.written_files)
+    count = len(paths.written_directories) + len(paths.written_files)
+    assert count == len(vars(paths)) + 1  # the log has two
+
+
 def test_the_layout_is_that_of_rocketmq() -> None:
     assert PATHS.commit_log_directories == ("/data/store/commitlog",)
     assert PATHS.consume_queue("%RETRY%group", 3) == "/data/store/consumequeue/%RETRY%group/3"

@@ -12,6 +12,7 @@ from wakelog.telemetry.logs import (
     LineBudget,
     Log,
     LogFormat,
+    News,
     configure_logs,
     logger,
     unconfigure_logs,
@@ -169,3 +170,40 @@ def test_a_budget_bounds_what_a_peer_can_cause() -> None:
         False,
     ]
     assert budget.suppressed_count == 2
+
+
+def test_a_log_that_cannot_be_written_is_said_once_without_a_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "logs"
+    configure_logs(folder, actor="broker", epoch=3)
+    folder.rmdir()
+    folder.touch()  # as a folder without permission is for root
+    for _ in range(3):
+        logger(Log.BROKER).info("an event")
+    assert capsys.readouterr().err == (
+        f"wakelog: the log {folder}/broker.log cannot be written: Not a directory. "
+        "Free some space, or change its permissions; it goes on by itself.\n"
+    )
+    folder.unlink()
+    folder.mkdir()
+    logger(Log.BROKER).info("an event")
+    assert len(lines(folder / "broker.log")) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_under_a_log_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=3)
+    (tmp_path / "broker.log").symlink_to("/dev/full")
+    for _ in range(3):
+        logger(Log.BROKER).info("an event")
+    assert capsys.readouterr().err.count("No space left on device") == 1
+
+
+def test_a_cause_is_news_until_it_repeats_and_again_after_it_has_gone() -> None:
+    news = News()
+    assert [news.is_news(cause) for cause in ("full", "full", "denied")] == [True, False, True]
+    news.clear()
+    assert news.is_news("denied")

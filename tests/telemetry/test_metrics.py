@@ -20,6 +20,7 @@ ABSENT = {
     "notifications": "in one process there are calls instead",
     "plugins": "none is installed",
     "added_services": "none is installed, and there are some with Ray only",
+    "troubles": "every service does its work",
     "puts_by_topic": "a slave has these",
     "following": "a slave has these",
     "election": "a replica of a group with a register has these",

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from wakelog.broker.trouble import Trouble
 from wakelog.protocol.java import double_text
 
 SAMPLE_MS = 1_000
@@ -51,6 +52,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     put_times: how many puts took how long since the start, by bucket.
     flushed: the physical offset up to which the log is durable.
     lanes: requests that wait, and for how long the first one has waited in ms, by lane.
+    troubles: why services do not do their work, by service.
     """
 
     put_ms_max: int = 0
@@ -58,6 +60,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     put_times: Sequence[int] = (0,) * PUT_TIMES_COUNT
     flushed: int = 0
     lanes: dict[str, tuple[int, int]] = {}
+    troubles: dict[str, Trouble] = {}
 
     def waiting(self, lane: str) -> int:
         """Return how many requests wait in a lane."""

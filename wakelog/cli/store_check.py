@@ -42,8 +42,10 @@ def check_stores(plan: Plan, fs: FileSystem) -> None:
     _check_layout(plan, fs)
     for broker in plan.brokers:
         paths = broker.settings.store.paths
-        for directory in (paths.root, *paths.commit_log_directories):
+        for directory in (*paths.written_directories, broker.log_directory):
             _check_usable(directory)
+        for path in paths.written_files:
+            _check_writable(path)
         _check_lock(broker, fs)
         _check_identity(broker, fs)
         _check_segment_size(broker, fs)
@@ -173,6 +175,15 @@ def _check_usable(directory: str) -> None:
     if not os.access(existing, needed, effective_ids=True):
         raise PreflightRefused(
             f"user {os.geteuid()} may not write to {existing}",
+            "Change its owner or its permissions, or give another --store.",
+        )
+
+
+def _check_writable(path: str) -> None:
+    """Refuse a file that is there and that this user may not write: its service never could."""
+    if os.path.lexists(path) and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        raise PreflightRefused(
+            f"user {os.geteuid()} may not write to {path}",
             "Change its owner or its permissions, or give another --store.",
         )
 

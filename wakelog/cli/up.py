@@ -4,7 +4,8 @@
     watch   shows rates; ends at a signal, or when the deployment has failed
     stop    always, however far the start came, within STOP_SECONDS_MAX
 
-Exit code 0 after a stop that was asked for and left every store in order, else 1.
+Exit code 0 after a stop that was asked for, left every store in order, and with all services at
+work until then, else 1.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from wakelog.actors.services.session import open_logs
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
+from wakelog.broker.trouble import Trouble, trouble_text
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.preflight import free_broker_port, preflight
 from wakelog.cli.program import FAILED, command_line, version
@@ -87,6 +89,7 @@ class Up:
         self._screen = screen
         self._signals = signals
         self._start: asyncio.Task[None] | None = None
+        self._troubles: dict[str, str] = {}
         self._phase = "starting"
         self._step = ""
 
@@ -109,9 +112,11 @@ class Up:
             failures.append(self._explain(error))
         else:
             self._screen.say("wakelog: stopped" if in_order else f"wakelog: {NOT_IN_ORDER}")
-            if in_order and not failures:
+            if in_order and not failures and not self._troubles:
                 self._screen.close()
                 return 0
+            for line in self._troubles.values():
+                self._screen.say(f"wakelog: {line}")
         self._screen.close()
         for failure in failures:
             _complain(failure)
@@ -172,10 +177,23 @@ class Up:
                 found = statistics.get("supervisor", {}).get("process_ids", {})
                 for line in restart_lines(process_ids, found):
                     self._screen.say(line)
+                self._show_troubles(statistics)
                 process_ids |= {name: number for name, number in found.items() if number}
                 rows = rates.measure(statistics, now_seconds)
                 self._screen.show_rates(rows, changed=rates.changed)
             await asyncio.sleep(FAILURE_SECONDS)
+
+    def _show_troubles(self, statistics: Mapping[str, Any]) -> None:
+        """Say what does not work, once, and what works again."""
+        if not statistics:
+            return
+        found = trouble_lines(statistics)
+        for part, line in found.items():
+            if self._troubles.get(part) != line:
+                self._screen.say(f"wakelog: {line}")
+        for part in self._troubles.keys() - found.keys():
+            self._screen.say(f"wakelog: {part} works again")
+        self._troubles = found
 
     async def _statistics(self) -> dict[str, Any]:
         try:
@@ -236,6 +254,20 @@ async def _first(work: asyncio.Task[None], asked: asyncio.Task[None]) -> bool:
 def _complain(failure: Failure) -> None:
     with contextlib.suppress(OSError):
         print(failure.line, file=sys.stderr, flush=True)
+
+
+def trouble_lines(statistics: Mapping[str, Any]) -> dict[str, str]:
+    """Return a line for each part that does not work, by the part."""
+    found = {}
+    for broker, values in statistics.get("brokers", {}).items():
+        for part, reasons in values.get("service_clients", {}).get("troubles", {}).items():
+            for reason, remedies in reasons.items():
+                name = f"{broker}: {part}"
+                found[name] = trouble_text(name, Trouble(reason, next(iter(remedies))))
+    failure = statistics.get("supervisor", {}).get("failure")
+    if failure is not None:
+        found["a broker"] = f"a broker cannot start again: {failure['cause']}. {failure['remedy']}"
+    return found
 
 
 def restart_lines(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

@@ -77,6 +77,22 @@ class StorePaths:
         self.sums_directory = join(self.root, _OWN_PREFIX + "crc")
         self.watermark = join(self.root, _OWN_PREFIX + "watermark")
 
+    @property
+    def written_directories(self) -> tuple[str, ...]:
+        """The directories in which services make files, the root first."""
+        ends = ("_root", "_directory")
+        named = [path for name, path in vars(self).items() if name.endswith(ends)]
+        return self.root, *self.commit_log_directories, *named
+
+    @property
+    def written_files(self) -> tuple[str, ...]:
+        """The files in the root that services write, or remove."""
+        return tuple(
+            path
+            for path in vars(self).values()
+            if isinstance(path, str) and path != self.root and path not in self.written_directories
+        )
+
     def consume_queue(self, topic: str, queue_id: int) -> str:
         """Return the directory of one consume queue. Raises: IllegalName."""
         return self._queue(self.consume_queue_root, topic, queue_id)

@@ -14,6 +14,9 @@ PULL_HOLD = f"{BROKER}/services/pull_hold"
 LINKS = (
     gauge("rocketmq_actor_attached", "1 while an actor of the group works for the broker.",
           BROKER + "/service_clients/attached/{actor}"),
+    gauge("rocketmq_actor_trouble",
+          "1 for an actor of the group that does not do its work, with the reason and what helps.",
+          BROKER + "/service_clients/troubles/{actor}/{reason}/{remedy}"),
     counter("rocketmq_actor_attaches",
             "How often an actor of the group began to work for the broker.",
             BROKER + "/service_clients/attached_count/{actor}"),

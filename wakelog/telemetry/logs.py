@@ -16,8 +16,10 @@ Source: distribution/conf/logback_broker.xml, org.apache.rocketmq.common.constan
 (4.9.3).
 """
 
+import contextlib
 import logging
 import logging.handlers
+import sys
 from collections.abc import MutableMapping
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -116,7 +118,7 @@ def configure_logs(
         appender = log.value
         target = logging.getLogger(appender.logger_name)
         close_handlers(target)
-        handler = logging.handlers.RotatingFileHandler(
+        handler = LogFile(
             directory / file_name(appender, actor),
             maxBytes=appender.file_bytes_max,
             backupCount=appender.files_max,
@@ -222,3 +224,59 @@ class LineBudget:
             self.suppressed_count += 1
             return False
         return True
+
+
+class News:
+    """A cause that repeats: it is a line once, and again after it has gone."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def is_news(self, cause: str) -> bool:
+        """Note a cause; return whether it is another one than the last."""
+        last, self._last = self._last, cause
+        return cause != last
+
+    def clear(self) -> None:
+        """Note that there is no cause any more."""
+        self._last = ""
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A file of lines. That it cannot be written is said once, on standard error.
+
+    The stdlib's handler prints a stack trace for each line. Lines that cannot be written are lost;
+    the broker goes on.
+    """
+
+    _refusal = ""
+    _refused = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        self._refused = False
+        super().emit(record)
+        if not self._refused:
+            self._refusal = ""
+
+    def close(self) -> None:
+        """Close the file; what it holds unwritten on a full disk is lost."""
+        with contextlib.suppress(OSError):
+            super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say why a line was not written, unless that was said."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._refused = True
+        refusal = error.strerror or str(error)
+        if refusal != self._refusal and sys.stderr is not None:
+            self._refusal = refusal
+            sys.stderr.write(
+                f"wakelog: the log {self.baseFilename} cannot be written: {refusal}. "
+                "Free some space, or change its permissions; it goes on by itself.\n"
+            )

@@ -12,6 +12,7 @@ from tests.actors.services.fakes import EPOCH, FakeCalls, attached, broker_conte
 from tests.actors.transport.test_process_death import process
 from wakelog.actors.services import client as client_module
 from wakelog.actors.services.client import ServiceClient, ServiceLost
+from wakelog.actors.services.session import NotAttached, Refused
 from wakelog.actors.transport import process_death
 from wakelog.network import background
 
@@ -135,6 +136,87 @@ async def test_a_service_that_is_lost_again_and_again_is_attached_after_longer_p
         await sleep(0)
     await client.stop()
     assert pauses == [100.0, 200.0, 400.0, 800.0, 800.0]
+
+
+@on_loop
+async def test_a_service_that_says_why_it_does_not_work_is_tried_rarely_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    def attach(request: dict[str, Any]) -> dict[str, Any]:
+        if len(pauses) < 5:
+            raise Refused("no such folder", "Make it.")
+        return {"process_id": calls.process_id}
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    calls = FakeCalls(attach=attach)
+    client = Client(calls)
+    client.retry_seconds, client.refused_seconds_max = 100.0, 800.0
+    client.keep_attached()
+    while not client.troubles:
+        await sleep(0)
+    assert client.troubles.first == ("no such folder", "Make it.")
+    await client.wait_attached()
+    assert not client.troubles
+    await client.stop()
+    assert pauses == [100.0, 200.0, 400.0, 800.0, 800.0]
+    assert caplog.text.count("service does not work") == 1
+
+
+@on_loop
+async def test_a_refused_call_is_a_trouble_until_the_same_call_works() -> None:
+    refusals = [Refused("full", "Free some."), Refused("full", "Free some.")]
+
+    def work(epoch: int) -> None:
+        if refusals:
+            raise refusals.pop()
+
+    client = await attached(Client(FakeCalls(work=work, rest=lambda epoch: None)))
+    for attached_count in (1, 2):
+        with pytest.raises(ServiceLost, match="full"):
+            await client.call("test", "work")
+        while client.attached_count == attached_count:
+            await asyncio.sleep(0)
+        await client.call("test", "rest")
+        assert client.troubles.first == ("full", "Free some.")
+    await client.call("test", "work")
+    assert not client.troubles
+    await client.stop()
+
+
+@on_loop
+async def test_a_service_that_was_started_again_is_no_trouble() -> None:
+    def work(epoch: int) -> None:
+        raise NotAttached("not attached")
+
+    client = await attached(Client(FakeCalls(work=work)))
+    with pytest.raises(ServiceLost, match="not attached"):
+        await client.call("test", "work")
+    assert not client.troubles
+    await client.stop()
+
+
+@on_loop
+async def test_parts_that_a_service_begins_without_are_named_until_it_has_them() -> None:
+    answers = [{"troubles": {"core": "ValueError: no"}}, {}]
+
+    def attach(request: dict[str, Any]) -> dict[str, Any]:
+        return {"process_id": calls.process_id, **answers.pop(0)}
+
+    calls = FakeCalls(attach=attach)
+    client = await attached(Client(calls))
+    assert client.troubles.first == ("ValueError: no", "See the logs.")
+    client.mark_lost()
+    while client.attached_count < 2:
+        await asyncio.sleep(0)
+    assert not client.troubles
+    await client.stop()
 
 
 @on_loop

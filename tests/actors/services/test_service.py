@@ -183,7 +183,7 @@ class Failing(Service):
     ("error", "raised"),
     [
         (StoreFull("/store", "write", OSError(28, "No space left on device")), Refused),
-        (ValueError("no such level"), ValueError),
+        (ValueError("no such level"), Refused),
     ],
 )
 def test_a_begin_that_raises_leaves_nothing_held(

@@ -19,7 +19,8 @@ def test_a_request_to_attach_travels_as_builtins() -> None:
 
 
 def test_a_refusal_crosses_processes_with_its_words() -> None:
-    assert str(pickle.loads(pickle.dumps(Refused("not attached")))) == "not attached"
+    refused = pickle.loads(pickle.dumps(Refused("no such folder", "Make it.")))
+    assert (str(refused), refused.reason, refused.remedy) == ("no such folder",) * 2 + ("Make it.",)
 
 
 def test_logs_have_the_level_and_the_format_that_are_set(tmp_path: Path) -> None:

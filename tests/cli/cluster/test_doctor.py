@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from wakelog.broker.trouble import Trouble, runtime_values
 from wakelog.cli.cluster import doctor
 from wakelog.cli.cluster.doctor import (
     OK,
@@ -74,6 +75,12 @@ def test_disk_and_load_are_judged() -> None:
     assert [x.verdict for x in found] == [PROBLEM, PROBLEM, WARNING]
     assert "95% full" in found[0].found
     assert "1,024 MiB" in found[2].found
+
+
+def test_what_does_not_work_is_a_problem_with_its_remedy() -> None:
+    values = runtime_values({"reput": Trouble("the disk is full", "Free some space.")})
+    [found] = load_findings("b", values)
+    assert found == (PROBLEM, "b", "reput does not work: the disk is full", "Free some space")
 
 
 def test_a_route_without_permission_is_found() -> None:

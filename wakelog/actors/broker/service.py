@@ -72,7 +72,7 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.pieces import encode_pieces
 
 CATCH_UP_SECONDS_MAX = 30.0
@@ -205,12 +205,15 @@ class BrokerService:
         self._tick()
 
     async def _keep_guard(self) -> None:
+        failures = News()
         while True:
             await asyncio.sleep(GUARD_SECONDS)
             try:
                 await self._pool.submit(self.store.renew_guard)
+                failures.clear()
             except StoreError as error:
-                self._log.warning("guard not renewed", cause=str(error))
+                if failures.is_news(str(error)):
+                    self._log.warning("guard not renewed", cause=str(error))
 
     async def _read_accounts(self) -> AccessControl | None:
         if not self._settings.broker.acl_enable:
@@ -288,7 +291,7 @@ class BrokerService:
         await services.wait_attached()
         if self._member is not None:
             await self._member.wait_serving()
-        await self._wait_dispatched()
+        await services.wait_unless_refused(self._wait_dispatched(), ReputClient)
         if self._member is not None and store.config.appends:
             await self._make_missing_topics()
         self.broker.tick(wall_ms())
@@ -559,6 +562,7 @@ class BrokerService:
                 name: (lane.depth_count, int(lane.head_wait_seconds * 1000))
                 for name, lane in lanes.items()
             },
+            troubles=self.services.troubles,
         )
 
     def statistics(self) -> dict[str, Any]:

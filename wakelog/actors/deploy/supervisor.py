@@ -41,7 +41,7 @@ from wakelog.network.background import keep, log_failure, run_once
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.pieces import add_pieces
 
 RETRY_SECONDS = 0.1
@@ -178,6 +178,7 @@ class SupervisorActor:
     # The watch.
 
     async def _restart_when_dead(self, process: SupervisedProcess) -> None:
+        failures = News()
         while True:
             await process.wait_death()
             self._log.warning("actor died", actor_kind=process.kind, broker=process.broker_name)
@@ -188,9 +189,13 @@ class SupervisorActor:
                     break
                 except DeploymentFailed as failed:
                     self._note_failure(failed)
-                    self._log.error("cannot start again", cause=failed.cause, remedy=failed.remedy)
+                    if failures.is_news(failed.cause):
+                        self._log.error(
+                            "cannot start again", cause=failed.cause, remedy=failed.remedy
+                        )
                     await asyncio.sleep(RETRY_AFTER_FAILURE_SECONDS)
             self._failure = None
+            failures.clear()
             if process.kind == NAME_SERVER:
                 # It begins with no route at all.
                 calls = [broker.handle.register.remote() for broker in self._brokers]

@@ -85,8 +85,9 @@ class AddedService(Service):
         """Make the core and have it begin."""
         self.on_release(self._release_core)
         self._attached_count += 1
+        self._last_error = ""
         self._core = self._guard(partial(self._make_core, request))
-        return {}
+        return {"troubles": {"core": self._last_error} if self._last_error else {}}
 
     def statistics(self) -> dict[str, Any]:
         """Return the core's numbers, and how often it raised."""

@@ -10,6 +10,7 @@ from wakelog.actors.services.client import BrokerContext, ServiceClient, Service
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
+from wakelog.broker.trouble import Trouble
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.allocate import clean_unfinished, make_segment
 
@@ -61,7 +62,11 @@ class AllocateMappedFileClient(ServiceClient):
             refusal = await self.call("allocate", "make", path)
         except ServiceLost:
             return False
-        return refusal is None
+        if refusal is not None:
+            self.note_trouble("make", Trouble(refusal))
+            return False
+        self.note_worked("make")
+        return True
 
     async def stop_work(self) -> None:
         """Ask for nothing more and wait for what is being made."""

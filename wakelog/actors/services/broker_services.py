@@ -12,12 +12,13 @@ Without a service its work waits or is done in the Broker (`SegmentSource`, `Flu
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack, closing, suppress
 from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
 
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services.client import BrokerContext, BrokerEvents, ServiceClient
 from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.session import BROKER
@@ -30,6 +31,7 @@ from wakelog.actors.transport.shared_watermarks import (
     SharedWatermark,
     make_shared_watermarks,
 )
+from wakelog.broker.trouble import Trouble
 from wakelog.network.background import awaited
 from wakelog.storage.durability.store_lock import holder_pid
 from wakelog.storage.file_system import FileSystem
@@ -50,6 +52,11 @@ HOLDER_SECONDS_MAX = 1.0
 ATTACH_SECONDS_MAX = 2.0
 """How long a Broker that starts waits for its services before it accepts. A message passes without
 them, only later; and while they start, they compete for the processor."""
+
+REFUSED_SECONDS_MAX = 5.0
+"""How long a start waits for a service that says why it does not work; then the start fails."""
+
+CHECK_SECONDS = 0.5
 
 Client = TypeVar("Client", bound=ServiceClient)
 
@@ -151,6 +158,24 @@ class BrokerServices:
                     if name in SERVICES:
                         await client.wait_attached()
 
+    async def wait_unless_refused(self, work: Awaitable[None], kind: type[ServiceClient]) -> None:
+        """Wait for work of a service at a start, which would show no reason for its wait.
+
+        Raises: DeploymentFailed, once the service has said for a while why it does not work.
+        """
+        client, waiting, refused_seconds = self.get(kind), awaited(work), 0.0
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=CHECK_SECONDS)
+                trouble = client.troubles.first
+                refused_seconds = 0.0 if trouble is None else refused_seconds + CHECK_SECONDS
+                if trouble is not None and refused_seconds >= REFUSED_SECONDS_MAX:
+                    cause = f"{client.name} does not work: {trouble.reason}"
+                    raise DeploymentFailed(cause, trouble.remedy)
+            waiting.result()
+        finally:
+            waiting.cancel()
+
     async def stop(self) -> None:
         """Have every service make durable what it holds and release the store."""
         clients = list(reversed(self.clients.values()))
@@ -165,12 +190,21 @@ class BrokerServices:
             notifier.close()
         self._closings.close()
 
+    @property
+    def troubles(self) -> dict[str, Trouble]:
+        """Why services do not do their work, by service; none of those that do."""
+        found = {name: client.troubles.first for name, client in self.clients.items()}
+        return {name: one for name, one in found.items() if one is not None}
+
     def statistics(self) -> dict[str, Any]:
         """Return which services are attached, what crossed, and each client's counters."""
         clients = self.clients
         notifiers = [] if self._context is None else self._context.notifiers
         return {
             "attached": {name: one.is_attached for name, one in clients.items()},
+            "troubles": {
+                name: {one.reason: {one.remedy: 1}} for name, one in self.troubles.items()
+            },
             "attached_count": {name: one.attached_count for name, one in clients.items()},
             "references": dict(sum((one.counts for one in self._calls.values()), Counter())),
             "notifications": {

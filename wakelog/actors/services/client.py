@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import msgspec
 
 from wakelog.actors.services.segment_source import SegmentSource
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.session import AttachRequest, NotAttached, Refused
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
 from wakelog.actors.transport.notifications import Notifier
@@ -28,6 +28,7 @@ from wakelog.actors.transport.process_death import set_died, wait_death
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.actors.transport.timer import Timer
+from wakelog.broker.trouble import Trouble, Troubles
 from wakelog.network.background import awaited, keep
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
@@ -42,6 +43,9 @@ DecideChecks: TypeAlias = "Callable[[CheckRequest, int], Awaitable[CheckBatch]]"
 """Returns decisions about half messages, from what is dispatched up to an offset."""
 
 _FIRST = asyncio.FIRST_COMPLETED
+
+ATTACH = "attach"
+SEE_LOGS = "See the logs."
 
 
 class BrokerEvents(Protocol):
@@ -127,13 +131,19 @@ class ServiceClient:
     """The pause between two tries to attach. A try that waits for Ray takes longer anyway."""
 
     retry_seconds_max: float = 1.0
-    """The pause grows up to this for a service that is lost again at once, as on a full disk."""
+    """The pause grows up to this for a service that is lost again at once."""
+
+    refused_seconds_max: float = 5.0
+    """And up to this for one that says why it does not work: a folder that it may not write, or a
+    full disk, is seldom mended within a second."""
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         self.name = name
         self.calls = calls
         self.broker = broker
         self.attached_count = 0
+        self.troubles = Troubles()
+        self._missing_parts: set[str] = set()
         self.worker = BatchWorker(name, self.work)
         self.timer = Timer(self.worker.request)
         self._attached = asyncio.Event()
@@ -176,7 +186,8 @@ class ServiceClient:
         self, kind: str, method: str, *arguments: Any, seconds_max: float | None = None
     ) -> Any:
         """Call a method of the service and return its result. Raises: ServiceLost."""
-        return await self.wait_result(self.begin_call(kind, method, *arguments), seconds_max)
+        call = self.begin_call(kind, method, *arguments)
+        return await self.wait_result(call, seconds_max, method=method)
 
     def begin_call(self, kind: str, method: str, *arguments: Any) -> Awaitable[Any]:
         """Call a method of the service, for `wait_result`. Raises: ServiceLost."""
@@ -184,8 +195,10 @@ class ServiceClient:
             raise ServiceLost(f"{self.name} is not attached")
         return self.calls.call(kind, "call", self.broker.epoch, method, *arguments)
 
-    async def wait_result(self, call: Awaitable[Any], seconds_max: float | None = None) -> Any:
-        """Return the result of a call that was begun, while the service lives.
+    async def wait_result(
+        self, call: Awaitable[Any], seconds_max: float | None = None, *, method: str = ""
+    ) -> Any:
+        """Return the result of a call of a method that was begun, while the service lives.
 
         After a call that failed the service is attached again; after a slow call it is not.
 
@@ -197,11 +210,13 @@ class ServiceClient:
         await asyncio.wait({result, died}, timeout=seconds_max, return_when=_FIRST)
         if result.done():
             try:
-                return result.result()
+                answer = result.result()
             except Exception as error:
-                self._log.warning("call failed", service=self.name, error=repr(error))
+                self._note_failure(method, error)
                 self.mark_lost()
                 raise ServiceLost(f"{self.name}: {error!r}") from error
+            self.note_worked(method)
+            return answer
         result.add_done_callback(ignore_result)
         raise ServiceLost(f"{self.name} has {'died' if died.done() else 'not answered in time'}")
 
@@ -213,6 +228,34 @@ class ServiceClient:
         """Attach the service again: a call to it has failed."""
         if self._died is not None:
             set_died(self._died)
+
+    def note_trouble(self, asked: str, trouble: Trouble) -> None:
+        """Note that what was asked for is refused for a reason that lasts; it is logged once."""
+        if self.troubles.refused(asked, trouble):
+            cause, remedy = trouble
+            self._log.warning(
+                "service does not work", service=self.name, asked=asked, cause=cause, remedy=remedy
+            )
+
+    def note_worked(self, asked: str) -> None:
+        """Note that what was asked for was done."""
+        if self.troubles and self.troubles.worked(asked):
+            self._log.info("service works again", service=self.name, asked=asked)
+
+    def _note_parts(self, reasons: Mapping[str, str]) -> None:
+        """Note the parts that the service began without, and why."""
+        for part in self._missing_parts - reasons.keys():
+            self.note_worked(part)
+        self._missing_parts = set(reasons)
+        for part, reason in reasons.items():
+            self.note_trouble(part, Trouble(reason, SEE_LOGS))
+
+    def _note_failure(self, asked: str, error: Exception) -> None:
+        """Note what a call raised; a process that has died is started again, and no trouble."""
+        if isinstance(error, Refused) and not isinstance(error, NotAttached):
+            self.note_trouble(asked, Trouble(error.reason, error.remedy))
+        else:
+            self._log.warning("call failed", service=self.name, asked=asked, error=repr(error))
 
     async def release(self, seconds_max: float) -> None:
         """Have the service release the store, and call it no more."""
@@ -238,10 +281,14 @@ class ServiceClient:
                 request = msgspec.to_builtins(self.broker.events.attach_request())
                 answer = await self.calls.call("attach", "attach", request)
             except Exception as error:
-                self._log.warning("cannot attach", service=self.name, error=repr(error))
-                await asyncio.sleep(self.retry_seconds)
+                self._note_failure(ATTACH, error)
+                await asyncio.sleep(pause_seconds)
+                if self.troubles:
+                    pause_seconds = min(2 * pause_seconds, self.refused_seconds_max)
                 await self.calls.find_again()
                 continue
+            self.note_worked(ATTACH)
+            self._note_parts(answer.get("troubles", {}))
             attached_at = loop.time()
             self._died = loop.create_future()
             self.attached_count += 1
@@ -252,12 +299,14 @@ class ServiceClient:
                 await wait_death(answer["process_id"], self._died)
             finally:
                 self._attached.clear()
-            self._log.warning("service lost", service=self.name)
+            if not self.troubles:
+                self._log.warning("service lost", service=self.name)
             self._run_hook(self.on_lost)
-            if loop.time() >= attached_at + self.retry_seconds_max:
+            if loop.time() >= attached_at + self.retry_seconds_max and not self.troubles:
                 pause_seconds = self.retry_seconds
             await asyncio.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, self.retry_seconds_max)
+            pause_max = self.refused_seconds_max if self.troubles else self.retry_seconds_max
+            pause_seconds = min(2 * pause_seconds, pause_max)
 
     def _note_failed(self, error: Exception) -> None:
         """Have the service attached again after an error that nobody expects."""

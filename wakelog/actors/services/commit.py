@@ -15,11 +15,12 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms
+from wakelog.broker.trouble import Trouble
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import GatherTimer
 from wakelog.storage.log.transient_pool import CommitRange, copy_range
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import Log, News, logger
 
 COMMIT_SECONDS_MAX = 2.0
 """How long Commit may take; copying a segment of 1 GiB takes less than a second."""
@@ -69,6 +70,7 @@ class CommitClient(ServiceClient):
             segment_bytes=config.commit_log_file_bytes,
         )
         self._errors = logger(Log.STORE)
+        self._failures = News()
         self.own_count = 0
 
     def note_appended(self, physical_offset: int) -> None:
@@ -111,8 +113,12 @@ class CommitClient(ServiceClient):
             self.own_count += 1
             _, failure = await asyncio.to_thread(copy_pieces, self.broker.fs, pieces)
         if failure is not None:
-            self._errors.error("commit failed", cause=failure)
+            if self._failures.is_news(failure):
+                self._errors.error("commit failed", cause=failure)
+            self.note_trouble("commit", Trouble(failure))
             return False
+        self._failures.clear()
+        self.note_worked("commit")
         self._pool.note_committed(physical_offset)
         return True
 

@@ -192,6 +192,12 @@ class Dispatch:
         self.plugins.readable(readable)
         return decision
 
+    @property
+    def refused_plugins(self) -> dict[str, str]:
+        """Why plug-ins were not loaded, by what a user calls them."""
+        failures = self.plugins.failures
+        return {f"dispatcher {name}": failure for name, failure in failures.items()}
+
     def follow_deleted(self, ends: Mapping[str, int]) -> int | None:
         """Have the queues that a master has after its deletions; None if that cannot be done yet.
 

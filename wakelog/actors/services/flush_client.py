@@ -28,11 +28,14 @@ from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequ
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.broker.trouble import Trouble
 from wakelog.network.background import awaited
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+
+START_AGAIN = "No message is taken: look at the disk, then start the broker again."
 
 
 class OwnSync:
@@ -213,7 +216,9 @@ class FlushClient(FollowingClient):
         )
         call = self.begin_call("flush", "sync", msgspec.to_builtins(request))
         self._outstanding = awaited(call)
-        answer = await self.wait_result(self._outstanding, self.recheck_seconds if force else None)
+        answer = await self.wait_result(
+            self._outstanding, self.recheck_seconds if force else None, method="sync"
+        )
         outcome = msgspec.convert(answer, FlushOutcome)
         self._is_noted = outcome.noted or self.watermarks is not None
         self.note_reached(outcome.flushed)
@@ -236,4 +241,5 @@ class FlushClient(FollowingClient):
     def _fail(self, cause: str) -> None:
         if not self._has_failed:
             self._has_failed = True
+            self.note_trouble("fsync", Trouble(cause, START_AGAIN))
             self._events.flush_failed(cause)

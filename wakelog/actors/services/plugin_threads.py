@@ -140,7 +140,7 @@ class PluginThreads:
             cursor.name: PluginThread(cursor, _left_behind.pop((root, cursor.name), None))
             for cursor in cursors
         }
-        self._failures = failures
+        self.failures = failures
 
     def readable(self, physical_offset: int) -> None:
         """Let every plug-in have the log up to here."""
@@ -167,4 +167,4 @@ class PluginThreads:
     def statistics(self) -> dict[str, Any]:
         """Return the counters of each, and why others were not loaded."""
         running = {name: thread.statistics() for name, thread in self._threads.items()}
-        return {"running": running, "failures": self._failures}
+        return {"running": running, "failures": self.failures}

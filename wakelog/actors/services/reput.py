@@ -29,10 +29,14 @@ from wakelog.actors.transport.timer import Timer
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import Log, News, logger
 
 RETRY_SECONDS = 1.0
-"""The pause after a disk was full or refused a write."""
+"""The pause after a disk was full or refused a write; it doubles up to `RETRY_SECONDS_MAX`."""
+
+RETRY_SECONDS_MAX = 5.0
+
+STEP = "step"
 
 PULL_HOLD = "pull_hold"
 
@@ -47,6 +51,8 @@ class ReputService(Service):
         super().__init__(plan, name)
         load_for_backlog(self.fs, self.store)
         self._retry_timer = Timer(lambda: self._on_notified([]))
+        self._retry_seconds = RETRY_SECONDS
+        self._failures = News()
         self._flush_timer = Timer(self._flush_in_thread)
         self._syncs = ThreadPoolExecutor(1, "sync")
         self._flushing: Future[None] | None = None
@@ -80,7 +86,7 @@ class ReputService(Service):
             self._pull_hold = self.notifier_to(PULL_HOLD)
             self.listen(self._on_notified)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
-        return {"position": position}
+        return {"position": position, "troubles": self._dispatch.refused_plugins}
 
     def step(self, readable: int) -> tuple[Progress, Note]:
         """Dispatch some of what is below `readable`; return progress, and notes of arrivals."""
@@ -168,17 +174,23 @@ class ReputService(Service):
             if self._step(readable).more:
                 asyncio.get_running_loop().call_soon(self._on_notified, [])
         except StoreError:
-            self._retry_timer.start(RETRY_SECONDS)
+            self._retry_timer.start(self._retry_seconds)
+            self._retry_seconds = min(2 * self._retry_seconds, RETRY_SECONDS_MAX)
 
     def _step(self, readable: int) -> DispatchDecision:
         dispatch = self._dispatch
+        position = dispatch.core.position
         if dispatch.core.is_broken:
             self._wait_flushed()
         try:
             decision = dispatch.step(readable)
         except StoreError as error:
-            self._errors.error("dispatch failed", cause=str(error))
+            if self._failures.is_news(str(error)):
+                self._errors.error("dispatch failed", cause=str(error))
             raise
+        if decision.dispatched > position:
+            self._failures.clear()
+            self._retry_seconds = RETRY_SECONDS
         shared = self.watermarks
         if shared is not None:
             # In this order: a pull that is woken must find the queues readable.
@@ -294,6 +306,7 @@ class ReputClient(FollowingClient):
         """Report to the Broker how far the queues reach."""
         if position > self.reached:
             self.reached = position
+            self.note_worked(STEP)
             self.broker.events.dispatched(position)
 
     def request_call(self) -> None:
@@ -324,10 +337,10 @@ class ReputClient(FollowingClient):
             return False
         self._has_more = False
         step, arrivals = self.calls.call_two(
-            "dispatch", "call", self.broker.epoch, "step", self.wanted
+            "dispatch", "call", self.broker.epoch, STEP, self.wanted
         )
         try:
-            progress: Progress = await self.wait_result(step)
+            progress: Progress = await self.wait_result(step, method=STEP)
         except ServiceLost:
             return False
         self.reached, arrivals_count, self._has_more = progress

@@ -36,7 +36,7 @@ from wakelog.storage.retention.retention_files import (
     remove_segment,
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import Log, News, logger
 
 LIVE_SETTINGS: Final = (
     "file_reserved_hours",
@@ -74,6 +74,7 @@ class RetentionService(Service):
         self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
+        self._failures, self._lease_failures = News(), News()
 
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin; in the first minute nothing is removed."""
@@ -125,8 +126,10 @@ class RetentionService(Service):
                     self._log.info("segment removed", path=path, reasons=decision.reasons)
                     time.sleep(decision.pause_ms / 1000)
         except StoreError as error:
-            self._log.error("retention failed", cause=str(error))
+            if self._failures.is_news(str(error)):
+                self._log.error("retention failed", cause=str(error))
             raise
+        self._failures.clear()
         return RetentionOutcome(segments.min_offset, decision.derived_before, decision.disk_full)
 
     def lease(self, holder: str, wanted_begin: int | None, end: int) -> dict[str, Any]:
@@ -226,8 +229,10 @@ class RetentionService(Service):
             self._log.warning("lease lost", holder=lease.holder, begin=lease.begin, end=lease.end)
         try:
             book.save_changes()
+            self._lease_failures.clear()
         except StoreError as error:
-            self._log.error("leases not saved", cause=str(error))
+            if self._lease_failures.is_news(str(error)):
+                self._log.error("leases not saved", cause=str(error))
 
 
 class RetentionClient(ServiceClient):

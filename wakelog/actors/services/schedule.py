@@ -20,6 +20,7 @@ from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.schedule import BATCH_MAX, DueMessage, Schedule
+from wakelog.broker.trouble import Trouble
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
@@ -216,8 +217,10 @@ class ScheduleClient(ServiceClient):
                 self._positions = dict(await self.broker.events.deliver(due))
             except StoreError as error:
                 self._errors.error("delayed messages not delivered", cause=str(error))
+                self.note_trouble("deliver", Trouble(str(error)))
                 self._ask_in(self.failed_seconds)
                 return False
+            self.note_worked("deliver")
             return True
         self._ask_in(wait_ms / 1000)
         self._ask_for_delayed()

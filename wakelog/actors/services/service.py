@@ -21,16 +21,17 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
-from wakelog.actors.services.session import AttachRequest, Refused, open_logs
+from wakelog.actors.services.session import AttachRequest, NotAttached, Refused, open_logs
 from wakelog.actors.services.table import lock_bytes
+from wakelog.actors.start_outcome import cause_and_remedy
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
+from wakelog.telemetry.logs import Log, News, logger
 
 
 class _Closeable(Protocol):
@@ -52,6 +53,7 @@ class Service:
         self._watermarks: SharedWatermarks | None = None
         self._releases = ExitStack()
         self._free_memory = free_memory()
+        self._unexpected = News()
 
     def begin(self, request: AttachRequest) -> dict[str, Any]:
         """Begin to work for one incarnation of the Broker; return what its client must know.
@@ -111,9 +113,7 @@ class Service:
             answer = self.begin(known)
         except BaseException as error:
             self.release()
-            if isinstance(error, StoreError | NoSharedWatermarks):
-                raise Refused(str(error)) from None
-            raise
+            raise self._refusal(error) from None
         return {"process_id": os.getpid(), **answer}
 
     def release(self) -> None:
@@ -130,17 +130,30 @@ class Service:
         Raises: Refused.
         """
         if self.epoch is None:
-            raise Refused("not attached")
+            raise NotAttached("not attached")
         if epoch != self.epoch:
-            raise Refused(f"epoch {epoch} was asked for and {self.epoch} is attached")
+            raise NotAttached(f"epoch {epoch} was asked for and {self.epoch} is attached")
         try:
             return msgspec.to_builtins(getattr(self, method)(*arguments))
-        except StoreError as error:
-            raise Refused(str(error)) from None
+        except Exception as error:
+            raise self._refusal(error) from None
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters, nothing while not attached."""
         return {} if self.epoch is None else msgspec.to_builtins(self.counters(), str_keys=True)
+
+    def _refusal(self, error: BaseException) -> BaseException:
+        """Return what crosses processes in place of an error, so that the user reads why."""
+        if isinstance(error, Refused) or not isinstance(error, Exception):
+            return error
+        if isinstance(error, NoSharedWatermarks):
+            return Refused(str(error))
+        words = cause_and_remedy(error)
+        if words is None:
+            words = f"{type(error).__name__}: {error}", "Please report it with the logs."
+            if self._unexpected.is_news(words[0]):
+                logger(Log.BROKER).error("unexpected error", service=self.name, exc_info=error)
+        return Refused(*words)
 
     def _hold_store(self, request: AttachRequest) -> None:
         plan = self.plan

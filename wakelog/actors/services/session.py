@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from wakelog.actors.transport.service_plan import LogSettings
+from wakelog.broker.trouble import CHECK_DISK
 from wakelog.telemetry.logs import configure_logs
 
 BROKER: Final = "broker"
@@ -37,7 +38,22 @@ class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(Exception):
-    """A service does not do what was asked; plain text only, because it crosses processes."""
+    """A service does not do what was asked; plain texts only, because it crosses processes.
+
+    reason, remedy: a clause and a sentence for the user.
+    """
+
+    def __init__(self, reason: str, remedy: str = CHECK_DISK) -> None:
+        super().__init__(reason, remedy)
+        self.reason, self.remedy = reason, remedy
+
+    def __str__(self) -> str:
+        """Return the reason."""
+        return self.reason
+
+
+class NotAttached(Refused):
+    """A call came for another Broker, or the service was started again: it will be attached."""
 
 
 def open_logs(plan: LogSettings, actor: str, epoch: int) -> None:

@@ -24,6 +24,7 @@ from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
 from wakelog.broker.half_queue import OpMessage, Page, half_message, op_message
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, check_half_messages
 from wakelog.broker.transactions import HALF_QUEUE_ID
+from wakelog.broker.trouble import Trouble
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.names import TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.record import MessageRecord, decode_record
@@ -124,10 +125,12 @@ class TransactionCheckClient(ServiceClient):
         try:
             while await self.broker.events.check_transactions(started_ms, self._decide):
                 pass
+            self.note_worked("round")
         except ServiceLost:
             pass  # the next round begins at the committed offsets
         except StoreError as error:
             self._errors.error("half messages not checked", cause=str(error))
+            self.note_trouble("round", Trouble(str(error)))
         self._start_timer()
         return False
 

@@ -10,6 +10,7 @@ ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInf
 from wakelog.broker.decision import Lane, Outcome, make_body
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
+from wakelog.broker.trouble import runtime_values
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import BrokerStatsData, BrokerStatsItem, KVTable, encode_body
 from wakelog.protocol.codes import VERSION_4_9_3, ResponseCode
@@ -42,6 +43,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outco
         **_store_values(state, request.now_ms, measures),
         **_broker_values(state, measures),
         **state.member_values(),
+        **runtime_values(measures.troubles),
     }
     delays = state.delayed.offsets()
 

@@ -5,6 +5,7 @@ looked at gives a finding. Looking goes on after a problem, as far as the answer
 
     name servers   each answers, and all know the same brokers
     brokers        the advertised address is one for this host; it answers; there is a master
+    services       each does its work, or says why not
     load and disk  the disk has room, sends do not wait, the queues follow the log
     a topic        it has a route, with permissions and queues
     a group        it may consume; its clients subscribe alike; every queue has one that goes on
@@ -20,6 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.broker.trouble import read_troubles
 from wakelog.cli.admin.clients import complaints_of
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.groups import clients_of, masters, progress
@@ -199,7 +201,10 @@ async def _broker(admin: Admin, about: str, address: str) -> AsyncIterator[Findi
 
 
 def load_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what a broker's runtime values say about disk and load."""
+    """Yield what a broker's runtime values say about services, disk and load."""
+    for part, trouble in read_troubles(values):
+        found = f"{part} does not work: {trouble.reason}"
+        yield Finding(PROBLEM, about, found, trouble.remedy.removesuffix("."))
     ratio = _number(values, "commitLogDiskRatio")
     if ratio >= DISK_WARNING_RATIO:
         is_full = ratio >= DISK_PROBLEM_RATIO

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.broker.trouble import read_troubles, trouble_text
 from wakelog.cli.admin.brokers import every_broker
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.admin.java_text import first_rate
@@ -22,11 +24,25 @@ HEADS: Final = (
 
 
 async def status(admin: Admin) -> AsyncIterator[Output]:
-    """Yield one row for each broker; one without an answer has no values.
+    """Yield one row for each broker, and a line for each part of one that does not work.
 
-    Raises: ClientError, also if a broker refuses, such as an account.
+    A broker without an answer has no values.
+
+    Raises: ClientError, also if a broker refuses, such as an account; DeploymentFailed at the end
+    if a part does not work.
     """
+    troubles: list[str] = []
+    async for output in _rows(admin, troubles):
+        yield output
+    if troubles:
+        parts = "part of a broker does" if len(troubles) == 1 else "parts of brokers do"
+        cause = f"{len(troubles)} {parts} not work"
+        raise DeploymentFailed(cause, "See what stands with each.")
+
+
+async def _rows(admin: Admin, troubles: list[str]) -> AsyncIterator[Output]:
     rows: list[tuple[object, ...]] = []
+    found: list[Text] = []
     refusals: list[ClientError] = []
     for cluster, name, broker_id, address, values, refusal in await every_broker(admin):
         place = cluster, name, broker_id, address
@@ -41,7 +57,14 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
         up_since = Moment(values.get("bootTimestamp") or 0)
         version = values.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
         rows.append((*place, version, *rates, disk_percent, behind_bytes, up_since))
+        for part, trouble in read_troubles(values):
+            line = f"{name} ({broker_id}): {trouble_text(part, trouble)}"
+            about = {"broker": name, "id": broker_id, "part": part}
+            found.append(Text(line, {**about, **trouble._asdict()}))
+            troubles.append(part)
     yield Columns(HEADS, rows, "no broker has registered")
+    for each in found:
+        yield each
     for error in refusals:
         raise error
 
@@ -49,10 +72,10 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
 async def top(admin: Admin, interval_seconds: float, *, clears: bool) -> AsyncIterator[Output]:
     """Yield brokers and groups, every so often, for ever. Raises: ClientError."""
     while True:
-        outputs = [x async for x in status(admin)] + [x async for x in groups(admin)]
+        brokers = [x async for x in _rows(admin, [])]
+        found = [x async for x in groups(admin)]
         if clears:
             yield Text(CLEAR, {})
-        yield outputs[0]
-        yield Text("", {})
-        yield outputs[1]
+        for output in (*brokers, Text("", {}), *found):
+            yield output
         await asyncio.sleep(interval_seconds)

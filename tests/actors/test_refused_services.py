@@ -1,0 +1,180 @@
+"""Every service broken in turn: screen, `status`, `doctor`, metrics and exit code name it, and why.
+
+The services are those of the table; what breaks them is a folder, a value, or each call of their
+work.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from errno import EACCES
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.actors.deployments import small_plan, wait_until
+from tests.cli.fakes import FakeScreen
+from wakelog.actors.deploy.local import LocalDeployment
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.services import broker_services
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.table import SERVICES, load
+from wakelog.cli import up as up_module
+from wakelog.cli.admin.command import Output
+from wakelog.cli.cluster.doctor import doctor
+from wakelog.cli.cluster.status import status
+from wakelog.cli.stop_signals import StopSignals
+from wakelog.cli.up import Up
+from wakelog.client.admin import Admin, open_admin
+from wakelog.client.options import ClientOptions
+from wakelog.storage.errors import StoreFailed
+from wakelog.telemetry.collector import StatisticsCollector
+from wakelog.telemetry.metrics import METRICS
+
+NEEDED_BY = {
+    "": "",
+    "appends": "",
+    "transient_pool_in_use": "transientStorePoolEnable=true",
+    "ships": "replicationEnable=true",
+}
+"""By `needed_when` of the table, what a broker has to be given so that the service runs."""
+
+
+def folder(*_: object) -> Any:
+    raise StoreFailed("/store/folder", "open", OSError(EACCES, "Permission denied"))
+
+
+def value(*_: object) -> Any:
+    raise ValueError("no such level")
+
+
+BREAKS: dict[str, tuple[str, Callable[..., Any], str, str]] = {
+    "a folder that it may not write": (
+        "begin",
+        folder,
+        "open of /store/folder failed: Permission denied",
+        "Look at the disk, and at the permissions of the store.",
+    ),
+    "a value that it cannot use": (
+        "begin",
+        value,
+        "ValueError: no such level",
+        "Please report it with the logs.",
+    ),
+}
+
+
+async def lines_of(outputs: AsyncIterator[Output]) -> tuple[list[str], bool]:
+    """Return what a command puts out, and whether it ends as failed."""
+    lines: list[str] = []
+    try:
+        async for output in outputs:
+            lines += output.lines()
+    except DeploymentFailed:
+        return lines, True
+    return lines, False
+
+
+def series(statistics: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the labels of the series of troubles."""
+    families = StatisticsCollector(lambda: statistics, METRICS).collect()
+    [found] = [family for family in families if family.name == "rocketmq_actor_trouble"]
+    return [sample.labels for sample in found.samples]
+
+
+class Broken:
+    """A run of `wakelog up --local`, with what it shows."""
+
+    def __init__(self, store: Path, *settings: str) -> None:
+        self.plan = small_plan(store, *settings)
+        self.screen = FakeScreen()
+        self.deployment = LocalDeployment(self.plan)
+        self._signals = StopSignals()
+
+    async def run(self, check: Callable[[Admin], Any]) -> int:
+        """Start, check, stop; return the exit code."""
+        up = Up(self.plan, self.deployment, self.screen, self._signals)
+        running = asyncio.create_task(up.run())
+        async with open_admin(ClientOptions((self.plan.name_server_address,))) as admin:
+            try:
+                await wait_until(lambda: running.done() or self.says("ready after"), "ready")
+                await check(admin)
+            finally:
+                self._signals._handle(signal.SIGTERM, None)
+                code = await running
+        return code
+
+    def says(self, text: str) -> bool:
+        return any(text in line for line in self.screen.lines)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_services, "ATTACH_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(up_module, "FAILURE_SECONDS", 0.01)
+    monkeypatch.setattr(FakeScreen, "rates_seconds", 0.05)
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_that_cannot_begin_is_named_everywhere(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    broken: str,
+) -> None:
+    method, breaks, reason, remedy = BREAKS[broken]
+    row = SERVICES[name]
+    monkeypatch.setattr(load(row.service), method, breaks)
+    run = Broken(tmp_path, *filter(None, [NEEDED_BY[row.needed_when]]))
+    line = f"{name} does not work: {reason}. {remedy}"
+
+    async def check(admin: Admin) -> None:
+        await wait_until(lambda: run.says(line), "the screen names it")
+        rows, failed = await lines_of(status(admin))
+        assert failed and f"broker-a (0): {line}" in rows
+        found, failed = await lines_of(doctor(admin, None, None))
+        assert failed
+        [problem] = [at for at, text in enumerate(found) if f"{name} does not work" in text]
+        assert found[problem].startswith("problem") and found[problem].endswith(reason)
+        assert remedy.removesuffix(".") in found[problem + 1]
+        labels = {"broker": "broker-a", "actor": name, "reason": reason, "remedy": remedy}
+        assert labels in series(await run.deployment.statistics())
+
+    assert asyncio.run(run.run(check)) == 1
+    logged = [record for record in caplog.records if "service does not work" in record.getMessage()]
+    assert len(logged) == 1
+
+
+class Refusing:
+    """Refuses every call of a service's work until it is mended."""
+
+    def __init__(self) -> None:
+        self.is_mended = False
+        self._call = Service.call
+
+    def call(self, service: Service, epoch: int, method: str, *arguments: Any) -> Any:
+        if service.name == "retention" and not self.is_mended:
+            raise service._refusal(
+                StoreFailed("/store/commitlog", "list", OSError(EACCES, "Permission denied"))
+            )
+        return self._call(service, epoch, method, *arguments)
+
+
+def test_a_service_that_is_mended_works_again_and_the_exit_code_is_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = Refusing()
+    monkeypatch.setattr(Service, "call", lambda *arguments: refusing.call(*arguments))
+    run = Broken(tmp_path)
+
+    async def check(admin: Admin) -> None:
+        reason = "list of /store/commitlog failed: Permission denied"
+        await wait_until(lambda: run.says(f"retention does not work: {reason}"), "refused")
+        refusing.is_mended = True
+        await wait_until(lambda: run.says("retention works again"), "mended")
+        assert await lines_of(status(admin)) == ((await lines_of(status(admin)))[0], False)
+
+    assert asyncio.run(run.run(check)) == 0
