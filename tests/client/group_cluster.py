@@ -45,7 +45,7 @@ class GroupCluster(FakeCluster):
         self.pulls: list[dict[str, str]] = []
         self.pulled_at: list[tuple[str, str]] = []
         self.instances: list[ClientInstance] = []
-        self.changed = asyncio.Event()
+        self._held: list[asyncio.Future[None]] = []
 
     def join(self, options: ClientOptions) -> ClientInstance:
         """Return an instance of this cluster; its heartbeats come only when they are asked for."""
@@ -61,8 +61,10 @@ class GroupCluster(FakeCluster):
 
     def change(self) -> None:
         """Let held pulls look again."""
-        self.changed.set()
-        self.changed = asyncio.Event()
+        held, self._held = self._held, []
+        for pull in held:
+            if not pull.done():
+                pull.set_result(None)
 
     async def invoke(
         self, address: str, command: RemotingCommand, *, timeout_ms: int
@@ -87,11 +89,11 @@ class GroupCluster(FakeCluster):
                 return answer(command, ResponseCode.SUBSCRIPTION_NOT_EXIST, "no such group")
             command.ext_fields["subscription"] = known.sub_string
         while True:
-            changed = self.changed
             response = await super().invoke(address, command, timeout_ms=timeout_ms)
             if response.code != ResponseCode.PULL_NOT_FOUND:
                 return response
-            await changed.wait()
+            self._held.append(asyncio.get_running_loop().create_future())
+            await self._held[-1]
 
     def _heartbeat(self, command: RemotingCommand) -> RemotingCommand:
         data = decode_body(HeartbeatData, command.body)

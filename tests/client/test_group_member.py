@@ -83,6 +83,41 @@ def test_an_ordered_queue_changes_hands_after_its_message_in_hand() -> None:
     run(body())
 
 
+def test_an_ordered_queue_that_comes_back_is_read_after_it_was_unlocked() -> None:
+    """The end of its unlock would else take away the lock under which it is read."""
+
+    async def body() -> None:
+        cluster = GroupCluster({("a", "T", 0): messages(2), RETRY: []})
+        unlocked, is_unlocking = asyncio.Event(), asyncio.Event()
+        invoke = cluster.invoke
+
+        async def slowly(
+            address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            if command.code == RequestCode.UNLOCK_BATCH_MQ:
+                is_unlocking.set()
+                await unlocked.wait()
+            return await invoke(address, command, timeout_ms=timeout_ms)
+
+        cluster.invoke = slowly  # type: ignore[method-assign]
+        async with consumer_of(cluster, ordered=True) as consumer:
+            member = consumer._member
+            cluster.members.insert(0, "another")  # which the queue goes to
+            await member.balance()
+            await is_unlocking.wait()
+            cluster.members.remove("another")  # as quickly
+            asked = len(cluster.asked)
+            assert not await member.balance()  # what is left open comes soon
+            assert RequestCode.LOCK_BATCH_MQ not in {code for _, code in cluster.asked[asked:]}
+            assert consumer.assignment == []
+            unlocked.set()
+            await until(lambda: consumer.assignment == [Q0])
+            assert cluster.locks[Q0] == "client-0"
+            assert await consumer.fetch(1, 10.0)
+
+    run(body())
+
+
 def test_a_lost_lock_stops_a_queue() -> None:
     async def body() -> None:
         cluster = two_queues()

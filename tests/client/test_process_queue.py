@@ -105,12 +105,16 @@ def test_a_message_that_stays_behind_holds_the_queue(is_ordered: bool) -> None:
 
 def test_a_restart_forgets_everything() -> None:
     queue = filled(5)
-    taken = take(queue)
+    returned, taken = take(queue), take(queue)
+    queue.put_back(returned, due_ms=1_000)
     queue.restart(2)
     assert (queue.committable, queue.next_offset, queue.messages_count) == (2, 2, 0)
     assert not queue.holds(taken)
+    assert (queue.due_ms, queue.size_bytes, queue.in_hand_count) == (None, 0, 0)
+    assert queue.take(2_000) is None
     queue.put([Item(2), Item(3)], 4)
-    assert take(queue).queue_offset == 2
+    assert [take(queue, 2_000).queue_offset for _ in range(2)] == [2, 3]
+    assert queue.take(2_000) is None
 
 
 def test_a_message_is_held_by_identity() -> None:

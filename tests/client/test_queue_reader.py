@@ -31,7 +31,7 @@ def run(
         calls = GroupCalls(cluster.join(ClientOptions((NAME_SERVER,), retries_max=0)), "g")
         await calls.queues("T")
         queue: Queue = ProcessQueue(Q0, begin_offset)
-        inbox, failures = Inbox(), list[ClientError]()
+        inbox, failures, unexpected = Inbox(), list[ClientError](), list[Exception]()
         inbox.add(queue)
 
         async def note(error: ClientError) -> None:
@@ -43,12 +43,14 @@ def run(
 
         reader = QueueReader(
             queue, SubscriptionData(topic="T", sub_string="*"), calls, inbox, SETTLER,
-            is_known=False, on_failure=note, now_ms=lambda: 5, pause=pause,
+            is_known=False, on_failure=note, on_unexpected=unexpected.append, now_ms=lambda: 5,
+            pause=pause,
         )  # fmt: skip
         reader.start()
         async with asyncio.timeout(10):
             await body(reader, inbox, failures)
         reader.stop()
+        assert not unexpected
 
     asyncio.run(main())
 

@@ -208,7 +208,6 @@ class Consumer(OpenedByUser):
             now_ms=now_ms,
         )
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
-        self._timing_out: asyncio.Task[None] | None = None
         self.is_open = False
         self._has_queues = bool(self._subscriptions)
 
@@ -268,7 +267,7 @@ class Consumer(OpenedByUser):
         await self._member.start()
         self._was_started = True
         if not self._is_broadcast and not self._is_ordered:
-            self._timing_out = asyncio.create_task(self._time_out_forever())
+            self._member.repeat("sending back what timed out", self.time_out, TIMEOUT_CHECK_SECONDS)
 
     async def _check_filter(
         self, subscription: SubscriptionData, broker_names: Iterable[str]
@@ -298,8 +297,6 @@ class Consumer(OpenedByUser):
         self.is_open = False
         self._was_closed = True
         self._inbox.arrived.set()
-        if self._timing_out is not None:
-            self._timing_out.cancel()
         try:
             await self._member.close()
             if self._tracer is not None:
@@ -478,11 +475,6 @@ class Consumer(OpenedByUser):
         self._check_open()
         reply = make_reply(message, body, self._ids.make())
         await self._sender.send(SendRequest((reply,)))
-
-    async def _time_out_forever(self) -> None:
-        while True:
-            await asyncio.sleep(TIMEOUT_CHECK_SECONDS)
-            await self.time_out()
 
     async def time_out(self) -> None:
         """Send back what was taken `consume_timeout` ago and not acknowledged since."""

@@ -8,7 +8,6 @@ DefaultMQPushConsumerImpl#consumerRunningInfo, ProcessQueue#fillProcessQueueInfo
 """
 
 import asyncio
-import io
 import time
 from datetime import timedelta
 from typing import Final
@@ -194,8 +193,13 @@ def _as_wall_ms(moment_ms: int) -> int:
 
 
 def _stacks() -> str:
-    """Return where the loop's tasks are, in the place of Java's threads."""
-    text = io.StringIO()
+    """Return where the loop's tasks wait, outer calls first, in the place of Java's threads."""
+    lines: list[str] = []
     for task in list(asyncio.all_tasks())[:STACKS_MAX]:
-        task.print_stack(file=text)
-    return text.getvalue()
+        lines.append(task.get_name())
+        waits: object = task.get_coro()
+        while frame := getattr(waits, "cr_frame", None):
+            code = frame.f_code
+            lines.append(f"  {code.co_filename}:{frame.f_lineno} in {code.co_qualname}")
+            waits = getattr(waits, "cr_await", None)
+    return "".join(f"{line}\n" for line in lines)

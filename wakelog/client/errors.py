@@ -6,10 +6,13 @@ ClientError           a name server or a broker did not answer, or refused
 +-- NoReply           a request was stored, and no consumer replied in time
 """
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
+from wakelog.network.background import OnFailed
 from wakelog.network.errors import (
     CallTimeout,
     ClientClosed,
@@ -27,6 +30,10 @@ CHECK_RUNS: Final = "Check that it runs, and that its address is reachable from 
 ACCOUNT_REMEDY: Final = (
     "Check the access key and the secret key, and the permissions of the account (plain_acl.yml)"
 )
+
+OWN_REMEDY: Final = "This is an error of wakelog's own: report it, with the log wakelog.client"
+
+logger = logging.getLogger("wakelog.client")
 
 _CODE_NAMES: Final = {code.value: code.name for code in ResponseCode}
 
@@ -80,6 +87,17 @@ class InvalidArgument(ClientError, ValueError):
 
 class NoReply(ClientError):
     """A request was stored, and no consumer replied in time."""
+
+
+def unexpected(work: str, error: Exception) -> ClientError:
+    """Log an error that nobody expected, and return the one that its user gets."""
+    logger.error("%s failed", work, exc_info=error)
+    return ClientError(f"{work} failed: {error!r}", OWN_REMEDY)
+
+
+def log_unexpected(work: str) -> OnFailed:
+    """Return what logs an error of background work, for an owner that goes on (`background`)."""
+    return partial(unexpected, work)
 
 
 def refused(

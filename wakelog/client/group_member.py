@@ -20,12 +20,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from wakelog.client.allocation import Strategy, allocate
 from wakelog.client.clocks import steady_ms
 from wakelog.client.consumer_message import Settler
-from wakelog.client.errors import ACCOUNT_REMEDY, ClientError
+from wakelog.client.errors import ACCOUNT_REMEDY, ClientError, unexpected
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance
@@ -33,6 +34,7 @@ from wakelog.client.offset_stores import OffsetStore
 from wakelog.client.options import moment_milliseconds
 from wakelog.client.process_queue import ProcessQueue
 from wakelog.client.queue_reader import QueueReader
+from wakelog.network.background import OnFailed, keep, run_once
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
@@ -67,6 +69,8 @@ _LASTING: Final = frozenset(
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     }
 )  # fmt: skip
+
+_BALANCE: Final = "sharing out the queues"
 
 logger = logging.getLogger("wakelog.client")
 
@@ -134,16 +138,19 @@ class GroupMember:
 
     async def start(self) -> None:
         """Balance once, and go on by itself. Raises: ClientError if a broker refuses."""
-        loops = [(self.commit, COMMIT_SECONDS)]
         if self.subscriptions:
             if not await self.balance():
                 self._balance_now.set()
             if self.failure is not None:
                 raise self.failure
-            self._loops.append(asyncio.create_task(self._balance_forever()))
+            self._loops.append(keep(self._balance_forever, self.failed(_BALANCE)))
             if self._options.is_ordered:
-                loops.append((self.renew_locks, LOCK_SECONDS))
-        self._loops += [asyncio.create_task(self._repeat(*each)) for each in loops]
+                self.repeat("renewing locks", self.renew_locks, LOCK_SECONDS)
+        self.repeat("committing offsets", self.commit, COMMIT_SECONDS)
+
+    def repeat(self, work: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
+        """Do something every so many seconds until `close`. work: how a failure names it."""
+        self._loops.append(keep(partial(self._repeat, step, seconds), self.failed(work)))
 
     async def close(self) -> None:
         """Pull no more, commit, and give the queues up. Raises: ClientError if it cannot commit."""
@@ -191,6 +198,9 @@ class GroupMember:
                 except ClientError as error:
                     await self._note(self._refusal or error)
                     done = False
+                except Exception as error:  # the other topics are balanced all the same
+                    self.failed(_BALANCE)(error)
+                    done = False
             return done
 
     @property
@@ -234,19 +244,19 @@ class GroupMember:
         Raises: ClientError of the last broker that failed; the queues of the others are read.
         """
         wanted = list(queues)
+        free = [queue for queue in wanted if queue not in self._releasing]
         failed: ClientError | None = None
-        done = True
-        for part in _by_broker(wanted):
-            free = [queue for queue in part if queue not in self._releasing]
+        done = len(free) == len(wanted)
+        for part in _by_broker(free):
             try:
-                if self._options.is_ordered:
-                    free = await self._lock(free)
-                for queue in free:
+                had = await self._lock(part) if self._options.is_ordered else part
+                for queue in had:
                     offset = await self._first_offset(queue)
                     self._read(ProcessQueue(queue, offset, is_ordered=self._options.is_ordered))
             except ClientError as error:
                 failed = error
-            done &= len(free) == len(part)
+            else:
+                done &= len(had) == len(part)
         if failed is not None:
             raise failed
         return done
@@ -280,6 +290,7 @@ class GroupMember:
             self._settler,
             is_known=subscription is not None,
             on_failure=self._note,
+            on_unexpected=self.failed(f"reading {queue}"),
             now_ms=self._now_ms,
             pause=self._pause,
         )
@@ -308,8 +319,9 @@ class GroupMember:
         self._readers.pop(queue).stop()
         self._inbox.leaving.add(queue)
         if self._options.is_ordered:
-            task = asyncio.create_task(self._release_ordered(self._inbox.queues[queue]))
-            self._releasing[queue] = task
+            self._releasing[queue] = run_once(
+                self._release_ordered(self._inbox.queues[queue]), self.failed(f"giving up {queue}")
+            )
         else:
             await self._leave(queue)
 
@@ -322,6 +334,7 @@ class GroupMember:
             await self._leave(queue)
             await self._unlock([queue])
         finally:
+            self._forget(queue)
             del self._releasing[queue]
             self._settled.pop(queue, None)
             self._balance_now.set()
@@ -331,6 +344,10 @@ class GroupMember:
             await self.commit()
         except ClientError as error:
             logger.warning("offsets are not committed: %s", error)
+        finally:
+            self._forget(queue)
+
+    def _forget(self, queue: MessageQueue) -> None:
         self._inbox.remove(queue)
         self._committed.pop(queue, None)
 
@@ -360,8 +377,7 @@ class GroupMember:
                 logger.warning("%s is locked by another client", queue)
                 if (reader := self._readers.pop(queue, None)) is not None:
                     reader.stop()
-                self._inbox.remove(queue)
-                self._committed.pop(queue, None)
+                self._forget(queue)
                 self._balance_now.set()
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
@@ -399,13 +415,25 @@ class GroupMember:
 
     # Failures
 
+    def failed(self, work: str) -> OnFailed:
+        """Return what logs an error that nobody expected of background work, and tells the user.
+
+        Endless work begins again all the same.
+        """
+
+        def report(error: Exception) -> None:
+            self.failure = unexpected(work, error)
+            self._inbox.arrived.set()
+
+        return report
+
     async def _note(self, error: ClientError) -> None:
         """Do what helps against a failure, and tell the user what nothing here can help."""
         self._write(str(error))
         if error.code in _FORGOTTEN and (self._heartbeat is None or self._heartbeat.done()):
-            self._heartbeat = asyncio.create_task(self._instance.heartbeat())
+            self._heartbeat = run_once(self._instance.heartbeat(), self.failed("a heartbeat"))
         if error.passes and (self._following is None or self._following.done()):
-            self._following = asyncio.create_task(self._follow_masters())
+            self._following = run_once(self._follow_masters(), self.failed("asking for routes"))
         if error.code in _LASTING or error.remedy == ACCOUNT_REMEDY:
             self.failure = error
             self._inbox.arrived.set()

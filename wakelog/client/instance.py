@@ -25,6 +25,7 @@ from wakelog.client.errors import (
     ClientError,
     describe,
     is_account_refused,
+    log_unexpected,
     refused,
     tls_refused,
 )
@@ -32,6 +33,7 @@ from wakelog.client.options import ClientOptions
 from wakelog.client.route import MASTER_ID, Connections, Routes
 from wakelog.client.unique_ids import own_address
 from wakelog.network import refusals
+from wakelog.network.background import keep, run_once
 from wakelog.network.client import RemotingClient, make_client
 from wakelog.network.errors import RemotingError, TlsRefused
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, ProducerData
@@ -150,7 +152,7 @@ class ClientInstance(Opened):
         """Check that a name server answers, and begin with the heartbeats. Raises: ClientError."""
         await self.routes.check()
         if self._keeping is None:  # a start may be tried again
-            self._keeping = asyncio.get_running_loop().create_task(self._keep())
+            self._keeping = keep(self._keep, log_unexpected("the heartbeats"))
 
     async def _keep(self) -> None:
         while True:
@@ -184,7 +186,7 @@ class ClientInstance(Opened):
         """Introduce this client on a new connection to a broker that knew it, or leads now."""
         command = self._heartbeat()
         if command is not None and self._has_to_meet(address):
-            task = asyncio.get_running_loop().create_task(self._send(address, command))
+            task = run_once(self._send(address, command), log_unexpected("a heartbeat"))
             self._introducing.add(task)
             task.add_done_callback(self._introducing.discard)
 

@@ -57,6 +57,7 @@ from wakelog.client.transactions import (
     TransactionState,
 )
 from wakelog.client.unique_ids import UniqueIds
+from wakelog.network.background import awaited
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import is_topic
@@ -125,7 +126,7 @@ class Producer(OpenedByUser):
         self._ids = UniqueIds(self._instance.address)
         self._tracer = Tracer(self._sender, options, self._ids) if trace else None
         self._topics: dict[str, str] = {}  # in use, with their namespace
-        self._introducing: dict[str, asyncio.Task[None]] = {}  # by topic
+        self._introducing: dict[str, asyncio.Future[None]] = {}  # by topic
         self.is_open = False
 
     async def start(self) -> None:
@@ -354,7 +355,7 @@ class Producer(OpenedByUser):
         """
         task = self._introducing.get(topic)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._meet_brokers(topic))
+            task = awaited(self._meet_brokers(topic))
             self._introducing[topic] = task
             task.add_done_callback(lambda _: self._introducing.pop(topic))
         await asyncio.shield(task)

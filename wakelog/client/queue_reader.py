@@ -16,6 +16,7 @@ from wakelog.client.consumer_message import Settler, decode_messages
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
+from wakelog.network.background import OnFailed, keep
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import ProtocolError
@@ -43,6 +44,7 @@ class QueueReader:
         *,
         is_known: bool,
         on_failure: Callable[[ClientError], Awaitable[None]],
+        on_unexpected: OnFailed,
         now_ms: Callable[[], int],
         pause: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -57,6 +59,7 @@ class QueueReader:
         self._settler = settler
         self._is_known = is_known
         self._on_failure = on_failure
+        self._on_unexpected = on_unexpected
         self._now_ms = now_ms
         self._pause = pause
         self._task: asyncio.Task[None] | None = None
@@ -64,7 +67,7 @@ class QueueReader:
     def start(self) -> None:
         """Begin to pull, or begin again at the queue's next offset."""
         self.stop()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = keep(self._run, self._on_unexpected)
 
     def stop(self) -> None:
         """Pull no more. The response to a pull under way is dropped."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from wakelog.client.errors import ClientError, describe, reason_of, remedy_of
 from wakelog.client.options import ClientOptions
+from wakelog.network.background import awaited
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import QueueData, TopicList, TopicRouteData
 from wakelog.protocol.body_codec import decode_response
@@ -79,7 +80,7 @@ class Routes:
         self._writable: dict[str, list[QueueAt]] = {}
         self._name_servers = list(options.name_servers)
         self._known: dict[str, TopicRouteData] = {}
-        self._finding: dict[str, asyncio.Task[list[QueueAt]]] = {}
+        self._finding: dict[str, asyncio.Future[list[QueueAt]]] = {}
 
     @property
     def brokers(self) -> dict[str, dict[int, str]]:
@@ -168,12 +169,12 @@ class Routes:
         """Find the queues; calls that come meanwhile wait for the same answer."""
         task = self._finding.get(topic)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._find_writable(topic))
+            task = awaited(self._find_writable(topic))
             self._finding[topic] = task
             task.add_done_callback(lambda done: self._found(topic, done))
         return await asyncio.shield(task)
 
-    def _found(self, topic: str, task: asyncio.Task[list[QueueAt]]) -> None:
+    def _found(self, topic: str, task: asyncio.Future[list[QueueAt]]) -> None:
         self._finding.pop(topic, None)
         if not task.cancelled():
             task.exception()  # its callers may all have given up

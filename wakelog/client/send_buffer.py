@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from wakelog.client.errors import ClientError, NotAcknowledged
+from wakelog.client.errors import ClientError, NotAcknowledged, log_unexpected
 from wakelog.client.lanes import ORDERED_REQUESTS_MAX, Lane, Waiting
 from wakelog.client.messages import EncodedMessage, LaneName, SendRequest
 from wakelog.client.receipts import Receipt, receipt_of, receipts_of
 from wakelog.client.sender import Sender, Stored
+from wakelog.network.background import run_once
 from wakelog.protocol.codes import ResponseCode
 
 MESSAGES_MAX: Final = 10_000
@@ -163,7 +164,7 @@ class SendBuffer:
     def _end_request(self, lane: Lane[asyncio.Future[Receipt]], name: LaneName) -> None:
         lane.end()
         while taken := lane.take():
-            task = asyncio.get_running_loop().create_task(self._send_taken(lane, name, taken))
+            task = run_once(self._send_taken(lane, name, taken), log_unexpected("a batch"))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         # Those of topics stay: there are few, and to make one anew for each message takes longer.
@@ -180,6 +181,10 @@ class SendBuffer:
             left = [each for each in taken if not each.waiter.done()]
             if left:
                 await self._send_batch(left)
+        except Exception as error:
+            for each in taken:
+                if not each.waiter.done():
+                    each.waiter.set_exception(error)
         finally:
             for each in taken:
                 each.waiter.cancel()  # without effect on those that are done

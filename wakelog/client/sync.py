@@ -23,13 +23,16 @@ from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
 from wakelog.client.allocation import Strategy
 from wakelog.client.consumer_message import ConsumerMessage as AioMessage
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, log_unexpected
 from wakelog.client.offset_stores import LOCAL_FOLDER
 from wakelog.client.options import Settings, Target
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
 from wakelog.client.transactions import TransactionState
+from wakelog.network.background import start_thread
 from wakelog.protocol.body_codec import MessageQueue
+
+_LOOP = "the loop of the clients"
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -55,10 +58,8 @@ class LoopThread:
             self._users_count += 1
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="wakelog-client", daemon=True
-                )
-                self._thread.start()
+                run = functools.partial(_run_on, self._loop)
+                self._thread = start_thread(run, log_unexpected(_LOOP), name="wakelog-client")
 
     def release(self) -> None:
         """End the thread after the last user."""
@@ -83,6 +84,19 @@ class LoopThread:
         except BaseException:
             future.cancel()  # after KeyboardInterrupt; without effect on one that is done
             raise
+
+
+def _run_on(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, also after `sys.exit()` in a function that a user gave.
+
+    That call's own user gets it. The thread is for all users: without it they would wait for ever.
+    """
+    while True:
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            continue
+        return
 
 
 LOOP = LoopThread()

@@ -25,12 +25,13 @@ from enum import IntEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, log_unexpected
 from wakelog.client.messages import EncodedMessage, Message, SendRequest, encode
 from wakelog.client.options import ClientOptions, without_namespace
 from wakelog.client.receipts import Receipt
 from wakelog.client.sender import Sender
 from wakelog.client.unique_ids import UniqueIds
+from wakelog.network.background import run_once
 from wakelog.protocol.names import TRACE_TOPIC
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, decode_properties, split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
@@ -140,7 +141,7 @@ class Tracer:
             return
         self._notes.append(note)
         if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
+            self._flushing = run_once(self._flush_later(), log_unexpected("the trace"))
 
     async def close(self) -> None:
         """Send the notes that wait."""
