@@ -16,6 +16,9 @@ from scripts.environment import ALL, UP, WRITES_NO_BYTECODE, EnvironmentFailed, 
 
 ROOT = Path(__file__).resolve().parent.parent
 
+UP_HELP = ROOT / "scripts" / "up_help.txt"
+"""What `wakelog up --help` prints; `./dev docs` writes it."""
+
 CHECKS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
@@ -142,6 +145,9 @@ def main(arguments: Sequence[str]) -> int:
     name, *rest = arguments
     if name not in COMMANDS:
         return _complain(f"no command {name!r}\n{usage()}")
+    if name == "up" and not {"-h", "--help"}.isdisjoint(rest):
+        print(UP_HELP.read_text(encoding="utf-8"), end="")  # without an environment, too
+        return 0
     try:
         python = prepare_environment(ROOT, UP if name == "up" else ALL)
         # This tree is compiled once after each change, whatever the caller's habit: a start from

@@ -7,6 +7,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from typer import Context
+from typer.core import TyperGroup
+from typer.main import get_command
+
 from scripts import api_document as api
 from scripts import client_matrix as matrix
 from scripts import configuration_document as configuration
@@ -15,6 +19,7 @@ from scripts.overview_board import overview_board
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
 from wakelog.cli.admin.command import COMMON, Command, Flag
 from wakelog.cli.admin.table import COMMANDS
+from wakelog.cli.app import app
 from wakelog.telemetry.metric_spec import MetricSpec
 from wakelog.telemetry.metrics import METRICS_BY_SUBJECT
 
@@ -128,6 +133,8 @@ These things differ from mqadmin, and nothing else in what commands print:
 
 Every command also has these flags:"""
 
+HELP_COLUMNS = 80
+
 ADMIN_HEADS = ("command", "what", "flags")
 
 
@@ -153,6 +160,14 @@ def command_cells(command: Command) -> tuple[str, ...]:
     return (f"`{command.name}`", command.meaning + needs, " ".join(texts) or "none")
 
 
+def up_help() -> str:
+    """Draw scripts/up_help.txt, which `./dev up --help` prints."""
+    command = get_command(app)
+    assert isinstance(command, TyperGroup)
+    context = Context(command.commands["up"], info_name="./dev up", terminal_width=HELP_COLUMNS)
+    return command.commands["up"].get_help(context) + "\n"
+
+
 def flag_text(flag: Flag) -> str:
     """Return both names of a flag."""
     return f"-{flag.short} --{flag.name}" if flag.short else f"--{flag.name}"
@@ -173,6 +188,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/compatibility.md": matrix_document,
     "docs/python_api.md": api_document,
     "dashboards/overview.json": overview_board,
+    "scripts/up_help.txt": up_help,
 }
 """What is drawn, by its path in the repository."""
 

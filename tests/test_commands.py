@@ -1,6 +1,7 @@
 """The table of `./dev`, and what its front end does with a Python that does not fit."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,58 @@ def test_without_a_command_the_commands_are_printed() -> None:
     outcome = dev()
     assert (outcome.returncode, outcome.stderr) == (0, "")
     assert [line.split()[1] for line in outcome.stdout.splitlines()] == list(COMMANDS)
+
+
+@pytest.fixture
+def fresh_clone(tmp_path: Path) -> Path:
+    """Return a copy of the front end, whose Python is not made yet."""
+    shutil.copy(ROOT / "dev", tmp_path)
+    return tmp_path
+
+
+def fake_python(path: Path, rank: int) -> None:
+    """Write a Python of that rank, which says who was asked."""
+    path.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then echo {rank}; else echo "$0 $2"; fi\n')
+    path.chmod(0o755)
+
+
+def chosen(clone: Path) -> str:
+    """Return what the front end hands over to."""
+    path = f"{clone}:/bin"
+    environment = {"PATH": path, "HOME": str(clone)}
+    command = [str(clone / "dev"), "check"]
+    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return outcome.stdout
+
+
+@pytest.mark.process
+def test_the_oldest_python_at_hand_is_taken(fresh_clone: Path) -> None:
+    for name, rank in (("python3.13", 13_000), ("python3.12", 10_999), ("python3", 12_001)):
+        fake_python(fresh_clone / name, rank)
+    assert chosen(fresh_clone) == f"{fresh_clone}/python3.12 check\n"
+
+
+@pytest.mark.process
+def test_a_python_that_cannot_make_environments_comes_last(fresh_clone: Path) -> None:
+    fake_python(fresh_clone / "python3.11", 1_011_001)
+    fake_python(fresh_clone / "python3.12", 10_000)
+    assert chosen(fresh_clone) == f"{fresh_clone}/python3.12 check\n"
+
+
+@pytest.mark.process
+def test_the_python_of_the_environment_is_kept(fresh_clone: Path) -> None:
+    (fresh_clone / ".venv" / "bin").mkdir(parents=True)
+    fake_python(fresh_clone / ".venv" / "bin" / "python", 13_000)
+    fake_python(fresh_clone / "python3.11", 10_000)
+    assert chosen(fresh_clone) == f"{fresh_clone}/.venv/bin/python check\n"
+
+
+def test_the_help_of_up_needs_no_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "prepare_environment", lambda *_: pytest.fail("asked for"))
+    assert main(["up", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: ./dev up [OPTIONS]\n")
 
 
 @pytest.mark.process

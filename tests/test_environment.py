@@ -101,6 +101,13 @@ def test_the_lock_of_a_broker_is_part_of_the_whole_one() -> None:
     assert any(line.startswith("ray==") for line in few)
 
 
+def test_the_environment_of_a_broker_has_what_the_tutorial_runs() -> None:
+    lock = (ROOT / environment.UP.name).read_text(encoding="utf-8")
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    programs = set(re.findall(r"\.venv/bin/python -m (\w+)", tutorial)) - {"wakelog"}
+    assert programs == {"pytest"} and "\npytest==" in lock
+
+
 def test_an_environment_that_was_moved_is_made_again(
     root: Path, installer_calls: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
