@@ -77,7 +77,7 @@ def make_service(path: str, fs: FileSystem | None = None, *, port: int = 0) -> N
 
 def make_plan(path: str, port: int) -> NameServerPlan:
     config = NameServerConfig(kv_config_path=path, listen_port=port)
-    return NameServerPlan(config=config, bind_host=HOST, log_directory="")
+    return NameServerPlan(config=config, bind_host=HOST, advertised_host=HOST, log_directory="")
 
 
 def put(value: str, *, oneway: bool = False, opaque: int = 1) -> RemotingCommand:

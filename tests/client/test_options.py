@@ -1,6 +1,9 @@
 """The options of a client in errors and logs."""
 
 from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,8 @@ from wakelog.client.options import (
 )
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
+
+NO_PATH: Any = [5]
 
 
 def test_the_text_of_options_has_no_secret() -> None:
@@ -46,16 +51,33 @@ def test_settings_become_options() -> None:
         ("a:1", "g", {"retries_max": True}, "retries_max is True, "),
         ("a:1", "g", {"tls": "yes"}, r"tls is 'yes', .*Give True, False or Tls\("),
         ("a:1", "g", {"namespace": 5}, "namespace is 5, .*Give a text"),
-        ("a:1", None, {}, "group=None is no name of a group"),
+        ("a:1", None, {}, "group is None, .*Give the name of a group"),
         ("http://127.0.0.1:1", "g", {}, "'http://127.0.0.1:1' is no address. Give HOST:PORT"),
         ("a:1", "g", {"access_key": "a"}, "belong together"),
+        ("a:1", "g", {"access_key": 1, "secret_key": 2}, "access_key is of type int"),
+        ("a:1", "g", {"namespace": "a b"}, "namespace is 'a b', .*Give letters"),
+        ("a:1", "g", {"tls": Tls(*NO_PATH)}, "trust_path is 5, .*Give a Path"),
+        (5, "g", {}, "name_servers is 5, .*Give HOST:PORT"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(
-    address: str, group: str, settings: Settings, words: str
+    address: Any, group: Any, settings: Any, words: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=words):
         make_options(address, group, settings)
+
+
+class Name(StrEnum):
+    GROUP = "billing"
+    KEY = "key"
+
+
+def test_a_group_and_keys_from_enums_are_plain_texts() -> None:
+    settings = Settings(access_key=Name.KEY, secret_key=Name.KEY, tls=Tls(cert_path=Path("a.pem")))  # type: ignore[arg-type]
+    options = make_options("a:1", Name.GROUP, settings)
+    assert type(options.group) is str and options.group == "billing"
+    assert {type(key) for key in options.credentials} == {str}
+    assert options.tls == Tls(cert_path="a.pem")
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,11 @@ class NameServerActor(ChannelActor):
         """Return this process's id, to show that the loop turns."""
         return os.getpid()
 
+    async def address(self) -> str:
+        """Return the address by which clients reach this name server over TCP."""
+        port = self._plan.config.listen_port if self._service is None else self._service.port
+        return f"{self._plan.advertised_host}:{port}"
+
     async def start(self) -> dict[str, Any]:
         """Start unless it runs; return its port and node, or why it cannot start."""
         async with self._starting:

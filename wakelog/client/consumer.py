@@ -39,19 +39,15 @@ from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, OpenedByUser
 from wakelog.client.messages import SendRequest, check_topic
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
-from wakelog.client.options import (
-    Settings,
-    Target,
+from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
+from wakelog.client.plain import (
     check_flags,
     delay_milliseconds,
-    make_options,
     moment_milliseconds,
     not_accepted,
     positive_milliseconds,
     seconds,
     whole_number,
-    with_namespace,
-    without_namespace,
 )
 from wakelog.client.requests import make_reply
 from wakelog.client.sender import Sender

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError, InvalidArgument
-from wakelog.client.options import delay_milliseconds
+from wakelog.client.plain import delay_milliseconds
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, level_of, read_delay_levels
 
 

@@ -31,7 +31,7 @@ from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance
 from wakelog.client.offset_stores import OffsetStore
-from wakelog.client.options import moment_milliseconds
+from wakelog.client.plain import moment_milliseconds
 from wakelog.client.process_queue import ProcessQueue
 from wakelog.client.queue_reader import QueueReader
 from wakelog.network.background import OnFailed, keep, run_once

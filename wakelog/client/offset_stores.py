@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_commits import OffsetCommits
-from wakelog.client.options import not_accepted
+from wakelog.client.plain import not_accepted
 from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import ResetOffsetBody
 from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body

@@ -5,20 +5,32 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 """
 
 import asyncio
-from datetime import datetime, timedelta
-from operator import index
+from datetime import timedelta
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
+from wakelog.client.plain import (
+    check_flags,
+    not_accepted,
+    plain_path,
+    plain_secret,
+    plain_text,
+    positive_milliseconds,
+    whole_number,
+)
 from wakelog.network.client import Dial
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.protocol.addresses import read_name_servers
-from wakelog.protocol.java import LONG_MAX
-from wakelog.protocol.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, is_legal_group
+from wakelog.protocol.names import (
+    DLQ_PREFIX,
+    GROUP_LENGTH_MAX,
+    RETRY_PREFIX,
+    has_legal_characters,
+    is_legal_group,
+)
 
 NAMESPACE_SEPARATOR: Final = "%"
-MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Dialed(Protocol):
@@ -36,74 +48,6 @@ class Dialed(Protocol):
 
 Target: TypeAlias = str | Dialed
 """The cluster of a client: `HOST:PORT` of name servers with semicolons between, or its actors."""
-
-
-def not_accepted(name: str, given: object, accepted: str) -> InvalidArgument:
-    """Return the error for an option that cannot be what was given."""
-    return InvalidArgument(f"{name} is {given!r}, which is not accepted", f"Give {accepted}")
-
-
-def whole_number(name: str, given: object, least: int) -> int:
-    """Return a number from `least` to Java's largest long. Raises: InvalidArgument."""
-    try:
-        number = index(given)  # type: ignore[arg-type]
-    except TypeError:
-        number = least - 1
-    if isinstance(given, bool) or number < least:
-        raise not_accepted(name, given, f"a whole number of {least} or more")
-    if number > LONG_MAX:
-        raise not_accepted(name, given, f"a whole number up to {LONG_MAX}")
-    return number
-
-
-def positive_milliseconds(name: str, given: timedelta) -> int:
-    """Return the milliseconds of a time above 0. Raises: InvalidArgument."""
-    if (found := milliseconds(name, given)) <= 0:
-        raise not_accepted(name, given, "a time above 0")
-    return found
-
-
-def delay_milliseconds(given: timedelta) -> int:
-    """Return the milliseconds of a delay. Raises: InvalidArgument, also for one below 0."""
-    found = milliseconds("delay", given)
-    if given < timedelta():
-        raise not_accepted("delay", given, "a time of 0 or more")
-    return found
-
-
-def milliseconds(name: str, given: timedelta) -> int:
-    """Return the milliseconds of a time, up to the next whole one.
-
-    Raises: InvalidArgument for what is no timedelta, such as a number of seconds.
-    """
-    if not isinstance(given, timedelta):
-        cause = f"{name} is {given!r}, which is no timedelta"
-        raise InvalidArgument(cause, f"Give {name}=timedelta(seconds=...)")
-    return given // MILLISECOND + bool(given % MILLISECOND)
-
-
-def moment_milliseconds(name: str, given: datetime) -> int:
-    """Return milliseconds since 1970 of a time, local without a zone. Raises: InvalidArgument."""
-    try:
-        return round(given.timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise not_accepted(name, given, "a time nearer to now") from None
-
-
-def seconds(name: str, given: float | timedelta) -> float:
-    """Return the seconds of a time that may be given in either form. Raises: InvalidArgument."""
-    if isinstance(given, timedelta):
-        return given.total_seconds()
-    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
-        raise not_accepted(name, given, "seconds, or a timedelta")
-    return given
-
-
-def check_flags(**given: object) -> None:
-    """Check options that are True or False: "no" would count as True. Raises: InvalidArgument."""
-    for name, flag in given.items():
-        if not isinstance(flag, bool):
-            raise not_accepted(name, flag, "True or False")
 
 
 class ClientOptions(NamedTuple):
@@ -158,47 +102,72 @@ def make_options(
 ) -> ClientOptions:
     """Return checked options. Raises: InvalidArgument."""
     addresses = _name_servers(target)
-    if not isinstance(group, str) or not is_legal_group(group):
-        remedy = f"Use printable ASCII without blanks, / and @, at most {GROUP_LENGTH_MAX}"
-        raise InvalidArgument(f"group={group!r} is no name of a group", remedy)
+    group = plain_group(group)
     unknown = settings.keys() - Settings.__optional_keys__
     if unknown:
         known = ", ".join(sorted(Settings.__optional_keys__))
         raise InvalidArgument(f"unknown settings {', '.join(sorted(unknown))}", f"Known: {known}")
     timeout_ms = positive_milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
     retries_max = whole_number("retries_max", settings.get("retries_max", retries_max), 0)
-    keys = (settings.get(name) or "" for name in ("access_key", "secret_key", "security_token"))
-    credentials = Credentials(*map(str, keys))
+    # None: an environment variable that is not set.
+    credentials = Credentials(
+        plain_secret("access_key", settings.get("access_key") or ""),
+        plain_secret("secret_key", settings.get("secret_key") or ""),
+        plain_secret("security_token", settings.get("security_token") or ""),
+    )
     if bool(credentials.access_key) != bool(credentials.secret_key):
         raise InvalidArgument("access_key and secret_key belong together", "Give both, or neither")
-    tls = settings.get("tls", False)
-    if not isinstance(tls, bool | Tls | None):
-        raise not_accepted("tls", tls, "True, False or Tls(...)")
-    namespace = settings.get("namespace", "")
-    if not isinstance(namespace, str):
-        raise not_accepted("namespace", namespace, "a text")
+    namespace = plain_text("namespace", settings.get("namespace", ""))
+    if namespace and not has_legal_characters(namespace):
+        raise not_accepted("namespace", namespace, "letters, digits, %, |, _ and -")
     return ClientOptions(
         addresses,
         with_namespace(namespace, group),
         timeout_ms,
         retries_max,
         credentials=credentials,
-        tls=(Tls() if tls else None) if isinstance(tls, bool) else tls,
+        tls=_plain_tls(settings.get("tls", False)),
         namespace=namespace,
         dial=None if isinstance(target, str) else target.dial,
     )
 
 
+def plain_group(given: object) -> str:
+    """Return the name of a group as a plain text. Raises: InvalidArgument."""
+    group = plain_text("group", given, "the name of a group")
+    if not is_legal_group(group):
+        remedy = f"Use printable ASCII without blanks, / and @, at most {GROUP_LENGTH_MAX}"
+        raise InvalidArgument(f"group={group!r} is no name of a group", remedy)
+    return group
+
+
+def _plain_tls(given: object) -> Tls | None:
+    """Return the settings of TLS, None without it. Raises: InvalidArgument."""
+    if isinstance(given, bool) or given is None:
+        return Tls() if given else None
+    if not isinstance(given, Tls):
+        raise not_accepted("tls", given, "True, False or Tls(...)")
+    check_flags(checks_server=given.checks_server, checks_host=given.checks_host)
+    trust_path, cert_path, key_path = (
+        str(plain_path(name, path)) if (path := getattr(given, name)) else ""
+        for name in ("trust_path", "cert_path", "key_path")
+    )
+    password = plain_secret("key_password", given.key_password)
+    return Tls(trust_path, cert_path, key_path, password, given.checks_server, given.checks_host)
+
+
 def _name_servers(target: Target) -> tuple[str, ...]:
     if not isinstance(target, str):
         if not hasattr(target, "dial"):
-            remedy = "Give HOST:PORT, or what wakelog.attach() returns"
-            raise InvalidArgument(f"{target!r} is no address", remedy)
+            raise not_accepted(
+                "name_servers", target, "HOST:PORT, or what wakelog.attach() returns"
+            )
         return target.name_servers
+    text = plain_text("name_servers", target)
     try:
-        addresses = read_name_servers(target)
+        addresses = read_name_servers(text)
     except ValueError as error:
-        raise InvalidArgument(f"{target!r} is no address", f"Give {error}") from None
+        raise InvalidArgument(f"name_servers={text!r} is no address", f"Give {error}") from None
     if not addresses:
         raise InvalidArgument("no name server is given", "Give HOST:PORT")
     return addresses

@@ -32,16 +32,8 @@ from wakelog.client.messages import (
     encode,
     pack,
 )
-from wakelog.client.options import (
-    Settings,
-    Target,
-    check_flags,
-    make_options,
-    milliseconds,
-    not_accepted,
-    whole_number,
-    with_namespace,
-)
+from wakelog.client.options import Settings, Target, make_options, with_namespace
+from wakelog.client.plain import check_flags, milliseconds, not_accepted, whole_number
 from wakelog.client.receipts import Receipt, Receipts, receipts_of
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply

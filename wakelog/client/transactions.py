@@ -21,7 +21,8 @@ from typing import Final, TypeAlias
 
 from wakelog.client.errors import NotAcknowledged, describe, passes, reason_of
 from wakelog.client.messages import EncodedMessage
-from wakelog.client.options import ClientOptions, not_accepted
+from wakelog.client.options import ClientOptions
+from wakelog.client.plain import not_accepted
 from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import Connections

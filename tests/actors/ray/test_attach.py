@@ -20,7 +20,7 @@ from wakelog.actors.ray.private_ray import (
     RunningRay,
     running_rays,
 )
-from wakelog.client import ClientError, Consumer, Message, Producer, sync
+from wakelog.client import ClientError, Consumer, InvalidArgument, Message, Producer, sync
 from wakelog.network.call_link import CallLink
 
 COUNT = 3_000
@@ -152,6 +152,47 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(attach_module, "find_actor", lambda name: name)
     attach("wakelog-2:9876")
     assert joined == ["wakelog-2:6379"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_driver_in_ray_gets_no_other_wakelog_than_it_named(supervised: SupervisedBroker) -> None:
+    own = supervised.plan.name_server_address
+    assert attach(own).name_servers == attach().name_servers
+    with pytest.raises(ClientError, match=f"in the Ray of the name server {own}, not of h:9876"):
+        attach("h:9876")
+
+
+class NameServer:
+    """A handle whose calls are answered at once."""
+
+    open_channel = None
+
+    class address:
+        @staticmethod
+        def remote() -> str:
+            return "127.0.0.1:9876"
+
+
+def test_an_address_is_compared_with_the_ray_that_one_is_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get", lambda answer, *, timeout: answer)
+    monkeypatch.setattr(attach_module, "find_actor", lambda name: NameServer())
+    assert "NameServer object" in repr(attach("127.0.0.1:9876"))
+    with pytest.raises(ClientError, match=r"not of h:1\. Give no address, .* Producer\('h:1'\)"):
+        attach("h:1")
+
+
+@pytest.mark.parametrize("given", [5, None, b"127.0.0.1:9876", ["a:1"], "\ud800:1"])
+def test_what_is_neither_an_address_nor_a_handle_is_refused(given: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^name_server "):
+        attach(given)
+    with pytest.raises(InvalidArgument, match=r"^by_calls "):
+        attach(by_calls=1)  # type: ignore[arg-type]
 
 
 def test_a_damaged_note_of_a_ray_is_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,6 +178,7 @@ class _Planning:
             if name_server is None
             else NameServerPlan(
                 config=name_server,
+                advertised_host=advertised_host,
                 log_directory=log_directory,
                 accounts_home=first.rocketmq_home if first.acl_enable else "",
                 **everywhere,

@@ -19,12 +19,15 @@ from wakelog.actors.ray.options import NAMESPACE, find_actor
 from wakelog.actors.ray.private_ray import RayFailed, prepare_driver, running_rays
 from wakelog.actors.ray.private_ray import join as join_ray
 from wakelog.client.errors import ClientError
+from wakelog.client.plain import check_flags, not_accepted, plain_text
 from wakelog.network.call_link import CallLink
 from wakelog.network.call_transport import Answer
 from wakelog.network.local_socket import connect_locally
 
 NAME_SERVER: Final = "NameServer"
 BROKER_SUFFIX: Final = ".Broker"
+ADDRESS_SECONDS_MAX: Final = 30.0
+"""How long the name server's actor may take to say its address."""
 
 _START: Final = "Start one with `wakelog up`, as the same user, or call ray.init before"
 _SAME: Final = "Use the Python and the Ray of that `wakelog up`, to the last digit"
@@ -36,22 +39,50 @@ def attach(name_server: Any = NAME_SERVER, *, by_calls: bool = False) -> "ActorC
     """Return the cluster of this Ray, to be given to clients in the place of an address.
 
     name_server: the handle or the name of its name server's actor; or the HOST:PORT of `wakelog
-        up`, for a process without Ray where several run.
+        up`, for a process without Ray where several run. In a Ray it is compared with that of its
+        wakelog.
     by_calls: every byte goes by calls of Ray, as it does from another host.
-    Raises: ClientError if Ray is not installed, no wakelog runs, or several do.
+    Raises: ClientError if Ray is not installed, no wakelog runs, several do, or another one than
+        that of the address; InvalidArgument.
     """
+    check_flags(by_calls=by_calls)
+    if isinstance(name_server, str):
+        name_server = plain_text("name_server", name_server)
+    elif not hasattr(name_server, "open_channel"):
+        raise not_accepted(
+            "name_server", name_server, "HOST:PORT, or the name or handle of an actor"
+        )
     try:
         import ray
     except ImportError:
         raise ClientError("Ray is not installed", "Run pip install 'wakelog[ray]'") from None
-    is_address = isinstance(name_server, str) and ":" in name_server
-    if not ray.is_initialized():
-        _join(name_server if is_address else "")
-    name = NAME_SERVER if is_address else name_server
+    address = name_server if isinstance(name_server, str) and ":" in name_server else ""
+    is_joined = not ray.is_initialized()
+    if is_joined:
+        _join(address)
+    name = NAME_SERVER if address else name_server
     handle = find_actor(name) if isinstance(name, str) else name
     if handle is None:
         raise ClientError(f"this Ray has no actor {name!r} of wakelog", _START)
+    if address and not is_joined:
+        _check_address(handle, address)
     return ActorCluster(handle, by_calls=by_calls)
+
+
+def _check_address(handle: Any, wanted: str) -> None:
+    """Check that an actor is the name server of an address. Raises: ClientError."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        own = ray.get(handle.address.remote(), timeout=ADDRESS_SECONDS_MAX)
+    except RayError as error:
+        cause = f"the name server of this Ray does not say its address: {type(error).__name__}"
+        raise ClientError(cause, _START) from error
+    if own != wanted:
+        cause = f"this process is in the Ray of the name server {own}, not of {wanted}"
+        remedy = f"Give no address, or that one; reach the other by TCP, as Producer({wanted!r})"
+        raise ClientError(cause, remedy)
 
 
 def _join(name_server: str) -> None:
@@ -91,6 +122,11 @@ class ActorCluster:
         """name_server: the handle of its actor."""
         self._name_server = name_server
         self._by_calls = by_calls
+
+    def __repr__(self) -> str:
+        """Name the actor."""
+        by_calls = ", by_calls=True" if self._by_calls else ""
+        return f"ActorCluster({self._name_server!r}{by_calls})"
 
     async def dial(self, address: str, protocol: asyncio.Protocol) -> None:
         """Connect a protocol to an actor (client.options.Dialed). Raises: ConnectionError."""

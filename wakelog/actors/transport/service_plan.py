@@ -58,7 +58,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 class NameServerPlan(LogSettings, frozen=True, kw_only=True):
     """One name server.
 
-    bind_host: the interface of its port.
+    bind_host: the interface of its port. advertised_host: by which clients reach it.
     tls: where its TLS settings are.
     trusted_addresses: see `broker.access.administrators`.
     accounts_home: the folder whose `conf` has the files of accounts; "" if there are none.
@@ -66,6 +66,7 @@ class NameServerPlan(LogSettings, frozen=True, kw_only=True):
 
     config: NameServerConfig
     bind_host: str
+    advertised_host: str
     tls: TlsSource = TlsSource()
     trusted_addresses: str = ""
     accounts_home: str = ""

@@ -1,0 +1,170 @@
+"""What users give, made plain at the door: every public argument passes one of these functions.
+
+A subclass of `str`, `int` or `bytes` equals its plain value, and yet formats, hashes or encodes in
+a way of its own: an enum `Tag.PAID` becomes the text "Tag.PAID". So inside of the client there are
+plain values only. What has a plain value becomes that; all else is refused by the argument's name.
+
+    text            str, its subclasses and enums; no lone surrogates
+    whole number    int, its subclasses and enums, numpy's; no bool
+    bytes           bytes, bytearray, memoryview; a text in UTF-8
+    path            a text or a Path
+    time span       timedelta and its subclasses; moment: datetime, local without a zone
+
+Invariants: each function returns an object whose type is exactly the built-in one. A value that is
+plain already costs one comparison of types.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from numbers import Real
+from operator import index
+from pathlib import Path
+from typing import Final
+
+from wakelog.client.errors import InvalidArgument
+from wakelog.protocol.java import LONG_MAX
+
+MILLISECOND: Final = timedelta(milliseconds=1)
+SHOWN_MAX: Final = 200
+"""Characters of a refused value that an error shows."""
+
+
+def not_accepted(name: str, given: object, accepted: str) -> InvalidArgument:
+    """Return the error for an argument that cannot be what was given."""
+    shown = _shown(given)
+    return InvalidArgument(f"{name} is {shown}, which is not accepted", f"Give {accepted}")
+
+
+def _shown(given: object) -> str:
+    """Return a value as an error shows it, in ASCII: a lone surrogate cannot be printed."""
+    text = ascii(given) if isinstance(given, str) else repr(given)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({type(given).__name__})"
+
+
+def plain_text(name: str, given: object, accepted: str = "a text") -> str:
+    """Return a text as a plain `str`. Raises: InvalidArgument."""
+    if type(given) is str:
+        text = given
+    elif isinstance(given, str):
+        text = str.__str__(given)  # the characters, also of an enum
+    else:
+        raise not_accepted(name, given, accepted)
+    if not text.isascii():
+        check_encodes(name, text)
+    return text
+
+
+def plain_secret(name: str, given: object) -> str:
+    """Return a text that no error shows. Raises: InvalidArgument."""
+    if not isinstance(given, str):
+        raise InvalidArgument(f"{name} is of type {type(given).__name__}", "Give a text")
+    return plain_text(name, given)
+
+
+def check_encodes(name: str, text: str) -> bytes:
+    """Return a text in UTF-8. Raises: InvalidArgument for a lone surrogate."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        cause = f"{name} has a character that UTF-8 has not, at {error.start}"
+        raise InvalidArgument(cause, "Give a text without surrogates, or bytes") from None
+
+
+def plain_texts(name: str, given: object) -> list[str]:
+    """Return several texts. Raises: InvalidArgument, also for one text in their place."""
+    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
+        raise not_accepted(name, given, "several texts")
+    return [plain_text(name, each, "texts") for each in given]
+
+
+def plain_bytes(name: str, given: object) -> bytes:
+    """Return what bytes or a text hold as plain `bytes`. Raises: InvalidArgument."""
+    if type(given) is bytes:
+        return given
+    if isinstance(given, str):
+        return check_encodes(name, str.__str__(given))
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(memoryview(given))  # what it holds, whatever its class says
+    raise InvalidArgument(f"{name} is of type {type(given).__name__}", "Give bytes or a str")
+
+
+def whole_number(name: str, given: object, least: int, most: int = LONG_MAX) -> int:
+    """Return a whole number in a range as a plain `int`. Raises: InvalidArgument."""
+    try:
+        number = index(given)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(given, bool) or number < least:
+        raise not_accepted(name, given, f"a whole number of {least} or more")
+    if number > most:
+        raise not_accepted(name, given, f"a whole number up to {most}")
+    return number
+
+
+def check_flags(**given: object) -> None:
+    """Check options that are True or False: "no" would count as True. Raises: InvalidArgument."""
+    for name, flag in given.items():
+        if not isinstance(flag, bool):
+            raise not_accepted(name, flag, "True or False")
+
+
+def plain_path(name: str, given: object) -> Path:
+    """Return a path with `~` expanded. Raises: InvalidArgument."""
+    path = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(path, str) or "\0" in path or not path:
+        raise not_accepted(name, given, "a Path, or a text")
+    return Path(str.__str__(path)).expanduser()
+
+
+def time_span(name: str, given: object) -> timedelta:
+    """Return a span of time as a plain `timedelta`.
+
+    Raises: InvalidArgument for what is none, such as a number of seconds.
+    """
+    if type(given) is timedelta:
+        return given
+    if not isinstance(given, timedelta):
+        cause = f"{name} is {_shown(given)}, which is no timedelta"
+        raise InvalidArgument(cause, f"Give {name}=timedelta(seconds=...)")
+    return timedelta(given.days, given.seconds, given.microseconds)
+
+
+def milliseconds(name: str, given: object) -> int:
+    """Return the milliseconds of a time, up to the next whole one. Raises: InvalidArgument."""
+    span = time_span(name, given)
+    return span // MILLISECOND + bool(span % MILLISECOND)
+
+
+def positive_milliseconds(name: str, given: object) -> int:
+    """Return the milliseconds of a time above 0. Raises: InvalidArgument."""
+    if (found := milliseconds(name, given)) <= 0:
+        raise not_accepted(name, given, "a time above 0")
+    return found
+
+
+def delay_milliseconds(given: object) -> int:
+    """Return the milliseconds of a delay. Raises: InvalidArgument, also for one below 0."""
+    found = milliseconds("delay", given)
+    if time_span("delay", given) < timedelta():
+        raise not_accepted("delay", given, "a time of 0 or more")
+    return found
+
+
+def moment_milliseconds(name: str, given: object) -> int:
+    """Return milliseconds since 1970 of a time, local without a zone. Raises: InvalidArgument."""
+    if not isinstance(given, datetime):
+        raise not_accepted(name, given, "a datetime")
+    try:
+        return round(given.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise not_accepted(name, given, "a time nearer to now") from None
+
+
+def seconds(name: str, given: object) -> float:
+    """Return the seconds of a time that may be given in either form. Raises: InvalidArgument."""
+    if isinstance(given, timedelta):
+        return time_span(name, given).total_seconds()
+    if isinstance(given, bool) or not isinstance(given, Real) or given != given:
+        raise not_accepted(name, given, "seconds, or a timedelta")
+    return float(given)
