@@ -26,7 +26,10 @@ class Client:
 
     async def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
         texts = {key: str(value) for key, value in fields.items() if value is not None}
-        request = make_request(code, texts, body, opaque=0)
+        return await self.invoke(make_request(code, texts, body, opaque=0))
+
+    async def invoke(self, request: RemotingCommand) -> RemotingCommand:
+        """Return the response to a request."""
         return await self._client.invoke(self.address, request, timeout_ms=TIMEOUT_MS)
 
     async def create_topic(self, topic: str, queues_count: int) -> None:

@@ -208,6 +208,7 @@ def test_a_value_that_cannot_be_saved_is_not_acknowledged() -> None:
             assert refused.code == ResponseCode.SYSTEM_ERROR
             assert (refused.remark or "").startswith("not saved: ")
             assert saved_value(read_text(fs)) == "old"
+            assert (await client.ask(get())).ext_fields == {"value": "old"}
             assert (await client.ask(put("newer"))).code == ResponseCode.SUCCESS
             assert saved_value(read_text(fs)) == "newer"
         assert service.statistics()["saves_failed_count"] == 1

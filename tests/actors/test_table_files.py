@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from tests.actors.bounded import on_loop
 from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors import table_files
 from wakelog.actors.table_files import SAVED_AT_ONCE_MAX, TableFiles, WaitDurable
 from wakelog.broker.broker import POSITIONS
 from wakelog.storage.durability.config_files import ConfigFiles
-from wakelog.storage.errors import NotWriteable
+from wakelog.storage.errors import NotWriteable, StoreFull
 from wakelog.storage.paths import StorePaths
 from wakelog.telemetry.logs import Log
 
@@ -130,4 +132,93 @@ async def test_thousands_that_wait_for_one_save_are_answered_in_pieces() -> None
         counts.append(len(saved))
     assert max(after - before for before, after in pairwise(counts)) == SAVED_AT_ONCE_MAX
     await tables.wait_saved()
+    tables.close()
+
+
+class Change:
+    """A change that waits for its save, and a note of what became of it."""
+
+    def __init__(self, tables: TableFiles, harness: Harness, name: str = "topics") -> None:
+        self.failures: list[BaseException | None] = []
+        self.undone = 0
+        tables.save_soon(harness.broker, name, self.failures.append, undo=self.undo)
+
+    def undo(self) -> None:
+        assert not self.failures, "undone before it is answered"
+        self.undone += 1
+
+
+@on_loop
+async def test_what_cannot_be_saved_is_undone_with_all_that_came_meanwhile() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    fs.fail("pwrite", number=errno.ENOSPC)
+    first = Change(tables, harness)
+    await asyncio.sleep(0)
+    meanwhile = Change(tables, harness)
+    await tables.wait_saved()
+    for change in (first, meanwhile):
+        [failure] = change.failures
+        assert isinstance(failure, StoreFull) and change.undone == 1
+    assert tables.failed_count == 1
+    assert [name for name in fs.list_directory("/store/config") if "topics" in name] == [
+        "topics.json"  # of the save that the second had asked for
+    ]
+    tables.close()
+
+
+@on_loop
+async def test_a_table_that_could_not_be_saved_is_saved_later_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(table_files, "RETRY_SECONDS", 0.001)
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    for nth in (1, 2, 3):
+        fs.fail("pwrite", nth=nth, number=errno.ENOSPC)
+    tables.save_soon(harness.broker, "topics")  # by a topic that a send has created
+    while not tables.saved_count:
+        await asyncio.sleep(0.001)
+    assert tables.failed_count == 3 and fs.exists("/store/config/topics.json")
+    assert caplog.text.count("table not saved") == 1
+    tables.close()
+
+
+@on_loop
+async def test_a_long_table_rests_for_as_long_as_its_text_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    save = TableFiles._save
+
+    def slow_save(self: TableFiles, name: str, encode: Callable[[], str]) -> float:
+        save(self, name, encode)
+        return 3600.0
+
+    monkeypatch.setattr(TableFiles, "_save", slow_save)
+    tables.save_soon(harness.broker, "topics")
+    while not tables.saved_count:
+        await asyncio.sleep(0)
+    again = Change(tables, harness)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not again.failures and tables.saved_count == 1
+    await tables.wait_saved()  # an orderly stop does not wait for it
+    assert again.failures == [None] and tables.saved_count == 2
+    tables.close()
+
+
+@on_loop
+async def test_two_thousand_changes_beside_each_other_are_few_saves() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    changes = []
+    for number in range(2_000):
+        changes.append(Change(tables, harness))
+        if not number % 100:
+            await asyncio.sleep(0)
+    await tables.wait_saved()
+    assert {tuple(change.failures) for change in changes} == {(None,)}
+    assert tables.saved_count < 60
     tables.close()

@@ -15,6 +15,7 @@ from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.broker.decision import (
     AwaitFlush,
     AwaitRegistration,
+    AwaitSave,
     HoldPull,
     Instruction,
     Outcome,
@@ -80,6 +81,9 @@ class Harness:
         )
         self.channel = FakeChannel(1)
         self._opaques = count(1)
+        self.saved: list[str] = []
+        self.leaves_saves = False
+        self.save_failure = ""
 
     def traffic(self) -> dict[str, Any]:
         """Return what a scrape is told of messages in and out."""
@@ -121,6 +125,9 @@ class Harness:
                 outcome = finish(outcome)
             elif isinstance(outcome, InOrder):
                 outcome = outcome.finish(finish(outcome.steps), self.now_ms)
+            elif isinstance(outcome, AwaitSave) and not self.leaves_saves:
+                self.saved += [save.name for save in outcome.saves]
+                outcome = outcome.finish(self.save_failure, self.now_ms)
             else:
                 return outcome
 

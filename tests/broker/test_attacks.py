@@ -16,7 +16,7 @@ from tests.broker.access.requests import LOW, access_control
 from tests.broker.attacks import Attack, attacks
 from tests.broker.harness import Harness, subscription
 from tests.calls import calls_of_steps, counted
-from wakelog.broker.decision import RunInPool
+from wakelog.broker.decision import AwaitSave, RunInPool
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode as Code
@@ -56,6 +56,8 @@ class Counted:
                 calls, result = calls_of_steps(outcome.steps)
                 self.pieces += calls
                 outcome = self.piece(outcome.finish, result, harness.now_ms)
+            elif isinstance(outcome, AwaitSave):
+                outcome = self.piece(outcome.finish, "", harness.now_ms)
             else:
                 harness.instructions()
                 return

@@ -15,7 +15,7 @@ from tests.broker.harness import FakeChannel, pull_fields
 from tests.golden_stores import open_golden
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import read_broker_conf
-from wakelog.broker.decision import RunInPool
+from wakelog.broker.decision import AwaitSave, RunInPool
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
     ConsumerData,
@@ -75,8 +75,9 @@ class Served:
 
     def ask(self, code: int, fields: dict[str, str]) -> RemotingCommand:
         outcome = self.broker.process(make_request(code, fields, opaque=1), FakeChannel(1), NOW_MS)
-        while isinstance(outcome, RunInPool):
-            outcome = outcome.finish(outcome.work(), NOW_MS)
+        while isinstance(outcome, RunInPool | AwaitSave):
+            result = outcome.work() if isinstance(outcome, RunInPool) else ""
+            outcome = outcome.finish(result, NOW_MS)
         assert isinstance(outcome, RemotingCommand)
         return outcome
 

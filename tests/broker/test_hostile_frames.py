@@ -23,6 +23,7 @@ from wakelog.broker.decision import (
     AwaitDispatch,
     AwaitFlush,
     AwaitRegistration,
+    AwaitSave,
     Continue,
     HoldPull,
     Outcome,
@@ -69,7 +70,9 @@ _BODIES: dict[int, list[bytes]] = {
     Code.LOCK_BATCH_MQ: [encode_body(_LOCKS)],
     Code.UNLOCK_BATCH_MQ: [encode_body(_LOCKS)],
     Code.UPDATE_BROKER_CONFIG: [b"traceOn=true\nbrokerPermission=6\nflushIntervalCommitLog=500"],
-    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: [encode_body(SubscriptionGroupConfig("g"))],
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: [
+        encode_body(SubscriptionGroupConfig("g", retry_queue_nums=2))
+    ],
     Code.CHECK_CLIENT_CONFIG: [
         b'{"clientId":"c","group":"g","subscriptionData":{"expressionType":"SQL92",'
         b'"subString":"a > 1","topic":"T"}}'
@@ -119,6 +122,8 @@ def valid_requests() -> list[RemotingCommand]:
         ]
     for changes in ({}, {"sysFlag": 7}, {"expressionType": "SQL92", "subscription": "a > 1"}):
         requests.append((Code.PULL_MESSAGE, pull_fields(**changes), b""))
+    whole = {"groupName": "g", "removeOffset": "true"}
+    requests.append((Code.DELETE_SUBSCRIPTIONGROUP, whole, b""))
     return [make_request(code, fields, body, opaque=0) for code, fields, body in requests]
 
 
@@ -180,7 +185,7 @@ class _Core:
                     outcome = _finished(command, outcome, now_ms)
                 case AskClient():
                     outcome = outcome.finish(SendFailed("c", "closed"), now_ms)
-                case RemoveQueues():
+                case RemoveQueues() | AwaitSave():
                     outcome = outcome.finish("", now_ms)
                 case AwaitFlush() | AwaitRegistration():
                     return outcome.response

@@ -25,7 +25,14 @@ from tests.simulation.oracle import Violation
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.services.transaction_check import TransactionCheckService
 from wakelog.broker.broker import Broker
-from wakelog.broker.decision import AwaitFlush, AwaitRegistration, Outcome, Push, RunInPool
+from wakelog.broker.decision import (
+    AwaitFlush,
+    AwaitRegistration,
+    AwaitSave,
+    Outcome,
+    Push,
+    RunInPool,
+)
 from wakelog.broker.names import TRANS_GROUP
 from wakelog.protocol.bodies import HeartbeatData, ProducerData, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -178,8 +185,9 @@ class TransactionMachine(Machine):
         outcome: Outcome = self.broker.process(request, CHANNEL, self.now_ms)
         if isinstance(outcome, Generator):
             outcome = finish(outcome)
-        while isinstance(outcome, RunInPool):
-            outcome = outcome.finish(outcome.work(), self.now_ms)
+        while isinstance(outcome, RunInPool | AwaitSave):
+            result = outcome.work() if isinstance(outcome, RunInPool) else ""
+            outcome = outcome.finish(result, self.now_ms)
         if isinstance(outcome, AwaitFlush | AwaitRegistration):
             outcome = outcome.response
         assert isinstance(outcome, RemotingCommand)

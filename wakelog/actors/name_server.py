@@ -71,9 +71,9 @@ from wakelog.telemetry.logs import LineBudget, Log, logger
 
 
 class AwaitSave(NamedTuple):
-    """An answer that may leave once the named table is durable; None for a one-way request."""
+    """An answer that may leave once a changed table is durable; None for a one-way request."""
 
-    name: str
+    save: Persist
     response: RemotingCommand | None
 
 
@@ -168,8 +168,8 @@ class NameServerService:
         response = self.name_server.process(request, channel, now_ms)
         if response is not None and not isinstance(response, RemotingCommand):
             return self._in_steps(response)
-        name = self._follow_instructions()
-        return response if name is None else AwaitSave(name, response)
+        save = self._follow_instructions()
+        return response if save is None else AwaitSave(save, response)
 
     def _in_steps(self, steps: Steps[RemotingCommand | None]) -> Steps[RemotingCommand | None]:
         """Pass on steps of the core, and do what they have instructed; they change no value."""
@@ -187,13 +187,13 @@ class NameServerService:
         self._follow_instructions()
         return has_more
 
-    def _follow_instructions(self) -> str | None:
-        """Do what the core instructs; return the name of a table that must be saved."""
+    def _follow_instructions(self) -> Persist | None:
+        """Do what the core instructs; return which table must be saved."""
         to_save = None
         for instruction in self.name_server.take_instructions():
             match instruction:
-                case Persist(name):
-                    to_save = name
+                case Persist():
+                    to_save = instruction
                 case CloseChannel(channel_id):
                     self._server.close_channel(channel_id)
                 case ForgetTopics():
@@ -226,7 +226,8 @@ class NameServerService:
                 response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {error}")
             reply(response)
 
-        self._tables.save_soon(self.name_server, outcome.name, send_response)
+        save = outcome.save
+        self._tables.save_soon(self.name_server, save.name, send_response, undo=save.undo)
 
     def _tick(self) -> None:
         now_ms = wall_ms()

@@ -3,13 +3,17 @@
 At most one save of a table is under way, in a thread. Saves requested meanwhile are one more, of
 the table as it is then. A table of positions in the log waits for the disk first: the file must not
 count messages that a power cut takes.
+
+Where a save fails, all changes that wait for one are undone, the last first. So the table is as the
+file has it, but for changes that nobody waits for. These are saved later, by trying again.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.storage.durability.config_files import ConfigFiles
@@ -21,6 +25,13 @@ OnSaved = Callable[[BaseException | None], None]
 
 SAVED_AT_ONCE_MAX = 64
 """Some 0.5 ms to answer them. Ten thousand changes of a name server may wait for one save."""
+
+RETRY_SECONDS = 5.0
+"""Until a table is saved again that could not be."""
+
+REST_SECONDS_MIN = 0.02
+"""A table whose text took as long to make rests for as long again: it takes half the interpreter.
+A million offsets take a second."""
 
 WaitDurable = Callable[[str], Awaitable[None]]
 """Called after a table of this name was copied; returns when the copy may be saved, or raises."""
@@ -44,6 +55,11 @@ class TableOwner(Protocol):
         """Read the text of a table. Raises: ValueError, DamagedStore."""
 
 
+class _Waiting(NamedTuple):
+    on_saved: OnSaved
+    undo: Callable[[], None] | None
+
+
 class TableFiles:
     """The files of one owner's tables."""
 
@@ -59,7 +75,11 @@ class TableFiles:
         self._wait_durable = wait_durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
         self._workers: dict[str, BatchWorker] = {}
-        self._waiting: dict[str, list[OnSaved]] = {}
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._failures: dict[str, str] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._rest_until: dict[str, float] = {}
+        self._may_rest = True
         self._kept: Mapping[str, str] = {}
         self._is_closed = False
         self._log = logger(log)
@@ -77,9 +97,20 @@ class TableFiles:
         for name in owner.tables:
             self._files.load(self._file_name(name), partial(owner.load, name))
 
-    def save_soon(self, owner: TableOwner, name: str, on_saved: OnSaved = lambda _: None) -> None:
-        """Save a table as it is now or later, and call `on_saved` then."""
-        self._waiting.setdefault(name, []).append(on_saved)
+    def save_soon(
+        self,
+        owner: TableOwner,
+        name: str,
+        on_saved: OnSaved | None = None,
+        *,
+        undo: Callable[[], None] | None = None,
+    ) -> None:
+        """Save a table as it is now or later, and call `on_saved` then.
+
+        undo: takes back a change of the table if it is not saved; called before `on_saved`.
+        """
+        if on_saved is not None:
+            self._waiting.setdefault(name, []).append(_Waiting(on_saved, undo))
         if name not in self._workers:
             save = partial(self._save_waiting, owner, name)
             self._workers[name] = BatchWorker(f"save {name}", save)
@@ -95,42 +126,92 @@ class TableFiles:
                 self._note_failure(name, error)
 
     async def wait_saved(self) -> None:
-        """Return when no save is under way."""
-        for worker in list(self._workers.values()):
+        """Return when no save is under way, and none is waited for."""
+        self._may_rest = False
+        for name, worker in list(self._workers.items()):
+            if self._waiting.get(name):
+                worker.request()
             await worker.wait_idle()
+        self._may_rest = True
 
     def close(self) -> None:
         """End the thread after its saves."""
         self._is_closed = True
+        for timer in self._timers.values():
+            timer.cancel()
         self._thread.shutdown()
 
     async def _save_waiting(self, owner: TableOwner, name: str) -> bool:
-        if self._is_closed:
+        if self._is_closed or self._rests(name):
             return False
-        waiting, failure = self._waiting.pop(name), None
-        save = partial(self._save, name, owner.tables[name].snapshot())
+        waiting, failure = self._waiting.pop(name, []), None
         try:
-            if self._wait_durable is not None:
-                await self._wait_durable(name)
-            if self._is_closed:
+            if not await self._write(name, owner.tables[name].snapshot()):
                 return False  # `save_all` has saved a later copy
-            await asyncio.get_running_loop().run_in_executor(self._thread, save)
-            self.saved_count += 1
         except Exception as error:
             failure = error
-            self._note_failure(name, error)
-        for number, on_saved in enumerate(waiting, 1):
-            on_saved(failure)
+            # What came meanwhile was made on top of changes that are undone now.
+            waiting += self._waiting.pop(name, [])
+            self._give_up(name, waiting, error)
+        for number, each in enumerate(waiting, 1):
+            each.on_saved(failure)
             if not number % SAVED_AT_ONCE_MAX:
                 await asyncio.sleep(0)
         return False
 
-    def _save(self, name: str, encode: Callable[[], str]) -> None:
-        self._files.save(self._file_name(name), encode())
+    async def _write(self, name: str, encode: Callable[[], str]) -> bool:
+        """Write a table in the thread; return False if that is closed meanwhile."""
+        if self._wait_durable is not None:
+            await self._wait_durable(name)
+        if self._is_closed:
+            return False
+        loop = asyncio.get_running_loop()
+        took_seconds = await loop.run_in_executor(self._thread, self._save, name, encode)
+        if took_seconds >= REST_SECONDS_MIN:
+            self._rest_until[name] = loop.time() + took_seconds
+        self.saved_count += 1
+        if self._failures.pop(name, None) is not None:
+            self._log.info("table saved again", table=name)
+        return True
+
+    def _give_up(self, name: str, waiting: list[_Waiting], error: Exception) -> None:
+        self._note_failure(name, error)
+        for each in reversed(waiting):
+            if each.undo is not None:
+                each.undo()
+        self._request_in(RETRY_SECONDS, name)
+
+    def _rests(self, name: str) -> bool:
+        """Whether a table is saved later, since its last text took long."""
+        rest_seconds = self._rest_until.get(name, 0.0) - asyncio.get_running_loop().time()
+        if rest_seconds <= 0 or not self._may_rest:
+            return False
+        self._request_in(rest_seconds, name)
+        return True
+
+    def _request_in(self, seconds: float, name: str) -> None:
+        """Save a table after some time, unless it is to be saved before."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(name)
+        if timer is not None and loop.time() < timer.when() < loop.time() + seconds:
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timers[name] = loop.call_later(seconds, self._workers[name].request)
+
+    def _save(self, name: str, encode: Callable[[], str]) -> float:
+        """Save a table, and return how many seconds its text took."""
+        began = time.monotonic()
+        text = encode()
+        took_seconds = time.monotonic() - began
+        self._files.save(self._file_name(name), text)
+        return took_seconds
 
     def _file_name(self, name: str) -> str:
         return self._kept.get(f"{name}.json", f"{name}.json")
 
     def _note_failure(self, name: str, error: BaseException) -> None:
         self.failed_count += 1
-        self._log.error("table not saved", table=name, error=str(error))
+        if self._failures.get(name) != str(error):
+            self._failures[name] = str(error)
+            self._log.error("table not saved", table=name, error=str(error))

@@ -26,12 +26,14 @@ import msgspec
 from wakelog.broker import half_checks
 from wakelog.broker.access.administrators import AdministrationRefused, Administrators
 from wakelog.broker.access.control import AccessControl, AccessRefused
+from wakelog.broker.changes import Changes
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
     AskClient,
     AwaitDispatch,
     AwaitFlush,
     AwaitRegistration,
+    AwaitSave,
     CloseChannel,
     Continue,
     ForgetHolds,
@@ -39,7 +41,6 @@ from wakelog.broker.decision import (
     Instruction,
     Outcome,
     Push,
-    RegisterBroker,
     RemoveQueues,
     RunInPool,
 )
@@ -159,6 +160,7 @@ class Broker:
         self._request_counts[command.code] += 1
         instructions = self.state.instructions
         begin = len(instructions)
+        failed = False
         try:
             if command.missing_body_bytes:
                 raise self._body_too_large(command, processor)
@@ -174,11 +176,11 @@ class Broker:
                     return deferred
             outcome: Outcome = processor.handle(self.state, request)
         except (ProtocolError, StoreError) as error:
-            outcome = self._refuse(command, error)
+            outcome, failed = self._refuse(command, error), True
+        if len(instructions) != begin:
+            return self._keep(command, outcome, self._take_changes(begin), failed=failed)
         if type(outcome) is RemotingCommand and not command.flag & ONEWAY_FLAG:
-            if len(instructions) == begin or not _registers(instructions[begin:]):
-                return outcome
-            return AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
+            return outcome
         return self._settle(command, outcome)
 
     def body_bytes_max(self, code: int) -> int:
@@ -195,25 +197,73 @@ class Broker:
         return BodyTooLarge(command.missing_body_bytes, "bytes", limit, processor.price.refusal)
 
     def _in_steps(self, command: RemotingCommand, steps: Steps[Outcome]) -> Steps[Outcome]:
-        """Answer what the steps raise, and note whether one of them has created a topic."""
-        instructions = self.state.instructions
-        registers = False
+        """Answer what the steps raise, and note what they change."""
+        changes = Changes()
         outcome: Outcome = None
-        is_over = False
+        is_over = failed = False
         while not is_over:
-            begin = len(instructions)
+            begin = len(self.state.instructions)
             try:
                 next(steps)
             except StopIteration as end:
                 outcome, is_over = end.value, True
             except (ProtocolError, StoreError) as error:
-                outcome, is_over = self._refuse(command, error), True
-            registers = registers or _registers(instructions[begin:])
+                outcome, is_over, failed = self._refuse(command, error), True, True
+            changes.take(self.state.instructions, begin)
             if not is_over:
                 yield
-        if registers and isinstance(outcome, RemotingCommand):
-            outcome = AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
+        return self._keep(command, outcome, changes, failed=failed)
+
+    def _take_changes(self, begin: int) -> Changes:
+        changes = Changes()
+        changes.take(self.state.instructions, begin)
+        return changes
+
+    def _keep(
+        self, command: RemotingCommand, outcome: Outcome, changes: Changes, *, failed: bool
+    ) -> Outcome:
+        """Have an outcome wait until what its request changed is saved, and its topics registered.
+
+        What a request that failed has changed is undone.
+        """
+        saves = changes.saves()
+        if failed:
+            changes.undo()
+        elif saves and isinstance(outcome, InOrder):
+            finish = partial(self._finish_in_order, command, outcome.finish, changes)
+            return outcome._replace(finish=finish)
+        elif changes.were_asked_for or (saves and _is_ready(command, outcome)):
+            outcome = AwaitSave(saves, partial(self._saved, command, outcome, changes))
+        elif changes.registrations:
+            outcome = _registered(command, outcome)
         return self._settle(command, outcome)
+
+    def _finish_in_order(
+        self,
+        command: RemotingCommand,
+        work: Callable[[Any, int], Outcome],
+        changes: Changes,
+        result: Any,
+        now_ms: int,
+    ) -> Outcome:
+        """Do the last of what the server does in order, then wait for what was changed before."""
+        outcome = self._run(command, work, result, now_ms)
+        return self._keep(command, outcome, changes, failed=False)
+
+    def _saved(
+        self,
+        command: RemotingCommand,
+        outcome: Outcome,
+        changes: Changes,
+        why_not: str,
+        _now_ms: int,
+    ) -> Outcome:
+        if why_not:
+            # 4.9.3 logs the failure and answers success.
+            return answer(command, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
+        if changes.were_asked_for:
+            self.state.instructions += changes.registrations
+        return _registered(command, outcome) if changes.registrations else outcome
 
     def resume(self, deferred: AwaitDispatch, now_ms: int) -> Outcome:
         """Handle a request that has waited for dispatch."""
@@ -369,7 +419,7 @@ class Broker:
         """Guard the work that runs later, and drop the response to a one-way request."""
         if type(outcome) is AwaitFlush:  # the most common one: every send under synchronous flush
             return None if command.is_oneway else outcome
-        if isinstance(outcome, RunInPool | AskClient | RemoveQueues):
+        if isinstance(outcome, RunInPool | AskClient | RemoveQueues | AwaitSave):
             finish = partial(self._run, command, outcome.finish)
             return msgspec.structs.replace(outcome, finish=finish)
         if isinstance(outcome, InOrder):
@@ -386,11 +436,12 @@ class Broker:
         self, command: RemotingCommand, work: Callable[..., Outcome], *arguments: Any
     ) -> Outcome:
         """Do work that was deferred, and answer what it raises."""
+        begin, failed = len(self.state.instructions), False
         try:
             outcome = work(*arguments)
         except (ProtocolError, StoreError) as error:
-            outcome = self._refuse(command, error)
-        return self._settle(command, outcome)
+            outcome, failed = self._refuse(command, error), True
+        return self._keep(command, outcome, self._take_changes(begin), failed=failed)
 
     def _wake_one(self, hold_id: int, now_ms: int) -> None:
         held = self.state.held.remove(hold_id)
@@ -409,5 +460,13 @@ class Broker:
             self.state.instructions.append(Continue(channel.id, command, outcome))
 
 
-def _registers(instructions: Sequence[Instruction]) -> bool:
-    return any(isinstance(instruction, RegisterBroker) for instruction in instructions)
+def _is_ready(command: RemotingCommand, outcome: Outcome) -> bool:
+    """Whether it is a response that someone waits for, or one that waits for the disk alone."""
+    return isinstance(outcome, RemotingCommand | AwaitFlush) and not command.is_oneway
+
+
+def _registered(command: RemotingCommand, outcome: Outcome) -> Outcome:
+    """Let a response wait for the registration of a topic that its request has created."""
+    if isinstance(outcome, RemotingCommand) and not command.is_oneway:
+        return AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
+    return outcome

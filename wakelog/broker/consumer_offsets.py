@@ -16,10 +16,12 @@ Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOff
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wakelog.broker.block_table import BlockTable
+from wakelog.broker.error_response import LimitReached
 from wakelog.broker.names import is_lmq
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, dumps, loads, to_long
@@ -118,21 +120,40 @@ class ConsumerOffsets:
         """Return the topics in which a group has committed offsets, without light queues."""
         return list(self._topics.get(group, ()))
 
-    def clone(self, group: str, to_group: str, topic: str) -> None:
+    def clone(
+        self, group: str, to_group: str, topic: str
+    ) -> tuple[dict[int, int], dict[int, int]] | None:
         """Replace a group's offsets of one topic by those of `group`, if it has any.
+
+        Return what it has now and had before, None if nothing was done.
 
         Raises: LimitReached when there is no room.
         """
         queues = self._table.get((topic, group))
         if queues is None:
-            return
+            return None
         replaced = self._table.get((topic, to_group))
         count = self._queue_count - len(replaced or _NO_QUEUES) + len(queues)
         if count > self._queue_count:
             self._check_room(count, (topic, to_group) if replaced is None else None)
+        changed = dict(queues), dict(replaced or _NO_QUEUES)
         self._add(topic, to_group, dict(queues))
         self._queue_count = count
         self.dirty = True
+        return changed
+
+    def restore(
+        self, group: str, topic: str, ours: Mapping[int, int], before: Mapping[int, int]
+    ) -> None:
+        """Undo a change by queue id, where no other commit came after it."""
+        for queue_id in ours.keys() | before.keys():
+            if self.query(group, topic, queue_id) != ours.get(queue_id, NO_OFFSET):
+                continue
+            if queue_id in before:
+                with suppress(LimitReached):  # others have taken the room
+                    self.commit(group, topic, queue_id, before[queue_id])
+            else:
+                self._remove_queue(group, topic, queue_id)
 
     def _check_room(self, count: int, new: _Pair | None) -> None:
         """Check that there is room for so many queues and a new pair. Raises: LimitReached."""
@@ -163,24 +184,45 @@ class ConsumerOffsets:
             return {} if queue_offset is None else {0: queue_offset}
         return dict(self._table.get((topic, group)) or _NO_QUEUES)
 
-    def remove(self, group: str) -> Steps[None]:
-        """Forget every offset of a group; offsets in light queues stay, as in 4.9.3."""
+    def remove(self, group: str) -> Steps[dict[str, dict[int, int]]]:
+        """Forget every offset of a group; offsets in light queues stay, as in 4.9.3.
+
+        Return what it had, by topic and queue id.
+        """
+        removed: dict[str, dict[int, int]] = {}
         for topics in batched(self._topics.get(group, ()), REMOVED_PER_STEP):
             for topic in topics:
-                self._remove_pair(topic, group)
+                removed[topic] = self._remove_pair(topic, group)
             if len(topics) == REMOVED_PER_STEP:
                 yield
+        return removed
 
-    def _remove_pair(self, topic: str, group: str) -> None:
+    def _remove_pair(self, topic: str, group: str) -> dict[int, int]:
         topics = self._topics.get(group, {})
         if topic not in topics:
-            return  # another request has removed it meanwhile
+            return {}  # another request has removed it meanwhile
         del topics[topic]
         if not topics:
             del self._topics[group]
         self._pair_bytes -= _cost_bytes((topic, group))
-        self._queue_count -= len(self._table.pop((topic, group)))
+        queues = self._table.pop((topic, group))
+        self._queue_count -= len(queues)
         self.dirty = True
+        return queues
+
+    def _remove_queue(self, group: str, topic: str, queue_id: int) -> None:
+        """Forget the offset of a queue that has one."""
+        self.dirty = True
+        if self._lmq and is_lmq(group):
+            self._lmq_table.pop((topic, group))
+            self._pair_bytes -= _cost_bytes((topic, group))
+            return
+        queues = self._table[topic, group]
+        if len(queues) == 1:
+            self._remove_pair(topic, group)
+            return
+        del self._own_queues(topic, group, queues)[queue_id]
+        self._queue_count -= 1
 
     def snapshot(self) -> Callable[[], str]:
         """Return a function that encodes the table as it is now, on any thread, and once."""

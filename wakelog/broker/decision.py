@@ -161,12 +161,22 @@ class AskClient(msgspec.Struct, frozen=True):
 class RemoveQueues(msgspec.Struct, frozen=True):
     """Have Reput remove queues for good; until then their topics take no messages.
 
-    table: a table to save first, so that a crash cannot bring back a topic that lost its queues.
     ``finish(why_not, now_ms)`` returns what ``process`` would have; "" if they are gone.
     """
 
     removal: QueueRemoval
-    table: str | None
+    finish: Callable[[str, int], "Outcome"]
+
+
+class AwaitSave(msgspec.Struct, frozen=True):
+    """A change that was made in memory, and whose tables have to be saved before its response.
+
+    saves: one for each table. If one fails, what was asked for is undone in all of them.
+    ``finish(why_not, now_ms)`` returns what ``process`` would have; "" if what was asked for is
+    saved.
+    """
+
+    saves: tuple["Persist", ...]
     finish: Callable[[str, int], "Outcome"]
 
 
@@ -196,6 +206,7 @@ Deferred: TypeAlias = (
     | RunInPool
     | AskClient
     | RemoveQueues
+    | AwaitSave
     | AwaitRegistration
     | AwaitDispatch
     | InOrder
@@ -236,9 +247,13 @@ class Persist(msgspec.Struct, frozen=True):
 
     The names are the stems of 4.9.3's files: topics, subscriptionGroup, consumerOffset (or
     lmqConsumerOffset), delayOffset, consumerFilter.
+
+    undo: takes back a change that someone asked for, if the table cannot be saved. None for what
+        came of itself, such as a topic that a send creates: it stays, and is saved later.
     """
 
     name: str
+    undo: Callable[[], None] | None = None
 
 
 class ReadAhead(msgspec.Struct, frozen=True):

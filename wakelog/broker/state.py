@@ -14,7 +14,14 @@ from wakelog.broker.broker_stats import BrokerStats
 from wakelog.broker.config_file import BrokerSettings, bloom_filter
 from wakelog.broker.consumer_notices import ConsumerNotices
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.decision import Appender, AwaitFlush, Instruction, Push, WriteLine
+from wakelog.broker.decision import (
+    Appender,
+    AwaitFlush,
+    Instruction,
+    Persist,
+    Push,
+    WriteLine,
+)
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.filter_servers import FilterServers
@@ -192,6 +199,10 @@ class BrokerState:
         self.offsets.commit(group, topic, queue_id, offset)
         if self.is_slave:
             commits[key] = offset
+
+    def keep_offsets(self, undo: Callable[[], None]) -> None:
+        """Have the response wait until a change of the committed offsets is saved, or undo it."""
+        self.instructions.append(Persist(self.offsets.file_name, undo))
 
     def push(
         self, channel_id: int, code: RequestCode, ext_fields: dict[str, str], body: bytes = b""

@@ -10,9 +10,11 @@ LmqSubscriptionGroupManager} (4.9.3), which make a new version at every read of 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from wakelog.broker import names
+from wakelog.broker.changes import restore
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
@@ -53,7 +55,7 @@ class SubscriptionGroups:
         found = self.would_find(group)
         if found is None or group in self._table or (self._lmq and names.is_lmq(group)):
             return found
-        self.update(found, now_ms)
+        self._put(found, now_ms)
         return self._table[group]
 
     def would_find(self, group: str) -> SubscriptionGroupConfig | None:
@@ -74,6 +76,13 @@ class SubscriptionGroups:
         Raises: RemoteProtocolError if the name or the number of retry queues is not legal;
             LimitReached.
         """
+        name = config.group_name
+        undo = partial(self._restore, name, config, self._table.get(name), now_ms)
+        self._put(config, now_ms, undo)
+
+    def _put(
+        self, config: SubscriptionGroupConfig, now_ms: int, undo: Callable[[], None] | None = None
+    ) -> None:
         names.check_group(config.group_name)
         if not 0 <= config.retry_queue_nums <= QUEUE_COUNT_MAX:
             remark = f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}"
@@ -81,12 +90,13 @@ class SubscriptionGroups:
         if config.group_name not in self._table and len(self._table) >= self._groups_max:
             raise table_full("groups", self._groups_max)
         self._table[config.group_name] = config
-        self._changed(now_ms)
+        self._changed(now_ms, undo)
 
     def remove(self, group: str, now_ms: int) -> None:
         """Remove a group, if there is one; a group of the system comes back at the next start."""
-        if self._table.pop(group, None) is not None:
-            self._changed(now_ms)
+        found = self._table.pop(group, None)
+        if found is not None:
+            self._changed(now_ms, partial(self._restore, group, None, found, now_ms))
 
     def wrapper(self) -> SubscriptionGroupWrapper:
         """Return a copy of the table, the body of code 201's response."""
@@ -139,8 +149,18 @@ class SubscriptionGroups:
             assert is_legal_group(name)
             assert 0 <= group.retry_queue_nums <= QUEUE_COUNT_MAX
 
-    def _changed(self, now_ms: int) -> None:
+    def _restore(
+        self,
+        name: str,
+        ours: SubscriptionGroupConfig | None,
+        before: SubscriptionGroupConfig | None,
+        now_ms: int,
+    ) -> None:
+        if restore(self._table, name, ours, before):
+            self.data_version = self.data_version.next(now_ms)
+
+    def _changed(self, now_ms: int, undo: Callable[[], None] | None = None) -> None:
         self.data_version = self.data_version.next(now_ms)
-        persist = Persist("subscriptionGroup")
+        persist = Persist("subscriptionGroup", undo)
         if persist not in self._instructions:
             self._instructions.append(persist)

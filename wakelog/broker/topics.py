@@ -7,15 +7,18 @@ retry and dead letter topics. Topics of light queues (%LMQ%...) never enter the 
 Invariants:
     - every name in the table is legal, except the names of the cluster and of the broker. Illegal
       names in a file are dropped, so that none gets to the file system.
-    - each change makes a new DataVersion and writes the file; a new topic is registered.
+    - each change makes a new DataVersion and writes the file; a new topic is registered. A change
+      that was asked for can be undone until then.
 
 Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from wakelog.broker import names
+from wakelog.broker.changes import restore
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
 from wakelog.broker.error_response import LimitReached
@@ -153,15 +156,23 @@ class Topics:
 
     def update(self, config: TopicConfig, now_ms: int) -> None:
         """Define or replace a topic, and register it. Raises: LimitReached."""
-        self._put(config, now_ms)
-        self._register(config.topic_name)
+        name = config.topic_name
+        before = self._table.get(name)
+        self._put(config, now_ms, partial(self._restore, name, config, before, now_ms))
+        self._register(name)
 
-    def remove(self, topic: str, now_ms: int) -> bool:
-        """Remove a topic and return whether there was one; name servers still have its route."""
+    def remove(self, topic: str, now_ms: int) -> TopicConfig | None:
+        """Remove a topic and return it, if there was one; name servers still have its route."""
         found = self._table.pop(topic, None)
         if found is not None:
+            self._changed(now_ms, partial(self._restore, topic, None, found, now_ms))
+        return found
+
+    def put_back(self, config: TopicConfig, now_ms: int) -> None:
+        """Have a topic again that was removed, unless its name is in use by now."""
+        if config.topic_name not in self._table:
+            self._table[config.topic_name] = config
             self._changed(now_ms)
-        return found is not None
 
     def ensure_auto_create_topic(self, now_ms: int) -> None:
         """Create the default topic after autoCreateTopicEnable was switched on."""
@@ -239,18 +250,24 @@ class Topics:
             assert name in self._own_names or is_topic(name)
             assert topic.read_queue_nums >= 0 <= topic.write_queue_nums
 
-    def _put(self, topic: TopicConfig, now_ms: int) -> None:
+    def _put(self, topic: TopicConfig, now_ms: int, undo: Callable[[], None] | None = None) -> None:
         name = topic.topic_name
         names.check_any_topic(name)
         is_full = len(self._table) >= self._topics_max
         if is_full and name not in self._table and not self.is_system(name):
             raise table_full("topics", self._topics_max)
         self._table[name] = topic
-        self._changed(now_ms)
+        self._changed(now_ms, undo)
 
-    def _changed(self, now_ms: int) -> None:
+    def _restore(
+        self, name: str, ours: TopicConfig | None, before: TopicConfig | None, now_ms: int
+    ) -> None:
+        if restore(self._table, name, ours, before):
+            self.data_version = self.data_version.next(now_ms)
+
+    def _changed(self, now_ms: int, undo: Callable[[], None] | None = None) -> None:
         self.data_version = self.data_version.next(now_ms)
-        persist = Persist("topics")
+        persist = Persist("topics", undo)
         if persist not in self._instructions:
             self._instructions.append(persist)
 

@@ -6,6 +6,7 @@ file is written. BrokerJoined, BrokerLeft and Refused are for the log.
 Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -13,9 +14,13 @@ import msgspec
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig."""
+    """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig.
+
+    undo: takes the change back, if it cannot be saved.
+    """
 
     name: str
+    undo: Callable[[], None]
 
 
 class CloseChannel(msgspec.Struct, frozen=True):

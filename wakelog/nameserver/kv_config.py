@@ -6,13 +6,14 @@ list of its topics. Clients get a topic's value if orderMessageEnable is on.
 
 Invariants:
     - all names and values together have at most TEXT_BYTES_MAX bytes.
-    - every change appends Persist; nothing else does.
+    - every change appends Persist, with what undoes it; nothing else does.
     - an encoded namespace equals a fresh encoding.
 
 Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from wakelog.nameserver.decision import Instruction, Persist
 from wakelog.protocol.bodies import KVConfigSerializeWrapper
@@ -60,9 +61,10 @@ class KvConfig:
                 ResponseCode.SYSTEM_ERROR,
                 f"the configuration would have {grown} bytes, at most {TEXT_BYTES_MAX} are kept",
             )
+        is_new = namespace not in self._table
         self._text_bytes = grown
         self._table.setdefault(namespace, {})[key] = value
-        self._changed(namespace)
+        self._changed(namespace, partial(self._undo, namespace, key, value, previous, is_new))
 
     def get(self, namespace: str, key: str) -> str | None:
         """Return a value, None if there is none."""
@@ -73,7 +75,7 @@ class KvConfig:
         value = self._table.get(namespace, {}).pop(key, None)
         if value is not None:
             self._text_bytes -= _size(key) + _size(value)
-            self._changed(namespace)
+            self._changed(namespace, partial(self._undo, namespace, key, None, value, False))
 
     def encoded(self, namespace: str) -> Steps[bytes | None]:
         """Return the body of a KVTable of `namespace`, kept until a value changes.
@@ -129,12 +131,34 @@ class KvConfig:
         for namespace, body in self._encoded.items():
             assert loads(body) == {"table": self._table[namespace]}
 
-    def _changed(self, namespace: str) -> None:
+    def _undo(
+        self, namespace: str, key: str, ours: str | None, before: str | None, is_new: bool
+    ) -> None:
+        """Undo a change, unless another one came after it."""
+        values = self._table[namespace]
+        if values.get(key) != ours:
+            return
+        self._text_bytes += 0 if before is None else _size(before)
+        self._text_bytes -= 0 if ours is None else _size(ours)
+        if ours is None:
+            self._text_bytes += _size(key)
+        if before is not None:
+            values[key] = before
+        else:
+            del values[key]
+            self._text_bytes -= _size(key)
+        if is_new and not values:
+            del self._table[namespace]
+            self._text_bytes -= _size(namespace)
+        self._forget_encoded(namespace)
+
+    def _changed(self, namespace: str, undo: Callable[[], None]) -> None:
+        self._forget_encoded(namespace)
+        self._instructions.append(Persist(FILE_NAME, undo))
+
+    def _forget_encoded(self, namespace: str) -> None:
         self._change_count += 1
         self._encoded.pop(namespace, None)
-        persist = Persist(FILE_NAME)
-        if persist not in self._instructions:
-            self._instructions.append(persist)
 
 
 def _size(text: str) -> int:

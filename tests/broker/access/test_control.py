@@ -269,7 +269,9 @@ class TestBroker:
         harness = Guarded()
         for by, code in ((LOW, 0), (WRONG, 1), (ADMIN, 0)):
             command = signed(Code.SEND_MESSAGE_V2, by, send_fields("written"), b"x")
-            outcome = harness.broker.process(command, harness.channel, harness.now_ms)
+            outcome = harness.settle(
+                harness.broker.process(command, harness.channel, harness.now_ms)
+            )
             response = getattr(outcome, "response", outcome)
             assert isinstance(response, RemotingCommand) and response.code == code
 

@@ -6,7 +6,6 @@ import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
 from tests.calls import count_calls
-from wakelog.broker.decision import Persist
 from wakelog.protocol.bodies import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -23,7 +22,7 @@ def test_a_group_is_defined(harness: Harness) -> None:
     found = harness.broker.state.groups.find("g", NOW_MS)
     assert found is not None
     assert found.retry_max_times == 3
-    assert harness.instructions() == [Persist("subscriptionGroup")]
+    assert harness.saved == ["subscriptionGroup"]
 
 
 @pytest.mark.parametrize("body", [b"", b'{"groupName":"../g"}', b'{"retryMaxTimes":3}'])
@@ -114,13 +113,13 @@ def test_a_group_is_deleted(harness: Harness, fields: dict[str, str], left: int)
     offsets.commit("g", "T", 0, 5)
     offsets.commit("gg", "T", 0, 6)
     version = harness.broker.state.groups.data_version.counter
-    harness.instructions()
-    fields = {"groupName": "g", **fields}
-    assert harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields).code == ResponseCode.SUCCESS
+    harness.saved.clear()
+    asked = {"groupName": "g", **fields}
+    assert harness.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, asked).code == ResponseCode.SUCCESS
     groups = harness.broker.state.groups
     assert "g" not in groups.wrapper().subscription_group_table
     assert groups.data_version.counter == version + 1
-    assert harness.instructions() == [Persist("subscriptionGroup")]
+    assert harness.saved == ["subscriptionGroup", *(["consumerOffset"] if fields else [])]
     assert (offsets.query("g", "T", 0), offsets.query("gg", "T", 0)) == (left, 6)
     harness.validate()
 

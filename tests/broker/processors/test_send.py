@@ -6,7 +6,13 @@ import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, send_fields
 from tests.golden_stores import read_manifest
-from wakelog.broker.decision import AwaitFlush, Persist, RegisterBroker
+from wakelog.broker.decision import (
+    AwaitFlush,
+    AwaitRegistration,
+    Outcome,
+    Persist,
+    RegisterBroker,
+)
 from wakelog.broker.processors.send import MESSAGES_AT_ONCE, MESSAGES_PER_STEP
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -468,6 +474,12 @@ def in_order(harness: Harness, body: bytes, **changes: str) -> InOrder:
     return outcome
 
 
+def answered(harness: Harness, outcome: Outcome) -> RemotingCommand:
+    outcome = harness.settle(outcome)
+    assert isinstance(outcome, AwaitRegistration), "its topic is new"
+    return outcome.response
+
+
 def test_a_long_batch_is_encoded_in_steps_and_stored_at_once(harness: Harness) -> None:
     work = in_order(harness, long_batch())
     pieces = 0
@@ -480,8 +492,7 @@ def test_a_long_batch_is_encoded_in_steps_and_stored_at_once(harness: Harness) -
         pieces += 1
         assert not harness.store.queues_by_name, "nothing is stored before its end"
     assert pieces == -(-LONG_COUNT // MESSAGES_PER_STEP)
-    response = work.finish(encoded, harness.now_ms + 50)
-    assert isinstance(response, RemotingCommand)
+    response = answered(harness, work.finish(encoded, harness.now_ms + 50))
     assert response.code == ResponseCode.SUCCESS
     assert len(response.ext_fields["msgId"].split(",")) == LONG_COUNT
     messages = harness.store.queues_by_name["T", 0].messages
@@ -521,8 +532,7 @@ def test_a_long_batch_that_cannot_be_is_refused_after_its_steps(
 ) -> None:
     harness = make_harness(**keys)
     work = in_order(harness, body, **changes)
-    response = work.finish(finish(work.steps), harness.now_ms)
-    assert isinstance(response, RemotingCommand)
+    response = answered(harness, work.finish(finish(work.steps), harness.now_ms))
     assert response.code == code
     assert response.ext_fields["MSG_REGION"] == "DefaultRegion"
     assert not harness.store.queues_by_name
@@ -532,14 +542,13 @@ def test_a_long_batch_that_the_store_refuses_is_answered_so(harness: Harness) ->
     work = in_order(harness, long_batch())
     encoded = finish(work.steps)
     harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
-    response = work.finish(encoded, harness.now_ms)
-    assert isinstance(response, RemotingCommand)
+    response = answered(harness, work.finish(encoded, harness.now_ms))
     assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 def test_a_long_batch_waits_for_the_disk_from_its_put_on(make_harness: MakeHarness) -> None:
     harness = make_harness(flushDiskType="SYNC_FLUSH")
     work = in_order(harness, long_batch())
-    outcome = work.finish(finish(work.steps), harness.now_ms + 4_000)
+    outcome = harness.settle(work.finish(finish(work.steps), harness.now_ms + 4_000))
     assert isinstance(outcome, AwaitFlush)
     assert outcome.deadline_ms == harness.now_ms + 4_000 + 5_000

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.fake_store import Stored
 from tests.broker.harness import NOW_MS, Harness, pull_fields
 from tests.golden_stores import open_golden
-from wakelog.broker.decision import AwaitFlush
+from wakelog.broker.decision import AwaitFlush, AwaitRegistration
 from wakelog.broker.delayed_delivery import unpark
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -26,8 +26,9 @@ def back(harness: Harness, version: int = 399, /, **changes: str) -> RemotingCom
     request = harness.request(RequestCode.CONSUMER_SEND_MSG_BACK, fields)
     request.version = version
     outcome = harness.settle(harness.broker.process(request, harness.channel, NOW_MS))
-    assert isinstance(outcome, RemotingCommand)
-    return outcome
+    response = outcome.response if isinstance(outcome, AwaitRegistration) else outcome
+    assert isinstance(response, RemotingCommand)
+    return response
 
 
 def put(harness: Harness, *, reconsume_times: int = 0, properties: str = "KEYS\x01k") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
-from wakelog.broker.decision import AwaitRegistration, Persist, RegisterBroker, RemoveQueues
+from wakelog.broker.decision import AwaitRegistration, RegisterBroker, RemoveQueues
 from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.protocol.bodies import (
     TopicConfig,
@@ -39,7 +39,8 @@ def test_a_topic_is_defined_and_answered_when_it_is_routed(harness: Harness) -> 
     assert outcome.response.code == ResponseCode.SUCCESS
     # Fact 27: order is ignored.
     assert harness.broker.state.topics.get("T") == TopicConfig("T", 8, 6, 4, "MULTI_TAG", 1)
-    assert harness.instructions() == [Persist("topics"), RegisterBroker(("T",))]
+    assert harness.saved == ["topics"]
+    assert harness.instructions() == [RegisterBroker(("T",))]
 
 
 def test_an_update_clears_the_order_flag(harness: Harness) -> None:
@@ -133,7 +134,7 @@ def remove(
     """Ask, and end the removal that this begins, if it does, as a shell would."""
     outcome = harness.process(code, fields)
     if isinstance(outcome, RemoveQueues):
-        outcome = outcome.finish(why_not, harness.now_ms)
+        outcome = harness.settle(outcome.finish(why_not, harness.now_ms))
     assert isinstance(outcome, RemotingCommand), outcome
     harness.validate()
     return outcome
@@ -151,8 +152,8 @@ def test_a_topic_is_deleted_with_every_queue_that_has_none(harness: Harness) -> 
     outcome = harness.process(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
     assert isinstance(outcome, RemoveQueues)
     assert set(outcome.removal.topics) == {"T", "Stray"}
-    assert (outcome.table, outcome.removal.physical_offset) == ("topics", harness.store.end)
-    assert harness.instructions() == [Persist("topics")]  # and no registration
+    assert outcome.removal.physical_offset == harness.store.end
+    assert harness.saved[-1] == "topics" and not harness.instructions()  # and no registration
     response = outcome.finish("", NOW_MS)
     assert isinstance(response, RemotingCommand)
     assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)
@@ -172,6 +173,8 @@ def test_a_topic_whose_queues_cannot_be_removed_is_an_error(harness: Harness) ->
     assert response.remark == "queues not removed: the disk refuses"
     [(_, removed)] = harness.store.removals
     assert not removed
+    assert harness.broker.state.topics.get("T") is not None
+    assert harness.saved[-2:] == ["topics", "topics"]
 
 
 def test_an_unknown_topic_is_deleted_without_a_trace(harness: Harness) -> None:

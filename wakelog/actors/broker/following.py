@@ -54,6 +54,7 @@ from wakelog.protocol.bodies import HeldLocks, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.steps import batched
 from wakelog.storage.errors import NotWriteable, StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
@@ -73,6 +74,10 @@ UNSYNCED_BYTES_MAX: Final = 256 << 20
 
 As much as a slave may lack that still counts as near (haSlaveFallbehindMax).
 """
+
+
+OFFERS_AT_ONCE_MAX: Final = 512
+"""Commits that are offered to a master beside each other: it answers them when they are saved."""
 
 
 async def log_begin(
@@ -275,8 +280,8 @@ class Follower:
         for table in self._sync.tables:
             body = await self._ask(master, table.request())
             if table.name == state.offsets.file_name:
-                for request in self._sync.offers(body):
-                    await self._send(master, request)
+                for offers in batched(self._sync.offers(body), OFFERS_AT_ONCE_MAX):
+                    await asyncio.gather(*(self._send(master, offer) for offer in offers))
             held = partial(self._sync.hold_back, table, body, self.store.max_queue_offset)
             if self._sync.take(table, await self._pool.submit(held)):
                 state.instructions.append(Persist(table.name))

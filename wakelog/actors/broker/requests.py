@@ -38,6 +38,7 @@ from wakelog.broker.decision import (
     AskClient,
     AwaitDispatch,
     AwaitFlush,
+    AwaitSave,
     ChangeLaneWaits,
     CloseChannel,
     Continue,
@@ -226,10 +227,7 @@ class Requests:
                 if self._progress.await_flush(outcome, reply):
                     self._set_timer()
             case AwaitDispatch():
-                gate = self._broker.read_after_write
-                if not gate:
-                    self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
-                gate.add(outcome, partial(self._resume, outcome, reply))
+                self._await_dispatch(outcome, reply)
             case HoldPull():
                 self._notes.append(outcome)
             case RunInPool():
@@ -240,6 +238,8 @@ class Requests:
                 self._begin_task(self._ask(outcome, request, reply), request, reply)
             case RemoveQueues():
                 self._begin_task(self._remove(outcome, request, reply), request, reply)
+            case AwaitSave():
+                self._save(outcome, request, reply)
             case Generator():
                 began = self.times.clock_seconds()
                 settle = partial(self._settle, request, reply, began)
@@ -262,18 +262,36 @@ class Requests:
         task.add_done_callback(self._tasks.discard)
 
     async def _remove(self, wanted: RemoveQueues, request: RemotingCommand, reply: Reply) -> None:
-        """Save the table that changed, have the queues removed, and make the outcome."""
+        """Have queues removed, and make the outcome."""
         began = self.times.clock_seconds()
-        why_not = ""
-        if wanted.table is not None:
-            saved: asyncio.Future[BaseException | None] = self._loop.create_future()
-            self._tables.save_soon(self._broker, wanted.table, saved.set_result)
-            failure = await saved
-            why_not = "" if failure is None else str(failure)
         # One after the other: between two of thousands Reput has time for new messages.
         async with self._removing:
-            why_not = why_not or await self._reput.remove_queues(wanted.removal)
+            why_not = await self._reput.remove_queues(wanted.removal)
         self._settle(request, reply, began, wanted.finish(why_not, wall_ms()))
+
+    def _save(self, wanted: AwaitSave, request: RemotingCommand, reply: Reply) -> None:
+        """Save the tables that changed, and make the outcome when all are saved."""
+        began, tables, broker = self.times.clock_seconds(), self._tables, self._broker
+        results: list[tuple[Persist, BaseException | None]] = []
+
+        def note(save: Persist, failure: BaseException | None) -> None:
+            results.append((save, failure))
+            if len(results) < len(wanted.saves):
+                return
+            asked = [(each, error) for each, error in results if each.undo is not None]
+            why_not = next((str(error) for _, error in asked if error is not None), "")
+            for each, error in asked:
+                if why_not and error is None and each.undo is not None:
+                    each.undo()  # this one was saved, and has to be again
+                    tables.save_soon(broker, each.name)
+            try:
+                outcome = wanted.finish(why_not, wall_ms())
+            except Exception as error:
+                outcome = error_response(request, error)
+            self._settle(request, reply, began, outcome)
+
+        for save in wanted.saves:
+            tables.save_soon(broker, save.name, partial(note, save), undo=save.undo)
 
     async def _ask(self, question: AskClient, request: RemotingCommand, reply: Reply) -> None:
         """Send a request to a client, and make the outcome of its response."""
@@ -293,6 +311,12 @@ class Requests:
         finally:
             self._asked_bytes -= size_bytes
         self._settle(request, reply, began, question.finish(response, wall_ms()))
+
+    def _await_dispatch(self, deferred: AwaitDispatch, reply: Reply) -> None:
+        gate = self._broker.read_after_write
+        if not gate:
+            self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
+        gate.add(deferred, partial(self._resume, deferred, reply))
 
     def _check_dispatch(self) -> None:
         """Resume requests that wait for dispatch; no notification comes when the queues grow."""

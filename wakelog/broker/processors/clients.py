@@ -9,7 +9,7 @@ Source: org.apache.rocketmq.broker.processor.ClientManageProcessor,
 AdminBrokerProcessor.registerFilterServer (4.9.3).
 """
 
-from wakelog.broker.decision import Appender, Outcome, WriteLine
+from wakelog.broker.decision import Appender, Outcome, Persist, WriteLine
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.heartbeats import Heartbeat, Member, Membership
 from wakelog.broker.membership import CONSTANT_LENGTH_MAX, Client
@@ -94,12 +94,15 @@ def _register(
     for number, consumer in enumerate(data.consumer_data_set, 1):
         yield from _register_group(state, client, consumer, now_ms)
         state.heartbeats.note_registered(under_way, (Member.CONSUMER, consumer.group_name))
+        filters_before = state.filters.change_count
         has_room = yield from state.filters.register_in_steps(
             consumer.group_name,
             consumer.subscription_data_set,
             now_ms,
             limit_factor=state.config.request_limit_factor,
         )
+        if state.filters.change_count != filters_before:
+            state.instructions.append(Persist("consumerFilter"))
         if not has_room:
             raise _filters_full(state)
         if not number % GROUPS_PER_STEP:

@@ -49,10 +49,17 @@ def delete_group(
     header = request.header
     state.groups.remove(header.group_name, request.now_ms)
     if header.remove_offset:
-        yield from state.offsets.remove(header.group_name)
+        removed = yield from state.offsets.remove(header.group_name)
+        if removed:
+            state.keep_offsets(partial(_put_back, state, header.group_name, removed))
     if state.config.auto_delete_unused_stats:
         state.traffic.forget_group(header.group_name)
     return request.success()
+
+
+def _put_back(state: BrokerState, group: str, removed: dict[str, dict[int, int]]) -> None:
+    for topic, queues in removed.items():
+        state.offsets.restore(group, topic, {}, queues)
 
 
 def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:

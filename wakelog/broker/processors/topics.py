@@ -1,8 +1,8 @@
 """Codes 17, 21, 202, 215, 305, 306, 316 and 351: define, show and delete topics, remove queues.
 
-A topic is deleted in four steps. It leaves the table, and its queues take no more messages. The
-table is saved. Reput notes durably which records have no queue any more, and removes the files.
-Then the name may be used again, and its queues start at 0.
+A topic is deleted in four steps. It leaves the table, which is saved. Its queues take no more
+messages. Reput notes durably which records have no queue any more, and removes the files. Then the
+name may be used again, and its queues start at 0.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateTopic,
 getAllTopicConfig, getTopicStatsInfo, getSystemTopicListFromBroker, deleteTopic,
@@ -123,13 +123,13 @@ def delete_topic(state: BrokerState, request: Request[TopicRequestHeader]) -> Ou
     _refuse_system_topic(state, topic)
     if is_lmq(topic):
         return _remove_queues(state, request, state.store.begin_removal([topic]))
-    table = "topics" if state.topics.remove(topic, request.now_ms) else None
-    return _find_unused(state, request, topic, table)
+    removed = state.topics.remove(topic, request.now_ms)
+    return _find_unused(state, request, topic, removed)
 
 
 def clean_unused_topics(state: BrokerState, request: Request[None]) -> Outcome:
     """Remove all queues without a topic (code 316)."""
-    return _find_unused(state, request, None, None)
+    return _find_unused(state, request)
 
 
 def clean_expired_queues(state: BrokerState, request: Request[None]) -> Outcome:
@@ -143,13 +143,16 @@ def clean_expired_queues(state: BrokerState, request: Request[None]) -> Outcome:
 
 
 def _find_unused(
-    state: BrokerState, request: Request[Any], topic: str | None, table: str | None
+    state: BrokerState,
+    request: Request[Any],
+    topic: str | None = None,
+    removed: TopicConfig | None = None,
 ) -> RunInPool:
     """List all queues, and remove those without a topic.
 
     One thread does it for all: four with a list of thousands each took the interpreter from others.
     """
-    finish = partial(_remove_unused, state, request, topic, table)
+    finish = partial(_remove_unused, state, request, topic, removed)
     return RunInPool(state.store.queues, finish, WorkKind.ENCODE)
 
 
@@ -157,7 +160,7 @@ def _remove_unused(
     state: BrokerState,
     request: Request[Any],
     topic: str | None,
-    table: str | None,
+    removed: TopicConfig | None,
     found: dict[str, list[int]],
     _now_ms: int,
 ) -> Outcome:
@@ -168,28 +171,31 @@ def _remove_unused(
         for name in names
         if name not in _NEVER_UNUSED and not is_lmq(name) and state.topics.get(name) is None
     ]
-    return _remove_queues(state, request, state.store.begin_removal(unused), table)
+    return _remove_queues(state, request, state.store.begin_removal(unused), removed)
 
 
 def _remove_queues(
     state: BrokerState,
     request: Request[Any],
     removal: QueueRemoval | None,
-    table: str | None = None,
+    removed: TopicConfig | None = None,
 ) -> Outcome:
+    """Remove queues; if they stay, so does the topic that was removed for it."""
     if removal is None:
         return request.success()
 
-    def finish(why_not: str, _now_ms: int) -> Outcome:
+    def finish(why_not: str, now_ms: int) -> Outcome:
         state.store.end_removal(removal, removed=not why_not)
         if why_not:
+            if removed is not None:
+                state.topics.put_back(removed, now_ms)
             return request.refusal(ResponseCode.SYSTEM_ERROR, f"queues not removed: {why_not}")
         if state.config.auto_delete_unused_stats:
             for topic in removal.topics:
                 state.traffic.forget_topic(topic)
         return request.success()
 
-    return RemoveQueues(removal, table, finish)
+    return RemoveQueues(removal, finish)
 
 
 def _refuse_system_topic(state: BrokerState, topic: str) -> None:

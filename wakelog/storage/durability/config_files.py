@@ -14,10 +14,11 @@ deletes the file before it renames the new one, and syncs nothing.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from posixpath import dirname
 from typing import TypeVar
 
-from wakelog.storage.errors import DamagedStore, store_errors
+from wakelog.storage.errors import DamagedStore, StoreError, store_errors
 from wakelog.storage.file_system import FileSystem, opened, write_synced
 
 # A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
@@ -66,8 +67,21 @@ class ConfigFiles:
         raise DamagedStore(path, reason, "restore it, or remove it and its .bak to start without")
 
     def save(self, name: str, text: str) -> None:
-        """Replace the text durably. Raises: StoreFull, StoreFailed; then the old text stays."""
+        """Replace the text durably.
+
+        Raises: StoreFull, StoreFailed; then the old text stays, and nothing beside it.
+        """
         path = self._path_of(name)
+        try:
+            self._replace(name, path, text)
+        except StoreError:
+            for unfinished in (path + ".tmp", path + ".bak.tmp"):
+                with suppress(OSError):
+                    self._fs.unlink(unfinished)
+            raise
+        self._broken.discard(name)
+
+    def _replace(self, name: str, path: str, text: str) -> None:
         with store_errors(path, "save"):
             self._fs.make_directories(dirname(path))
             write_synced(self._fs, path + ".tmp", text.encode())
@@ -79,7 +93,6 @@ class ConfigFiles:
                 self._fs.rename(path + ".bak.tmp", path + ".bak")
             self._fs.rename(path + ".tmp", path)
             self._fs.sync_directory(dirname(path))
-        self._broken.discard(name)
 
     def _read(self, path: str) -> bytes | None:
         with store_errors(path, "read"):

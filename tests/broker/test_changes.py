@@ -1,0 +1,204 @@
+"""What a request changed is saved before its response leaves, or it is undone.
+
+Every code of the request table is tried. What a request changes is found by comparing the tables.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.broker.harness import Harness, subscription
+from tests.broker.test_hostile_frames import valid_requests
+from wakelog.broker.changes import Changes, restore
+from wakelog.broker.decision import (
+    AwaitFlush,
+    AwaitRegistration,
+    AwaitSave,
+    Instruction,
+    Outcome,
+    Persist,
+    RegisterBroker,
+    RemoveQueues,
+)
+from wakelog.broker.processors.table import PROCESSORS
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.fastjson import loads
+
+ASIDE = {Code.PULL_MESSAGE}
+"""A pull may carry a commit, as 4.9.3's do; nobody waits for that."""
+
+CHANGE = {
+    *(Code.UPDATE_AND_CREATE_TOPIC, Code.DELETE_TOPIC_IN_BROKER),
+    *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
+    *(Code.UPDATE_CONSUMER_OFFSET, Code.CLONE_GROUP_OFFSET),
+}
+"""Some codes that change a table on purpose: the tests below have to come by them."""
+
+FULL = "no space left on device"
+
+
+class Kept(Harness):
+    """A broker whose files are texts: what is there after a kill."""
+
+    def __init__(self) -> None:
+        super().__init__(enablePropertyFilter="true")
+        self.ask(Code.UPDATE_AND_CREATE_TOPIC, TOPIC)
+        self.send("T")
+        self.beat("g", subscription())
+        self.beat("h", subscription(), client_id="c2")
+        for group, offset in (("g", 1), ("h", 0)):
+            self.broker.state.offsets.commit(group, "T", 0, offset)
+        self.instructions()
+        self.files = self.tables()
+        self.is_full = False
+        self.were_asked_for = False
+
+    def tables(self) -> dict[str, Any]:
+        """Return the tables as they are now, without their versions."""
+        tables = {name: loads(table.snapshot()()) for name, table in self.broker.tables.items()}
+        for content in tables.values():
+            content.pop("dataVersion", None)
+        return tables
+
+    def answer(self, request: RemotingCommand) -> RemotingCommand | None:
+        """Return the response, once everything was done that it waits for."""
+        self.leaves_saves = True
+        outcome = self.broker.process(request, self.channel, self.now_ms)
+        while True:
+            outcome = self.settle(outcome)
+            match outcome:
+                case AwaitSave(saves, finish):
+                    outcome = self.save(saves, finish)
+                case RemoveQueues():
+                    outcome = outcome.finish("", self.now_ms)
+                case AwaitFlush() | AwaitRegistration():
+                    return outcome.response
+                case _:
+                    return outcome if isinstance(outcome, RemotingCommand) else None
+
+    def save(self, saves: tuple[Persist, ...], finish: Callable[[str, int], Outcome]) -> Outcome:
+        asked = [each for each in saves if each.undo is not None]
+        self.were_asked_for = self.were_asked_for or bool(asked)
+        if self.is_full:
+            for each in asked:
+                assert each.undo is not None
+                each.undo()
+            return finish(FULL if asked else "", self.now_ms)
+        now = self.tables()
+        self.files |= {each.name: now[each.name] for each in saves}
+        return finish("", self.now_ms)
+
+
+TOPIC = {
+    **{"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "8", "writeQueueNums": "8"},
+    **{"perm": "6", "topicFilterType": "SINGLE_TAG", "order": "false"},
+}
+
+
+@pytest.fixture(params=sorted({request.code for request in valid_requests()}), ids=str)
+def code(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def requests_of(code: int) -> list[RemotingCommand]:
+    return [request for request in valid_requests() if request.code == code]
+
+
+def test_every_code_is_tried() -> None:
+    assert {request.code for request in valid_requests()} == set(PROCESSORS)
+
+
+def test_what_was_answered_with_success_is_in_the_files(code: int) -> None:
+    for request in requests_of(code):
+        kept = Kept()
+        before = kept.tables()
+        response = kept.answer(request)
+        now = kept.tables()
+        if response is not None and code not in ASIDE:
+            assert now == kept.files, {name for name in now if now[name] != kept.files[name]}
+        if code in CHANGE:
+            assert response is not None and response.code == ResponseCode.SUCCESS
+            assert now != before
+
+
+def test_on_a_full_disk_it_is_an_error_with_the_reason_and_nothing_has_changed(code: int) -> None:
+    for request in requests_of(code):
+        kept = Kept()
+        before = kept.tables()
+        kept.is_full = True
+        response = kept.answer(request)
+        if kept.were_asked_for:
+            assert response is not None
+            assert response.code == ResponseCode.SYSTEM_ERROR
+            assert response.remark == f"not saved: {FULL}"
+            assert kept.tables() == before == kept.files
+            assert not [one for one in kept.instructions() if isinstance(one, RegisterBroker)]
+        assert kept.were_asked_for or code not in CHANGE
+        kept.validate()
+
+
+def test_of_changes_on_top_of_each_other_the_last_is_undone_first() -> None:
+    kept = Kept()
+    undos = []
+    for count in ("4", "2"):
+        request = kept.request(Code.UPDATE_AND_CREATE_TOPIC, {**TOPIC, "readQueueNums": count})
+        outcome = kept.broker.process(request, kept.channel, kept.now_ms)
+        assert isinstance(outcome, AwaitSave)
+        undos += [save.undo for save in outcome.saves]
+    for undo in reversed(undos):
+        assert undo is not None
+        undo()
+    assert kept.topic("T").read_queue_nums == 8
+
+
+def test_what_was_changed_again_since_is_not_undone() -> None:
+    table = {"a": 1, "b": 2}
+    assert not restore(table, "a", 7, None)
+    assert restore(table, "b", 2, None) and restore(table, "c", None, 3)
+    assert table == {"a": 1, "c": 3}
+
+
+def test_each_table_is_saved_once_and_its_changes_are_undone_backwards() -> None:
+    undone: list[int] = []
+    changes = Changes()
+    instructions: list[Instruction] = [
+        RegisterBroker(("before",)),
+        Persist("topics", lambda: undone.append(1)),
+        RegisterBroker(("new",)),
+        Persist("subscriptionGroup"),
+        Persist("topics", lambda: undone.append(2)),
+    ]
+    changes.take(instructions, 1)
+    assert instructions == [RegisterBroker(("before",)), Persist("subscriptionGroup")]
+    assert changes.registrations == [RegisterBroker(("new",))]
+    topics, groups = changes.saves()
+    assert (topics.name, groups) == ("topics", Persist("subscriptionGroup"))
+    assert topics.undo is not None
+    topics.undo()
+    assert undone == [2, 1]
+
+
+def test_a_one_way_commit_waits_for_nothing() -> None:
+    kept = Kept()
+    kept.saved.clear()
+    fields = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "3"}
+    assert kept.process(Code.UPDATE_CONSUMER_OFFSET, fields, oneway=True) is None
+    assert not kept.saved and kept.broker.state.offsets.query("g", "T", 0) == 3
+
+
+def test_a_request_that_fails_leaves_nothing_of_what_it_began() -> None:
+    kept = Kept()
+    offsets = kept.broker.state.offsets
+    for number in range(3):
+        kept.ask(Code.UPDATE_AND_CREATE_TOPIC, {**TOPIC, "topic": f"many{number}"})
+        offsets.commit("g", f"many{number}", 0, 1)
+    kept.broker.state.offsets._offsets_max = offsets.queue_count + 1
+    fields = {"srcGroup": "g", "destGroup": "new", "offline": "true"}
+    before = kept.tables()
+    response = kept.ask(Code.CLONE_GROUP_OFFSET, fields)
+    assert response.code == ResponseCode.SYSTEM_ERROR and "at most" in (response.remark or "")
+    assert kept.tables() == before
+    kept.validate()
