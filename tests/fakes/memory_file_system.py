@@ -14,6 +14,9 @@ from posixpath import basename, dirname
 
 from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 
+HOLE_BYTES = 100
+"""So many zeros count as a hole, of whichever length: five queue entries."""
+
 
 class _Inode:
     def __init__(self) -> None:
@@ -157,6 +160,12 @@ class MemoryFileSystem(FileSystem):
         content = self._open[fd].data
         rest = content[position:].lstrip(b"\0")
         return len(content) - len(rest) if rest else None
+
+    def data_end(self, fd: int, position: int) -> int:
+        self._count("data_end")
+        content = self._open[fd].data
+        hole = content.find(bytes(HOLE_BYTES), position)
+        return len(content) if hole < 0 else hole
 
     def rename(self, source: str, target: str) -> None:
         self._count("rename")

@@ -40,6 +40,9 @@ LINK_COUNT_MAX = 40  # as many as Linux follows
 # A disk that goes on with another's files takes numbers that the other cannot have given since.
 INODES_APART = 1000
 
+HOLE_BYTES = 100
+"""So many zeros count as a hole: more than real ones, so that what skips them is tried often."""
+
 
 class Image(NamedTuple):
     """The content of a disk: names of files, of links, of directories."""
@@ -318,6 +321,11 @@ class SimulatedFileSystem(FileSystem):
         content = self._open[fd].inode.data
         rest = content[position:].lstrip(b"\0")
         return len(content) - len(rest) if rest else None
+
+    def data_end(self, fd: int, position: int) -> int:
+        content = self._open[fd].inode.data
+        hole = content.find(bytes(HOLE_BYTES), position)
+        return len(content) if hole < 0 else hole
 
     def rename(self, source: str, target: str) -> None:
         self._call("rename", target)

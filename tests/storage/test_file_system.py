@@ -120,6 +120,17 @@ class TestContract:
         assert fs.next_data(fd, 1 << 20) is None
         fs.close(fd)
 
+    def test_data_ends_at_a_hole_or_with_the_file(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.truncate(fd, 1 << 20)
+        fs.pwrite(fd, b"x", 0)
+        fs.pwrite(fd, b"x", 700_000)
+        end = fs.data_end(fd, 0)
+        assert 0 < end <= 1 << 20
+        assert not fs.pread(fd, 700_000 - end, end).strip(b"\0")
+        assert 700_000 < fs.data_end(fd, 700_000) <= 1 << 20
+        fs.close(fd)
+
     def test_open_says_what_is_missing(self, fs: FileSystem, root: str) -> None:
         with pytest.raises(FileNotFoundError):
             fs.open(f"{root}/file")

@@ -188,6 +188,11 @@ class ScratchFileSystem(UnfinishedFileSystem):
         self._fetch(fd)
         return super().next_data(fd, position)
 
+    def data_end(self, fd: int, position: int) -> int:
+        """Copy the twin's spans, then search for a hole."""
+        self._fetch(fd)
+        return super().data_end(fd, position)
+
     def rename(self, source: str, target: str) -> None:
         """Rename; the renamed file has no twin."""
         self._forget_twin(source)

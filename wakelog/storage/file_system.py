@@ -252,6 +252,19 @@ class FileSystem:
                 raise
             return position if position < self.size(fd) else None
 
+    def data_end(self, fd: int, position: int) -> int:
+        """Return where the data at `position`, which `next_data` found, ends.
+
+        There a hole begins, or the file ends. A hole reads as zeros. Where the system cannot tell,
+        all of the file is data.
+        """
+        try:
+            return os.lseek(fd, position, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return self.size(fd)
+
     def rename(self, source: str, target: str) -> None:
         """Give `source` the name `target`, replacing an existing file in one step."""
         os.rename(source, target)

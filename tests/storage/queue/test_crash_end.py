@@ -87,3 +87,15 @@ def test_only_what_may_be_torn_ends_it(
     for place, entry in spoilt.items():
         entries[place] = entry
     assert end_of(entries, durable) == end
+
+
+def test_what_was_never_written_is_not_read() -> None:
+    """Each of thousands of queues has a file of 6 MB with a few entries."""
+    fs = MemoryFileSystem()
+    path = f"/queue/{offset_name(0)}"
+    write_file(fs, path, sound(1)[0].ljust(6_000_000, b"\0"))
+    files = MappedFileQueue(fs, ("/queue",), 6_000_000)
+    files.load()
+    fs.calls.clear()
+    assert crash_end(files.files, 1 << 40) == 1
+    assert fs.calls["pread"] == 1

@@ -8,6 +8,7 @@ from tests.fakes.stores import NOW_MS, open_queue_writer, store_config
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.log.queue_offsets import QueueKey
@@ -205,3 +206,68 @@ def test_the_lists_of_further_queues_are_read_as_dispatch_reads_them(
     text = f"{INNER_MULTI_DISPATCH}\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x01{offsets}"
     ends.note(b"A", 0, 0, 100, 0, text.encode())
     assert ends.table() == {("A", 0): 1} | further
+
+
+def untouched(fs: MemoryFileSystem) -> bool:
+    return not any(fs.calls[name] for name in ("pwrite", "datasync", "sync", "sync_directory"))
+
+
+@pytest.mark.parametrize("after_crash", [True, False])
+def test_a_queue_that_is_as_it_was_is_opened_once_and_not_written(
+    fs: MemoryFileSystem, after_crash: bool
+) -> None:
+    fs.calls.clear()
+    queues = QueueRepair(fs, CONFIG)
+    queues.cut_unwritten(after_crash=after_crash, durable=6000)
+    assert queues.cut_at(6000) == ()
+    assert queues.next_offsets({}) == {("A", 0): 60, ("B", 3): 5}
+    assert (queues.max_physical_offset, queues.without_entries) == (6000, {})
+    assert untouched(fs)
+    files_count = -(-60 * 20 // CONFIG.consume_queue_bytes) + 1
+    assert fs.calls["open"] == files_count
+    assert not FailedSyncMark(fs, CONFIG.paths).is_set()
+
+
+def test_only_a_queue_with_later_entries_is_synced(fs: MemoryFileSystem) -> None:
+    fs.calls.clear()
+    queues = QueueRepair(fs, CONFIG)
+    queues.cut_unwritten(after_crash=True, durable=500)
+    assert FailedSyncMark(fs, CONFIG.paths).is_set()  # the next process would not see a cut
+    assert fs.calls["sync_directory"] == 3  # the names of A/0, and none of B/3's
+    assert queues.cut_at(300) == (("A", 0), ("B", 3))
+    assert queues.next_offsets({}) == {("A", 0): 3, ("B", 3): 3}
+    queues.note_durable()
+    assert not FailedSyncMark(fs, CONFIG.paths).is_set()
+
+
+def test_directories_that_queues_share_are_synced_once(fs: MemoryFileSystem) -> None:
+    for queue_id in range(1, 5):
+        writer = open_queue_writer(fs, CONFIG, ("A", queue_id))
+        writer.put(100 * queue_id, 100, 0, 0)
+        writer.write_pending()
+        writer.close()
+    fs.calls.clear()
+    repaired(fs)
+    assert fs.calls["sync_directory"] == 1 + 2 + 6  # the root, A and B, and the queues
+
+
+def test_positions_that_prove_wrong_have_every_queue_checked(fs: MemoryFileSystem) -> None:
+    queues = QueueRepair(fs, CONFIG)
+    queues.cut_unwritten(after_crash=True, durable=6000)
+    fs.calls.clear()
+    queues.check_each()
+    assert fs.calls["sync_directory"] == 5 and fs.calls["forget_cached"] >= 2
+    assert queues.next_offsets({}) == {("A", 0): 60, ("B", 3): 5}
+    fs.calls.clear()
+    queues.check_each()
+    assert untouched(fs)
+
+
+def test_a_cut_that_fails_leaves_the_mark(fs: MemoryFileSystem) -> None:
+    """Its zeros may be in the page cache alone: the next start must not trust what it sees."""
+    queues = QueueRepair(fs, CONFIG)
+    queues.cut_unwritten(after_crash=True, durable=6000)
+    fs.fail("datasync", nth=3)
+    with pytest.raises(StoreFailed):
+        queues.cut_at(4000)
+    assert FailedSyncMark(fs, CONFIG.paths).is_set()

@@ -170,6 +170,11 @@ class MappedFile:
             found = self._fs.next_data(self.fd, position)
         return self.size_bytes if found is None else min(found, self.size_bytes)
 
+    def data_end(self, position: int) -> int:
+        """Return where the data at `position`, found by `next_data`, ends. Raises: StoreFailed."""
+        with store_errors(self.path, "seek"):
+            return min(self._fs.data_end(self.fd, position), self.size_bytes)
+
     def write(self, position: int, data: Buffer) -> None:
         """Write all of `data` at `position`. Raises: StoreFailed, StoreFull."""
         assert position >= 0 and position + len(data) <= self.size_bytes, (position, len(data))

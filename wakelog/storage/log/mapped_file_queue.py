@@ -223,7 +223,9 @@ class MappedFileQueue:
             self._fs.sync(fd)
         return self.add(path, start_offset)
 
-    def truncate(self, offset: int, *, keep_empty: bool = False) -> list[str]:
+    def truncate(
+        self, offset: int, *, keep_empty: bool = False, is_durable: bool = False
+    ) -> list[str]:
         """Remove everything from `offset` on, durably; return the paths of the removed files.
 
         Files are removed from the last one on: a crash in between leaves a shorter sequence without
@@ -231,6 +233,8 @@ class MappedFileQueue:
 
         keep_empty: zero a file that begins at `offset` and keep it, so that the sequence continues
             there.
+        is_durable: the last file needs no sync if it is zero from `offset` on: its present content
+            is durable, or the caller makes it so.
         """
         removed = []
         kept_from = offset + 1 if keep_empty else offset
@@ -239,8 +243,9 @@ class MappedFileQueue:
         last = self.last
         if last is not None and offset < last.end_offset:
             with store_errors(last.path, "truncate"):
-                zero_from(self._fs, last.fd, last.position_of(offset), last.size_bytes)
-                self._fs.datasync(last.fd)
+                position = last.position_of(offset)
+                if zero_from(self._fs, last.fd, position, last.size_bytes) or not is_durable:
+                    self._fs.datasync(last.fd)
         return removed
 
     def remove_before(self, offset: int) -> list[str]:
@@ -371,8 +376,10 @@ def _named(files: Sequence[MappedFile]) -> list[tuple[str, bool]]:
     return [(file.path, file.is_missing) for file in files]
 
 
-def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> None:
+def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> bool:
     """Make [position, size_bytes) of a file zero, from the front; not durable yet.
+
+    Returns: whether anything was written for it.
 
     What was never written is not read: thousands of queues have megabytes of it. All pieces are
     found before the first is read, because a page that was read, or read ahead, then counts as
@@ -383,12 +390,16 @@ def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> None:
     pieces = []
     begin = fs.next_data(fd, position)
     while begin is not None and begin < size_bytes:
-        end = min(begin - begin % ZERO_PIECE_BYTES + ZERO_PIECE_BYTES, size_bytes)
+        step_end = begin - begin % ZERO_PIECE_BYTES + ZERO_PIECE_BYTES
+        end = min(step_end, size_bytes, fs.data_end(fd, begin))
         pieces.append((begin, end))
         begin = fs.next_data(fd, end)
     zeros = bytes(ZERO_PIECE_BYTES)
+    is_written = False
     for begin, end in pieces:
         # A comparison runs at memory speed; most of a tail is zero already.
         piece_zeros = zeros[: end - begin]
         if fs.pread(fd, len(piece_zeros), begin) != piece_zeros:
             fs.pwrite(fd, piece_zeros, begin)
+            is_written = True
+    return is_written

@@ -94,23 +94,34 @@ class ConsumeQueueWriter(ConsumeQueue):
             return (self.directory,)
         return self.directory, self._extension.directory
 
-    def recover(self, *, after_crash: bool = False, durable: int = 0) -> None:
+    def recover(
+        self,
+        *,
+        after_crash: bool = False,
+        durable: int = 0,
+        synced: set[str] | None = None,
+        is_durable: bool = False,
+    ) -> None:
         """Find the last entry and zero durably what lies after it.
 
         after_crash: check each entry of the last three files, as 4.9.3 does; else bisect, which is
             enough after a killed process.
         durable: entries of records that end at or below were durable before the crash.
+        synced: directories that need no sync any more; gets those that are synced here.
+        is_durable: the files are durable as they are, or count as unsynced.
         Sets `begin_without_entries` to the first place of a queue that has files but no entries.
         Its first file stays, so that the next start sees the loss as well.
         """
         self._growing.load()
         begin_without_entries = self.first_queue_offset if self._files.files else None
         if after_crash:
-            self._reread_from_disk()
+            self._reread_from_disk(set() if synced is None else synced)
             end = crash_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
         else:
             end = self.end_of_written()
-        self._set_end(self.files_end if end is None else end, keep_blank=True)
+        is_durable = is_durable or after_crash
+        end = self.files_end if end is None else end
+        self._set_end(end, keep_blank=True, is_durable=is_durable)
         self.begin_without_entries = begin_without_entries if self._is_empty else None
         if self._extension is not None:
             self._extension.recover(self._last_address())
@@ -308,7 +319,7 @@ class ConsumeQueueWriter(ConsumeQueue):
                 self._fs.remove_directory(self.directory)
         self._set_empty()
 
-    def _reread_from_disk(self) -> None:
+    def _reread_from_disk(self, synced: set[str]) -> None:
         """Sync the last files and their names, and drop the files from the page cache.
 
         After a kill the page cache alone may have the names. After a failed sync it shows data that
@@ -318,8 +329,11 @@ class ConsumeQueueWriter(ConsumeQueue):
             return
         topic = self.directory.rpartition("/")[0]
         for directory in (topic.rpartition("/")[0], topic, self.directory):
+            if directory in synced:
+                continue
             with store_errors(directory, "sync"):
                 self._fs.sync_directory(directory)
+            synced.add(directory)
         for file in self._files.files[-RECOVER_FILE_COUNT:]:
             file.reread_from_disk()
 
@@ -403,19 +417,22 @@ class ConsumeQueueWriter(ConsumeQueue):
         self._pending.append(entries)
         self.max_queue_offset += count
 
-    def _set_end(self, queue_offset: int, *, keep_blank: bool = False) -> None:
+    def _set_end(
+        self, queue_offset: int, *, keep_blank: bool = False, is_durable: bool = False
+    ) -> None:
         """Make `queue_offset` the next free place; zero what follows, and drop mere padding.
 
-        keep_blank: keep the first file of a queue without entries.
+        keep_blank: keep the first file of a queue without entries. is_durable: as in `recover`.
         """
         last = None
         if queue_offset > self.first_queue_offset:
             last = QueueEntry._make(Places(self).at(queue_offset - 1))
         if last is None or last.is_padding:
-            self._files.truncate(self._files.min_offset, keep_empty=keep_blank)
+            begin = self._files.min_offset
+            self._files.truncate(begin, keep_empty=keep_blank, is_durable=is_durable)
             self._set_empty()
             return
-        self._files.truncate(queue_offset * ENTRY_BYTES)
+        self._files.truncate(queue_offset * ENTRY_BYTES, is_durable=is_durable)
         self.max_queue_offset = queue_offset
         self._pending_begin = queue_offset * ENTRY_BYTES
         self.max_physical_offset = last.physical_offset + last.size_bytes

@@ -10,7 +10,7 @@ dispatch does not begin below it. Damage among those came later and does not end
 Source: org.apache.rocketmq.store.ConsumeQueue.recover (4.9.3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,8 @@ RECOVER_PIECE_BYTES: Final = 10_000 * ENTRY_BYTES
 ENTRY_DTYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 Array = np.ndarray[Any, Any]
 
+_UNWRITTEN: Final[Array] = np.zeros(1, ENTRY_DTYPE)
+
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
 
@@ -33,24 +35,45 @@ def crash_end(files: Sequence[MappedFile], durable: int) -> int | None:
     Raises: StoreFailed.
     """
     end, highest, last = None, -1, (0, 0)
-    for file in files:
-        for position in range(0, file.size_bytes, RECOVER_PIECE_BYTES):
-            found = np.frombuffer(file.read(position, RECOVER_PIECE_BYTES), ENTRY_DTYPE)
-            known = _known_durable(found, durable, highest)
-            begin = 0
-            if len(known):
-                begin = int(known[-1])
-                end, highest = None, int(found["physical_offset"][begin])
-                last = highest, int(found["size"][begin])
-            elif highest < 0:
-                durable = 0  # no entry of these files was durable, so all may be torn
-            if end is None:
-                torn, last = _first_torn(found[begin:], last)
-                if torn is not None:
-                    end = (file.start_offset + position) // ENTRY_BYTES + begin + torn
-            if end is not None and not durable:
-                return end
+    for file, position, length in _stretches(files):
+        found = np.frombuffer(file.read(position, length), ENTRY_DTYPE) if length else _UNWRITTEN
+        known = _known_durable(found, durable, highest)
+        begin = 0
+        if len(known):
+            begin = int(known[-1])
+            end, highest = None, int(found["physical_offset"][begin])
+            last = highest, int(found["size"][begin])
+        elif highest < 0:
+            durable = 0  # no entry of these files was durable, so all may be torn
+        if end is None:
+            torn, last = _first_torn(found[begin:], last)
+            if torn is not None:
+                end = (file.start_offset + position) // ENTRY_BYTES + begin + torn
+        if end is not None and not durable:
+            return end
     return end
+
+
+def _stretches(files: Sequence[MappedFile]) -> Iterator[tuple[MappedFile, int, int]]:
+    """Yield file, position and length of pieces to read, and a length of 0 where a hole begins.
+
+    A queue of a few entries has megabytes that were never written.
+    """
+    for file in files:
+        position = 0
+        while position < file.size_bytes:
+            data = file.next_data(position)
+            begin = data - data % ENTRY_BYTES
+            if begin > position:
+                yield file, position, 0
+            if data < file.size_bytes:
+                data_end = -(-file.data_end(data) // ENTRY_BYTES) * ENTRY_BYTES
+                position = max(begin, position)
+                length = min(RECOVER_PIECE_BYTES, data_end - position)
+                yield file, position, length
+                position += length
+            else:
+                position = data
 
 
 def _first_torn(entries: Array, last: tuple[int, int]) -> tuple[int | None, tuple[int, int]]:

@@ -17,6 +17,7 @@ from wakelog.protocol.properties import INNER_MULTI_DISPATCH, decode_properties
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import remove_if_empty, remove_units
+from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.file_system import FileSystem, names_in
 from wakelog.storage.log.mapped_file import OpenFiles
@@ -25,33 +26,50 @@ from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.record_check import Buffer
 from wakelog.storage.paths import StorePaths, parse_queue_id
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
+from wakelog.storage.queue.quick_end import QuickEnd, quick_end
 
 NO_TOPICS: Mapping[str, int] = MappingProxyType({})
 _MULTI_DISPATCH_BYTES = INNER_MULTI_DISPATCH.encode()
 
 
 class QueueRepair:
-    """Every consume queue of one store."""
+    """Every consume queue of one store.
+
+    A queue that is plainly as it was gets a short look (`quick_end`); the others are opened as
+    their writer does, checked and synced. While those are cut there is a mark, because the next
+    process would see a cut that was not synced, and take it for the queue as it was.
+    """
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Find the queues; their files are not read yet."""
-        open_files = OpenFiles()
-        self._fs, self._paths = fs, config.paths
-        self._queues = {
-            key: ConsumeQueueWriter(
-                fs,
-                config.paths.consume_queue(*key),
-                file_bytes=config.consume_queue_bytes,
-                open_files=open_files,
-                make_file=_no_file,
-            )
-            for key in list_queues(fs, config.paths)
-        }
+        """Read nothing yet."""
+        self._fs, self._config, self._paths = fs, config, config.paths
+        self._open_files = OpenFiles()
+        self._mark = FailedSyncMark(fs, config.paths)
+        self._ends: dict[QueueKey, QuickEnd] = {}
+        self._queues: dict[QueueKey, ConsumeQueueWriter] = {}
+        self._synced: set[str] = set()
+        self._after_crash = True
+        self._durable = 0
+        self._is_marked = False
 
     def cut_unwritten(self, *, after_crash: bool, durable: int = 0) -> None:
         """Cut each queue after its last written entry; see `ConsumeQueueWriter.recover`."""
-        for queue in self._queues.values():
-            queue.recover(after_crash=after_crash, durable=durable)
+        self._after_crash, self._durable = after_crash, durable
+        known = durable if after_crash else None
+        for key in list_queues(self._fs, self._paths):
+            end = None
+            if known != 0:
+                directory = self._paths.consume_queue(*key)
+                end = quick_end(self._fs, directory, self._config.consume_queue_bytes, known)
+            if end is None:
+                self._open(key)
+            else:
+                self._ends[key] = end
+
+    def check_each(self) -> None:
+        """Open, check and sync the queues too that seemed to be as they were."""
+        for key in list(self._ends):
+            self._open(key)
 
     @property
     def without_entries(self) -> dict[QueueKey, int]:
@@ -79,33 +97,67 @@ class QueueRepair:
 
         Queues of the same names with later records were made again, and stay. Raises: StoreFailed.
         """
-        for key in [key for key in self._queues if key[0] in deleted]:
-            if self._queues[key].max_physical_offset <= deleted[key[0]]:
+        for key, (max_physical_offset, _) in self._positions():
+            if max_physical_offset <= deleted.get(key[0], -2):
+                self._open(key)
                 self._queues.pop(key).delete()
                 remove_if_empty(self._fs, dirname(self._paths.consume_queue(*key)))
                 remove_units(self._fs, self._paths.consume_queue_extension(*key))
 
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Remove entries of records at or above the log's end; return the queues that had some."""
+        for key in [key for key, end in self._ends.items() if end.last.physical_offset >= log_end]:
+            self._open(key)
         return tuple(key for key, queue in self._queues.items() if queue.truncate_physical(log_end))
 
     @property
     def max_physical_offset(self) -> int:
         """How far dispatch came, as the queues say; -1 without entries. 4.9.3 resumes there."""
-        return max((queue.max_physical_offset for queue in self._queues.values()), default=-1)
+        return max((physical_offset for _, (physical_offset, _) in self._positions()), default=-1)
 
     def next_offsets(self, ends: dict[QueueKey, int]) -> dict[QueueKey, int]:
         """Return the next queue offset of each queue, by its entries and by the log's records."""
-        table = {key: queue.max_queue_offset for key, queue in self._queues.items()}
+        table = {key: queue_offset for key, (_, queue_offset) in self._positions()}
         for key, next_offset in ends.items():
             # An entry whose record is damaged still takes its place.
             table[key] = max(next_offset, table.get(key, 0))
         return table
 
+    def note_durable(self) -> None:
+        """Remove the mark: every cut was synced."""
+        if self._is_marked:
+            self._mark.clear()
+            self._is_marked = False
+
     def close(self) -> None:
         """Close the queues' files."""
         for queue in self._queues.values():
             queue.close()
+
+    def _positions(self) -> list[tuple[QueueKey, tuple[int, int]]]:
+        """Return the end of the last record and the next queue offset of each queue."""
+        quick = [(key, (end.max_physical_offset, end[0])) for key, end in self._ends.items()]
+        return quick + [
+            (key, (queue.max_physical_offset, queue.max_queue_offset))
+            for key, queue in self._queues.items()
+        ]
+
+    def _open(self, key: QueueKey) -> None:
+        """Look closer at a queue, unless that was done; it is cut after its last entry."""
+        if key in self._queues:
+            return
+        if not self._is_marked and (self._durable or not self._after_crash):
+            self._mark.set()
+            self._is_marked = True
+        self._ends.pop(key, None)
+        queue = self._queues[key] = ConsumeQueueWriter(
+            self._fs,
+            self._paths.consume_queue(*key),
+            file_bytes=self._config.consume_queue_bytes,
+            open_files=self._open_files,
+            make_file=_no_file,
+        )
+        queue.recover(after_crash=self._after_crash, durable=self._durable, synced=self._synced)
 
 
 class QueueEnds:

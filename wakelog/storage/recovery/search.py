@@ -203,6 +203,8 @@ def _search_after_crash(store: RecoveringStore, durable: DurablePositions) -> Se
         if not found.end.damaged:
             return found
         doubt = f"what was durable is damaged at {found.end.damaged[0].begin}"
+    store.queues.check_each()
+    queues_end = store.queues.max_physical_offset
     plan = plan_after_crash(store.config, store.files, store.times, queues_end, DurablePositions())
     return _search(store, plan, durable.watermark)._replace(doubt=doubt)
 
