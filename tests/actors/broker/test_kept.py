@@ -93,7 +93,8 @@ class Killable:
         shutil.copytree(
             self._directory / "store" / "config",
             copy / "config",
-            ignore=shutil.ignore_patterns("*.tmp"),  
+            ignore=shutil.ignore_patterns("*.tmp"),  # what a save has begun meanwhile
+        )
         again = Harness(enablePropertyFilter="true").broker
         files = ConfigFiles(FileSystem(), StorePaths(str(copy)).config)
         TableFiles(files, Log.BROKER, "test").load_all(again, self.service.store.kept_config)
