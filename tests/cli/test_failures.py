@@ -85,6 +85,16 @@ ERRORS = [
     ),
     (tls_refused(TlsRefused("/x")), MISUSED, "/x. Name a readable PEM file with --tls-trust"),
     (
+        ClientError(
+            "no",
+            remedy_of(
+                TlsFailed("a:1", "Hostname mismatch, certificate is not valid for 'localhost'.")
+            ),
+        ),
+        FAILED,
+        "no. Call it by an address that its certificate is for, or give --tls-insecure.",
+    ),
+    (
         ClientError("no", remedy_of(TlsFailed("a:1", "no TLS"))),
         FAILED,
         "serves TLS, and give its signer by --tls-trust, or trust any by --tls-insecure.",

@@ -20,7 +20,7 @@ from tests.spark.remote.conftest import numbered, send
 from wakelog.network.client import make_client
 from wakelog.network.errors import ConnectFailed, SendFailed, TlsFailed, TlsRefused
 from wakelog.network.signing import Credentials
-from wakelog.network.tls import Tls, make_context
+from wakelog.network.tls import ServerContext, ServerTls, Tls, TlsMode, make_context
 from wakelog.protocol.frame import FrameDecoder
 
 FILES = Path(__file__).parent / "certificates"
@@ -205,3 +205,17 @@ def test_a_real_broker_in_enforcing_mode_is_written_to_and_read(tmp_path: Path) 
             broker.kill()
     finally:
         name_server.kill()
+
+
+def test_a_key_as_rocketmqs_documentation_makes_it_is_read() -> None:
+    """`openssl pkcs8 -topk8 -v1 PBE-SHA1-RC4-128`, which OpenSSL 3 refuses without a reason."""
+    old_key = str(FILES / "server_rc4.key")
+    with pytest.raises(ssl.SSLError):
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(SERVER, old_key, lambda: "hush")
+    settings = ServerTls(TlsMode.ENFORCING, SERVER, old_key, "hush")
+    context = asyncio.run(ServerContext(settings).get())
+    assert call(TRUSTING, context) == b"hello"
+    with pytest.raises(TlsRefused, match=r"server_rc4\.key cannot be read as a certificate and"):
+        ServerContext(settings._replace(key_password="other"))
+    with pytest.raises(TlsRefused, match=r"signer\.pem"):
+        ServerContext(settings._replace(key_path=SIGNER))

@@ -27,6 +27,7 @@ _OPTIONS: Final = {
     "tls=Tls(trust_path=...) (Spark: tls.client.trustCertPath, checkHost)": (
         "--tls-trust, or trust any by --tls-insecure"
     ),
+    "tls=Tls(checks_host=False) (Spark: tls.client.checkHost=false)": "--tls-insecure",
     "give tls=True, or tls=Tls(cert_path=...) where it wants a certificate (Spark: tls.enable)": (
         "give --tls, or --tls-config where it wants a certificate"
     ),

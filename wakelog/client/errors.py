@@ -141,8 +141,17 @@ def reason_of(error: RemotingError) -> str:
     return error.reason
 
 
+OTHER_ADDRESS: Final = " mismatch, certificate is not valid for"
+"""What OpenSSL says of a certificate for another name or address."""
+
+
 def remedy_of(error: RemotingError) -> str:
     """Return what to do about a peer without an answer, "" if only its address is known."""
+    if isinstance(error, TlsFailed) and OTHER_ADDRESS in error.reason:
+        return (
+            "Call it by an address that its certificate is for, or give tls=Tls(checks_host=False) "
+            "(Spark: tls.client.checkHost=false)"
+        )
     if isinstance(error, TlsFailed):
         return (
             "Check that it serves TLS, and give its signer by tls=Tls(trust_path=...) (Spark: "

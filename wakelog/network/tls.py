@@ -14,6 +14,7 @@ Source: org.apache.rocketmq.remoting.netty.TlsSystemConfig, TlsHelper, common.Tl
 """
 
 import asyncio
+import secrets
 import ssl
 from collections.abc import Callable
 from enum import StrEnum
@@ -199,8 +200,33 @@ def _load_own(context: ssl.SSLContext, cert_path: str, key_path: str, key_passwo
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(cert_path, key_path or None, password=lambda: key_password)
     except OSError as error:
-        files = " and ".join(filter(None, (cert_path, key_path)))
-        raise TlsRefused(_refusal(files, "a certificate and its key", error)) from error
+        is_content = isinstance(error, ssl.SSLError)
+        if not (is_content and _load_old_key(context, cert_path, key_path, key_password)):
+            files = " and ".join(filter(None, (cert_path, key_path)))
+            raise TlsRefused(_refusal(files, "a certificate and its key", error)) from error
+
+
+def _load_old_key(
+    context: ssl.SSLContext, cert_path: str, key_path: str, key_password: str
+) -> bool:
+    """Load a key whose encryption OpenSSL 3 does not know; return whether that was it.
+
+    RocketMQ's documentation makes keys with PBE-SHA1-RC4-128, which Netty reads. OpenSSL reads
+    files only. So the key is written again for a moment, encrypted, in a private folder.
+    """
+    # Few servers need it, as `_self_signed`.
+    from wakelog.network.old_keys import encrypted_again
+
+    password = secrets.token_hex()
+    try:
+        old = Path(key_path or cert_path).read_bytes()
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "own.key")
+            path.write_bytes(encrypted_again(old, key_password, password))
+            context.load_cert_chain(cert_path, path, password=password)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _refusal(files: str, wanted: str, error: OSError) -> str:

@@ -5,6 +5,7 @@ import pytest
 from wakelog.broker.access import accounts
 from wakelog.broker.access.accounts import AccessFileRefused, AccessTable
 from wakelog.network.request import Permission
+from wakelog.protocol.bodies import PlainAccessConfig
 
 PUB, SUB = Permission.PUB, Permission.SUB
 
@@ -69,6 +70,19 @@ def test_accounts_and_their_permissions() -> None:
     assert not first.white_addresses.match("192.168.1.7")
     version = table.files["a.yml"].data_version
     assert version == [accounts.Version(3, 1_600_000_000_000)]
+
+
+@pytest.mark.parametrize("key", PlainAccessConfig.__struct_encode_fields__)
+@pytest.mark.parametrize("blank", ["", "''", "~"])
+def test_a_key_without_a_value_is_one_that_is_not_there(key: str, blank: str) -> None:
+    given = {"accessKey": "somebody", "secretKey": "hush-hush", key: blank}
+    text = "accounts:\n- " + "\n  ".join(f"{name}: {value}" for name, value in given.items())
+    if key in ("accessKey", "secretKey"):
+        assert "have to be longer than" in refusal(text)
+        return
+    account = AccessTable({"a.yml": text + "\ndataVersion:\n"}).find("somebody")
+    assert account is not None and not account.is_admin
+    assert not account.default_topic and account.permissions is None
 
 
 def test_a_permission_with_another_name_denies() -> None:

@@ -219,7 +219,9 @@ def _permissions(kind: str, entries: list[str] | None) -> list[tuple[str, frozen
 def _with_texts(value: Any) -> Any:
     """Return YAML's value with every number, boolean and date as Java's text of it."""
     if isinstance(value, dict):
-        return {str(key): _with_texts(each) for key, each in value.items()}
+        # A key without a value is one that is not there, as for 4.9.3: `admin:` is false.
+        given = {key: each for key, each in value.items() if each not in (None, "")}
+        return {str(key): _with_texts(each) for key, each in given.items()}
     if isinstance(value, list):
         return [_with_texts(each) for each in value]
     if isinstance(value, bool):
