@@ -1,4 +1,4 @@
-"""Background work: errors are reported, endless work begins again, no task begins otherwise."""
+"""Background work: an error is reported, endless work begins again, no task begins otherwise."""
 
 import ast
 from collections.abc import Iterator

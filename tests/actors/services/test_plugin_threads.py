@@ -2,54 +2,24 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.actors.plans import service_plan
+from tests.actors.recorder import Recorder
 from tests.actors.stores import fill, open_plan_store
 from wakelog.actors.services import plugin_threads
 from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.dispatchers import plugins
-from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import PluginCursor
-from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 FS = FileSystem()
 WAIT_SECONDS_MAX = 10.0
-
-
-class Recorder:
-    """A plug-in that remembers, and does what it is told at each batch."""
-
-    def __init__(self, name: str, at_each: Callable[[], None] = lambda: None) -> None:
-        self.name = name
-        self.offsets: list[int] = []
-        self.flushed_count = 0
-        self._at_each = at_each
-
-    def made(self, _config: StoreConfig) -> "Recorder":
-        return self
-
-    def dispatch(self, batch: DispatchBatch) -> None:
-        self._at_each()
-        self.offsets += [request.physical_offset for request in batch.requests]
-
-    def flush(self) -> None:
-        self.flushed_count += 1
-
-    def recover(self, max_physical_offset: int) -> int:
-        return 0
-
-    def truncate(self, physical_offset: int) -> int:
-        return physical_offset
-
-    def statistics(self) -> Mapping[str, int]:
-        return {"offsets_count": len(self.offsets)}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -177,6 +177,7 @@ class Dispatch:
         self._puts: dict[str, tuple[int, int]] = {}
         self._step_seconds = Histogram()
         self.plugins = self._start_plugins(fs, config, known.committed)
+        self.plugins.readable(known.readable)  # what they lack of it waits for no new message
 
     def step(self, readable: int) -> DispatchDecision:
         """Dispatch some of what is below `readable`. Raises: StoreError."""

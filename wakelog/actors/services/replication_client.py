@@ -68,7 +68,7 @@ class ReplicationClient(ServiceClient):
         self.buffer = shipping_buffer(1)
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._notifier = broker.notifier_to(name)
-        self._shippable = self._shipped = 0
+        self._shippable, self._shipped = broker.store.max_physical_offset, 0
         self._progress = (0, 0)
         self._reported = (0, 0, 0)  # replicated, how many count, how many it took back ever
         self._slaves: set[SlaveConnection] = set()
