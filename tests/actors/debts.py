@@ -12,7 +12,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,7 +31,7 @@ COMMITTED = 1
 BIG = b"x" * 400_000
 """Three of them fill more than one segment of 1 MiB."""
 
-SENT_COUNT = 7
+SENT_COUNT = 8
 """Messages that `owe` puts into the log."""
 
 HA_FRAME = struct.Struct(">qi")
@@ -41,15 +42,15 @@ Statistics = dict[str, Any]
 
 
 class Seen(NamedTuple):
-    """What is there after the time: of the broker, of its services, and what came by itself.
+    """What is there after some time: of the broker, of its services, and what came by itself.
 
-    queried, committed: asked for last of all.
+    queried, committed: what the broker answers; asked for last of all.
     """
 
     broker: Statistics
     services: dict[str, Statistics]
     pulled: list[bytes]
-    slave_lacks_bytes: int
+    sent_to_slave: int
     log_files: list[int]
     queried: list[bytes]
     committed: str | None
@@ -60,39 +61,64 @@ class Seen(NamedTuple):
         return int(self.broker["watermarks"]["appended"])
 
 
-def _allocated(seen: Seen) -> bool:
-    return max(seen.log_files) > seen.appended
+class Due(IntEnum):
+    """When a debt is paid at the latest."""
+
+    SOON = 0  # with the delayed messages, which are due first
+    LATER = 1  # with the first round of retention, and of the transaction check
+    ASKED = 2  # then, and it shows only when the broker is asked
 
 
-DEBTS: Final[dict[str, Callable[[Seen], bool]]] = {
-    "reput": lambda seen: (
-        seen.broker["watermarks"]["dispatched"] == seen.appended and seen.queried == [b"keyed"]
+class Debt(NamedTuple):
+    """When a debt is due, and whether it is paid."""
+
+    due: Due
+    is_paid: Callable[[Seen], bool]
+
+
+def _is_made_durable(seen: Seen) -> bool:
+    flushed: int = seen.broker["watermarks"]["flushed"]
+    return flushed == seen.appended and bool(seen.services["flush"]["flush_count"])
+
+
+def _is_retained(seen: Seen) -> bool:
+    begin: int = seen.broker["store"]["min_physical_offset"]
+    return begin > 0 and bool(seen.services["retention"]["removed_count"])
+
+
+DEBTS: Final = {
+    # What arrives is in its queue. The index is asked, because all of the log is due there.
+    "reput": Debt(Due.ASKED, lambda seen: seen.queried == [b"keyed"]),
+    "pull_hold": Debt(Due.SOON, lambda seen: seen.pulled == [b"delayed"]),
+    "flush": Debt(Due.SOON, _is_made_durable),
+    "allocate_mapped_file": Debt(Due.SOON, lambda seen: max(seen.log_files) > seen.appended),
+    "commit": Debt(
+        Due.SOON, lambda seen: seen.broker["watermarks"]["readable"] == seen.appended > 0
     ),
-    "pull_hold": lambda seen: seen.pulled == [b"delayed"],
-    "flush": lambda seen: (
-        seen.broker["watermarks"]["flushed"] == seen.appended
-        and seen.services["flush"]["flush_count"] > 0
-    ),
-    "allocate_mapped_file": _allocated,
-    "commit": lambda seen: seen.broker["watermarks"]["readable"] == seen.appended,
     # The delayed message, and the one that a consumer has sent back.
-    "schedule": lambda seen: seen.broker["broker"]["delayed"]["delivered_count"] == 2,
-    "transaction_check": lambda seen: (
-        seen.broker["broker"]["transactions"]["unanswerable_count"] > 0
+    "schedule": Debt(
+        Due.SOON, lambda seen: seen.broker["broker"]["delayed"]["delivered_count"] == 2
     ),
-    "replication": lambda seen: seen.slave_lacks_bytes == 0,
-    "retention": lambda seen: (
-        seen.services["retention"]["removed_count"] == 1
-        and seen.broker["store"]["min_physical_offset"] > 0
+    "transaction_check": Debt(
+        Due.LATER, lambda seen: seen.broker["broker"]["transactions"]["unanswerable_count"] > 0
     ),
+    "replication": Debt(Due.SOON, lambda seen: seen.sent_to_slave == seen.appended),
+    "retention": Debt(Due.LATER, _is_retained),
 }
-"""By service: whether it has done what it owes."""
+"""By service: what it owes."""
 
-OTHER_DEBTS: Final[dict[str, Callable[[Seen], bool]]] = {
-    "offsets": lambda seen: seen.committed == str(COMMITTED),
-    "registration": lambda seen: seen.broker["name_servers"]["registered_count"] >= 2,
+OTHER_DEBTS: Final = {
+    "offsets": Debt(Due.ASKED, lambda seen: seen.committed == str(COMMITTED)),
+    "registration": Debt(
+        Due.LATER, lambda seen: seen.broker["name_servers"]["registered_count"] >= 2
+    ),
 }
 """What the Broker owes itself: saved offsets, and its place in the route, again and again."""
+
+
+def unpaid(debts: Mapping[str, Debt], due: Due, seen: Seen) -> list[str]:
+    """Return the names of those that are due and not paid."""
+    return [name for name, debt in debts.items() if debt.due is due and not debt.is_paid(seen)]
 
 
 async def owe(address: str) -> None:
@@ -102,6 +128,7 @@ async def owe(address: str) -> None:
         for _ in range(3):
             await _take(client.send("big", BIG))
         await client.create_topic(LATER, 1)
+        await _take(client.send(LATER, b"at once"))
         await _beat(client)
         await _take(client.send(WORK, b"keyed", properties=f"KEYS\x01{KEY}\x02"))
         await _take(client.send(LATER, b"delayed", properties=f"DELAY\x01{LEVEL}\x02"))
@@ -178,10 +205,6 @@ class Waiting:
         for thread in self._threads:
             thread.start()
 
-    def lacks(self, broker: Statistics) -> int:
-        """Return how many bytes of the log the slave lacks."""
-        return int(broker["watermarks"]["appended"]) - self.sent_to_slave
-
     def close(self) -> None:
         """Wait no longer."""
         if self._slave is not None:
@@ -195,7 +218,7 @@ class Waiting:
         async def pull() -> None:
             client = Client(self._address)
             try:
-                answer = await client.pull(LATER, 0, hold_ms=15_000)
+                answer = await client.pull(LATER, 1, hold_ms=15_000)
                 if answer.code == ResponseCode.SUCCESS:
                     self.pulled = [record.body for record in records(answer)]
             finally:
@@ -212,10 +235,14 @@ class Waiting:
                 self._slave.sendall(HA_REPORT.pack(self.sent_to_slave))
 
 
-async def look(
-    address: str, broker: Statistics, services: dict[str, Statistics], log: Path, waiting: Waiting
-) -> Seen:
-    """Return what there is; only this asks the broker anything."""
+def see(broker: Statistics, services: dict[str, Statistics], log: Path, waiting: Waiting) -> Seen:
+    """Return what there is, without a request."""
+    log_files = [int(path.name) for path in log.iterdir()]
+    return Seen(broker, services, waiting.pulled, waiting.sent_to_slave, log_files, [], None)
+
+
+async def ask(address: str, seen: Seen) -> Seen:
+    """Return what there is with what the broker answers."""
     client = Client(address)
     try:
         query = {"topic": WORK, "key": KEY, "maxNum": 8}
@@ -225,12 +252,7 @@ async def look(
         committed = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, asked)
     finally:
         await client.close()
-    return Seen(
-        broker,
-        services,
-        waiting.pulled,
-        waiting.lacks(broker),
-        [int(path.name) for path in log.iterdir()],
-        [record.body for record in records(queried)],
-        committed.ext_fields.get("offset"),
+    return seen._replace(
+        queried=[record.body for record in records(queried)],
+        committed=committed.ext_fields.get("offset"),
     )

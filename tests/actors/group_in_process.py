@@ -1,9 +1,10 @@
 """Replicas of a group with a register in one process, on folders of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from msgspec import structs
@@ -34,6 +35,7 @@ class Group:
         self.brokers: dict[int, LocalBroker] = {}
         self.access_key, self.home = "", folder
         self.names_own_node = False
+        self.settings: Mapping[str, Any] = {}
         self.ports = {number: free_port(-2, 1) for number in (1, 2)}
 
     async def start(self, number: int, min_in_sync: int = 1) -> Replica:
@@ -47,6 +49,7 @@ class Group:
             minInSyncReplicas=min_in_sync,
             aclEnable=str(bool(self.access_key)).lower(),
             rocketmqHome=self.home,
+            **self.settings,
         )
         plan = structs.replace(
             plan,
