@@ -115,13 +115,14 @@ def test_a_gap_left_by_retention_is_jumped_over(delayed: DelayedDelivery, store:
     assert deliver(delayed, store, due(store)[3:]) == {1: 5}
 
 
+@pytest.mark.parametrize("cut_count", [1, 2, 3])
 def test_offsets_beyond_the_end_of_a_queue_are_brought_back(
-    delayed: DelayedDelivery, store: FakeStore
+    delayed: DelayedDelivery, store: FakeStore, cut_count: int
 ) -> None:
     """correctDelayOffset: what comes after a truncation is not what was delivered before it."""
-    delayed.load('{"offsetTable":{1:5,2:1}}')
+    delayed.load(f'{{"offsetTable":{{1:{2 + cut_count},2:1,3:2}}}}')
     delayed.correct(lambda queue_id: 2)
-    assert delayed.offsets() == {1: 2, 2: 1}
+    assert delayed.offsets() == {1: 2, 2: 1, 3: 2}
     assert delayed.statistics()["corrected_count"] == 1
     assert delayed.dirty
     park_messages(store, 3)

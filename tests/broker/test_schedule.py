@@ -89,7 +89,11 @@ def test_an_arrival_ends_the_sleep_of_an_empty_queue(schedule: Schedule) -> None
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "position"), [(0, 10, 5), (7, 10, 7), (0, 3, 3), (5, 5, 5), (9, 0, 9)]
+    ("begin", "end", "position"),
+    [
+        *((0, 10, 5), (5, 10, 5), (6, 10, 6), (7, 10, 7)),
+        *((0, 5, 5), (0, 4, 4), (0, 3, 3), (5, 5, 5), (9, 0, 9)),
+    ],
 )
 def test_a_position_outside_its_queue_is_corrected(
     schedule: Schedule, begin: int, end: int, position: int

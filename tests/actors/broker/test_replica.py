@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,17 +23,26 @@ from tests.actors.group_in_process import (
 )
 from tests.actors.plans import service_plan
 from tests.actors.replicas import ACCOUNTS, guarded
+from tests.actors.services.fakes import FakeCalls
+from tests.actors.stores import fill
 from tests.compat.processes import free_port
+from tests.fakes.stores import open_store
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.faults import ANY_CALL, Failure
+from tests.simulation.group_disk import SlotFileModel
 from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.following import Follower
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
+from wakelog.broker.replication.epochs import EpochLine, Epochs, EpochSlot
+from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.takeover import (
     accept_loss,
 )
@@ -41,6 +51,7 @@ from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
+from wakelog.storage.errors import StoreError
 
 pytestmark = pytest.mark.slow
 
@@ -113,6 +124,59 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
         assert first.statistics()["election"]["cuts_count"] == 1
+
+
+class Slots(SlotFileModel):
+    """An epoch file that says what a power cut leaves of the log when lines are cut."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        super().__init__()
+        self._disk = disk
+        self.left: list[bytes] = []
+
+    def write(self, slot: EpochSlot) -> None:
+        self.left.append(log_after_power_cut(self._disk))
+        super().write(slot)
+
+
+def log_after_power_cut(disk: SimulatedDisk) -> bytes:
+    found = bytearray()
+    for path, inode in sorted(disk.files.items()):
+        if "/commitlog/" in path:
+            found += bytes(int(path.rpartition("/")[2]) - len(found)) + inode.durable
+    return bytes(found).rstrip(b"\0")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@on_loop
+async def test_the_log_is_cut_durably_before_its_lines_are(tmp_path: Path, keeps: bool) -> None:
+    """Whichever call fails: bytes of a lost epoch would count as older ones without its line."""
+    plan = structs.replace(service_plan(tmp_path), register="file:///register", replica_id=1)
+    disk = SimulatedDisk()
+    store = open_store(disk.process(), plan.settings.store)
+    middle, end = fill(store, 20), fill(store, 1_000, begin=20)
+    store.close(dispatch_behind_bytes=1)
+    image, offset = disk.image(), middle if keeps else 0
+    lines = (EpochLine(1, 0), EpochLine(2, middle), EpochLine(3, end - 1))
+    for nth in count(1):
+        disk = SimulatedDisk(image, records=False)
+        one = Replica(plan, dict.fromkeys(SERVICES, FakeCalls()), disk.process())
+        slots = Slots(disk)
+        one.epochs = Epochs(slots, end)
+        one.epochs.make_promise(3)
+        one.epochs.join(bytes(range(16)), lines, is_seeding=False)
+        slots.left.clear()
+        disk.faults.fail(ANY_CALL, Failure(), nth=nth)
+        try:
+            await one._carry_out_cut(CutLog(offset, None), one.run)
+        except StoreError:
+            assert one.epochs.lines == lines and not slots.left
+            continue
+        assert one.epochs.lines == (lines[:1] if keeps else ())
+        assert len(slots.left) == 1 and len(slots.left[0]) <= offset
+        if not disk.faults.struck_count:
+            break
+    assert nth > 20, "each call of a cut has failed once"
 
 
 async def table_code(group: Group, number: int) -> int:

@@ -20,6 +20,7 @@ from tests.actors.services.fakes import (
 )
 from tests.actors.stores import attached_service
 from tests.fakes.logs import draft, open_log, small_config
+from wakelog.actors.services import commit
 from wakelog.actors.services.commit import CommitClient, CommitService, copy_pieces
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log import CommitLog
@@ -115,14 +116,43 @@ async def test_what_is_in_a_buffer_reaches_its_segment(tmp_path: Path, is_attach
         assert (harness.client.own_count == 0) == is_attached
 
 
+@pytest.mark.parametrize("is_attached", [True, False])
 @on_loop
-async def test_a_copy_that_failed_is_made_again(tmp_path: Path) -> None:
+async def test_a_copy_that_failed_is_made_again(
+    tmp_path: Path, is_attached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it, also if nothing more comes; until then nothing of it counts as committed."""
     harness = Harness(tmp_path)
     harness.refusal = "no space"
-    async with harness.running(is_attached=True):
-        end = harness.put(b"x" * 1000)
-        while len(harness.calls.called("commit")) < 2:
+    tried: list[list[tuple[Any, ...]]] = []
+
+    def copy(fs: FileSystem, pieces: list[tuple[Any, ...]]) -> tuple[int, str | None]:
+        tried.append(pieces)
+        return copy_pieces(fs, pieces) if harness.refusal is None else (0, harness.refusal)
+
+    monkeypatch.setattr(commit, "copy_pieces", copy)
+    async with harness.running(is_attached=is_attached):
+        first_end = harness.put(b"x" * 1000)
+
+        def attempts() -> list[list[tuple[Any, ...]]]:
+            return [found[1] for found in harness.calls.called("commit")] if is_attached else tried
+
+        while len(attempts()) < 3:
             await asyncio.sleep(0.001)
-        assert harness.events.committed_to == 0
+        end = harness.put(b"y" * 1000)
+        while attempts()[-1][-1][3] < end:
+            await asyncio.sleep(0.001)
+        assert harness.events.committed_to == harness.log.committed_offset == 0
+        assert {(begin, to) for [(_, _, begin, to, _)] in attempts()} == {(0, first_end), (0, end)}
+        segment = harness.log.files.files[0]
+        assert not segment.read(0, end).strip(b"\0")
         harness.refusal = None
         await harness.wait_committed(end)
+        assert [b"x" * 1000 in segment.read(0, end), b"y" * 1000 in segment.read(0, end)] == [
+            True,
+            True,
+        ]
+        count = len(attempts())
+        last_end = harness.put(b"z")
+        await harness.wait_committed(last_end)
+        assert attempts()[count][0][2:4] == (end, last_end), "only what is new"

@@ -24,7 +24,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.deleted_topics import read_deleted_topics
 from wakelog.storage.durability.dispatched import read_dispatched
-from wakelog.storage.errors import StoreFailed
+from wakelog.storage.errors import StoreError, StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 
@@ -208,12 +208,25 @@ def _data_end(config: StoreConfig) -> int:
         return os.lseek(segment.fileno(), 0, os.SEEK_HOLE)
 
 
-def test_of_a_store_that_cannot_be_read_no_kernels_are_loaded(tmp_path: Path) -> None:
-    config = service_plan(tmp_path).settings.store
-    [directory] = config.paths.commit_log_directories
-    Path(directory).parent.mkdir(parents=True, exist_ok=True)
-    Path(directory).write_bytes(b"no folder")
+def test_of_a_store_that_cannot_be_read_no_kernels_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[None] = []
+    monkeypatch.setattr(dispatch_module._LOADING, "kernels", lambda: loads.append(None))
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        fill(store, 3)
+    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", 1)
     load_for_backlog(FileSystem(), config)
+    assert loads == [None], "with the same log that can be read"
+    [directory] = config.paths.commit_log_directories
+    Path(directory).rename(tmp_path / "aside")
+    Path(directory).write_bytes(b"no folder")
+    with pytest.raises(StoreError):
+        dispatch_module._has_backlog(FileSystem(), config)
+    load_for_backlog(FileSystem(), config)
+    assert loads == [None]
 
 
 def test_waiting_brings_the_kernels() -> None:

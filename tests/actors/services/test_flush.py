@@ -14,10 +14,12 @@ from tests.actors.bounded import on_loop
 from tests.actors.plans import SEGMENT_BYTES, notified_plan, service_plan
 from tests.actors.services.fakes import EPOCH, make_watermarks
 from tests.actors.stores import attached_service, fill
+from wakelog.actors.services import flush
 from wakelog.actors.services.flush import FlushOutcome, FlushRequest, FlushService
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
-from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed
@@ -49,6 +51,94 @@ def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
         assert decode_checkpoint(checkpoint).physic_ms == 1_000
         mark = read_mark(FileSystem(), plan.settings.store.paths.watermark)
         assert (mark.physical_offset, mark.physic_ms, mark.seal) == (end, 1_000, None)
+
+
+def noted(plan: ServicePlan) -> tuple[int, int, int]:
+    """Return what the files say: the checkpoint's time, the watermark's offset and its time."""
+    paths = plan.settings.store.paths
+    mark = read_mark(FileSystem(), paths.watermark)
+    times = decode_checkpoint(Path(paths.checkpoint).read_bytes())
+    return times.physic_ms, mark.physical_offset, mark.physic_ms
+
+
+def test_no_time_is_written_of_what_is_not_in_a_segment_yet(short_path: Path) -> None:
+    """The time is that of the last message, which a pool's buffer has."""
+    plan = service_plan(short_path)
+    with attached_service(FlushService, plan) as (service, store):
+        before = noted(plan)
+        committed = fill(store, 3)
+        end = fill(store, 3)
+        send(service, store)
+        for appended in (committed + 1, end):
+            request = FlushRequest(
+                flushed=0, committed=committed, appended=appended, stored_ms=1_000, force=True
+            )
+            answer: Any = service.call(EPOCH, "sync", dict(msgspec.to_builtins(request)))
+            assert msgspec.convert(answer, FlushOutcome) == FlushOutcome(
+                committed, None, SEGMENT_BYTES
+            )
+            assert noted(plan) == before
+        assert sync(service, end).flushed == end
+        assert noted(plan) == (1_000, end, 1_000)
+
+
+@pytest.mark.parametrize("reads_count", range(1, 10))
+@on_loop
+async def test_no_time_is_written_of_what_comes_while_watermarks_are_read(
+    short_path: Path, reads_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Broker goes on between any two reads, and in a sync; a message's time is its end."""
+    plan = notified_plan(short_path, flushDiskType="SYNC_FLUSH")
+    written: list[tuple[int, int]] = []
+    get, datasync = SharedWatermarks.get, os.fdatasync
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        closing(NotificationSocket(plan.socket_path("broker"))),
+        closing(Notifier(plan.socket_path("flush"))) as sender,
+        attached_service(FlushService, plan) as (service, store),
+    ):
+        monkeypatch.setattr(
+            Watermark, "note", lambda _self, offset, stored_ms: written.append((offset, stored_ms))
+        )
+        monkeypatch.setattr(flush, "CHECKPOINT_MS", 0)
+        synced_to = reads_left = 0
+
+        def append() -> int:
+            end = fill(store, 1)
+            for name in ("APPENDED", "COMMITTED", "STORED_MS"):
+                page.set(SharedWatermark[name], end)
+            return end
+
+        def get_and_append(shared: SharedWatermarks, name: SharedWatermark) -> int:
+            nonlocal reads_left
+            value, reads_left = get(shared, name), reads_left - 1
+            if reads_left == 0:
+                append()
+            return value
+
+        def sync_and_append(fd: int) -> None:
+            nonlocal synced_to
+            synced_to = store.log.appended_offset
+            datasync(fd)
+            append()
+            monkeypatch.setattr(os, "fdatasync", sync_last)
+
+        def sync_last(fd: int) -> None:
+            nonlocal synced_to
+            synced_to = store.log.appended_offset
+            datasync(fd)
+
+        append()
+        send(service, store)
+        monkeypatch.setattr(os, "fdatasync", sync_and_append)
+        monkeypatch.setattr(SharedWatermarks, "get", get_and_append)
+        reads_left = reads_count
+        sender.notify()
+        while (flushed := get(page, SharedWatermark.FLUSHED)) < store.log.appended_offset:
+            assert flushed <= synced_to
+            await asyncio.sleep(0.001)
+        assert all(stored_ms <= offset <= synced_to for offset, stored_ms in written), written
+        assert written[-1][0] == store.log.appended_offset
 
 
 def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -96,6 +97,27 @@ class Harness:
             await asyncio.sleep(0)
 
 
+class HeldSyncs:
+    """Syncs of a disk that end when a test lets them."""
+
+    def __init__(self, fs: MemoryFileSystem) -> None:
+        self.fds: list[int] = []
+        self._datasync, self._permits = fs.datasync, threading.Semaphore(0)
+        fs.datasync = self._sync  # type: ignore[method-assign]
+
+    def _sync(self, fd: int) -> None:
+        self.fds.append(fd)
+        assert self._permits.acquire(timeout=10)
+        self._datasync(fd)
+
+    def let_end(self) -> None:
+        self._permits.release()
+
+    async def wait_begun(self, count: int) -> None:
+        while len(self.fds) < count:
+            await asyncio.sleep(0.001)
+
+
 @pytest.fixture
 def harness(short_path: Path) -> Harness:
     return Harness(short_path)
@@ -123,6 +145,48 @@ async def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> Non
         harness.add_segment(SEGMENT_BYTES)
         await harness.sync(SEGMENT_BYTES + 10)
         assert harness.client.own_count == 2 and harness.fs.calls["datasync"] == 3
+
+
+@on_loop
+async def test_what_comes_during_a_sync_is_durable_after_the_next(harness: Harness) -> None:
+    """No kill would show it: what is not synced is in the page cache."""
+    async with harness.running(is_attached=False):
+        held = HeldSyncs(harness.fs)
+        harness.append(100)
+        harness.client.request_sync()
+        await held.wait_begun(1)
+        harness.append(200)
+        harness.client.request_sync()
+        held.let_end()
+        await harness.wait_flushed(100)
+        assert harness.events.flushed_to == 100
+        await held.wait_begun(2)
+        assert harness.events.flushed_to == 100
+        held.let_end()
+        await harness.wait_flushed(200)
+
+
+@on_loop
+async def test_a_segment_is_not_let_go_while_it_is_synced(harness: Harness) -> None:
+    """Flush was late, not dead: its sync ends during the own one, and the log rolls."""
+    async with harness.running(is_attached=False):
+        held = HeldSyncs(harness.fs)
+        harness.add_segment(SEGMENT_BYTES)
+        harness.append(SEGMENT_BYTES + 10)
+        harness.client.request_sync()
+        await held.wait_begun(1)
+        harness.client.note_reached(SEGMENT_BYTES)
+        harness.add_segment(2 * SEGMENT_BYTES)
+        harness.append(2 * SEGMENT_BYTES + 10)
+        harness.client.request_sync()
+        assert harness.client._own.held_end == 3 * SEGMENT_BYTES
+        for _ in range(5):
+            held.let_end()
+        await harness.wait_flushed(2 * SEGMENT_BYTES + 10)
+        assert len(held.fds) == 4 and harness.events.failure is None
+        held_count = harness.fs.descriptor_count
+        harness.client.send_descriptors()
+        assert harness.fs.descriptor_count == held_count - 1, "afterwards it is let go"
 
 
 @on_loop

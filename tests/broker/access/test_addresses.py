@@ -44,12 +44,20 @@ MATCHES = [
     ("2001:db8:*", "2001:db8:1::1", True),
     ("2001:db8:*", "2001:db9::1", False),
     ("fe80::*", "10.0.0.1", False),
+    # The numbers of one family are no beginning of an address of the other.
+    ("32.1.13.184", "20:1:d:b8::1", False),
+    ("32.1.13-14.*", "20:1:d:b8::1", False),
+    ("*.*.*.0-255", "20:1:d:b8::1", False),
+    ("20:1:d:b8:*", "32.1.13.184", False),
+    ("20:1:d:b8:0:0:0:0", "32.1.13.184", False),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "host", "matches"), MATCHES)
 def test_a_pattern_matches(pattern: str, host: str, matches: bool) -> None:
     assert AddressPatterns([pattern]).match(host) is matches
+    many = [pattern, *["192.0.2.1"] * addresses.REMEMBERED_MIN]
+    assert AddressPatterns(many).match(host) is matches
 
 
 def test_one_of_several_patterns_is_enough() -> None:

@@ -151,6 +151,26 @@ def test_seeding_ends_with_everything_that_is_confirmed() -> None:
     assert core.next_ack(28, 0) == Ack(3, 28, is_seeding=False)
 
 
+def test_seeding_does_not_end_below_the_start_of_the_epoch() -> None:
+    """What is confirmed may be told from before it; the rest may be acknowledged meanwhile."""
+    core = make(end=0, seeding=True)
+    core.take_answer(answer(begin=0, common=0), checksum, 0)
+    core.note_cut()
+    core.take_head(head(0, 20, 1, 0, confirmed=12), 0)
+    for durable, is_seeding in ((11, True), (12, True), (13, True), (19, True), (20, False)):
+        assert core.next_ack(durable, 0) == Ack(3, durable, is_seeding=is_seeding)
+    assert not core._epochs.is_seeding
+
+
+def test_seeding_does_not_end_before_anything_was_told() -> None:
+    core = make(end=0, seeding=True)
+    core.take_answer(answer(begin=0, common=0, lines=((3, 0),)), checksum, 0)
+    core.note_cut()
+    assert core.next_ack(0, 0) == Ack(3, 0, is_seeding=True)
+    core.take_head(head(0, 0, 3, 0, confirmed=0), 0)
+    assert core.next_ack(0, 9_999) == Ack(3, 0, is_seeding=False)
+
+
 def test_an_empty_log_begins_at_a_later_segment() -> None:
     core = make(end=0, seeding=True)
     assert core.take_answer(answer(begin=32, common=32), checksum, 0) == CutLog(32, 32)

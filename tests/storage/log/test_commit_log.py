@@ -34,6 +34,7 @@ from wakelog.storage.log.allocate import make_segment
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.paths import offset_name
 
 NOW_MS = 1_700_000_000_000
@@ -52,6 +53,18 @@ def stored(fs: MemoryFileSystem, result: PutResult) -> MessageRecord:
     assert data is not None
     reader.close()
     return decode_record(data)
+
+
+def append_as(log: CommitLog, kind: str, now_ms: int) -> PutResult:
+    """Put one message, or a batch of two, encoded by the log or before."""
+    if kind == "one":
+        return log.append(draft(), now_ms)
+    batch = batch_of([draft(b"a"), draft(b"bb")])
+    if kind == "batch":
+        return log.append_batch(batch, now_ms)
+    encoded = EncodedBatch(batch.outer)
+    encoded.add(batch.messages)
+    return log.append_encoded(encoded, now_ms)
 
 
 class TestAppend:
@@ -105,6 +118,17 @@ class TestAppend:
         result = log.append(draft(sys_flag=sys_flag), NOW_MS)
         assert result.queue_offset == (1 if consumed else 0)
         assert log.queue_offsets.get(("TopicTest", 0)) == (2 if consumed else 1)
+
+    @pytest.mark.parametrize("kind", ["one", "batch", "encoded"])
+    def test_store_times_of_no_kind_fall_when_the_clock_is_set_back(
+        self, fs: MemoryFileSystem, log: CommitLog, kind: str
+    ) -> None:
+        found = [append_as(log, kind, now_ms) for now_ms in (5_000, 4_000, 5_001, 1)]
+        log.write_pending()
+        assert [one.store_timestamp_ms for one in found] == [5_000, 5_000, 5_001, 5_001]
+        for one in found:
+            data = read_file(fs, "/store/commitlog/" + offset_name(0))[one.physical_offset :]
+            assert decode_record(data).store_timestamp_ms == one.store_timestamp_ms
 
     def test_store_times_do_not_fall_within_a_segment(self, log: CommitLog) -> None:
         body = b"x" * (SEGMENT_BYTES // 2)
@@ -171,18 +195,38 @@ class TestLimits:
 
 
 class TestRoll:
+    @pytest.mark.parametrize("kind", ["one", "batch", "encoded"])
+    @pytest.mark.parametrize("spare_bytes", range(10))
     def test_a_record_needs_eight_bytes_after_it(
-        self, fs: MemoryFileSystem, log: CommitLog
+        self, fs: MemoryFileSystem, log: CommitLog, spare_bytes: int, kind: str
     ) -> None:
-        """Fact 10 of the specification."""
-        size = log.append(draft(), NOW_MS).size_bytes
-        self.fill(log, size + 8)
-        fitting = log.append(draft(), NOW_MS)
-        assert fitting.physical_offset == SEGMENT_BYTES - size - 8
-        log.append(draft(), NOW_MS)
+        """Fact 10 of the specification: with less to spare it opens the next segment."""
+        size = append_as(log, kind, NOW_MS).size_bytes
+        self.fill(log, size + spare_bytes)
+        fits = spare_bytes >= 8
+        found = append_as(log, kind, NOW_MS)
+        begin = SEGMENT_BYTES - size - spare_bytes
+        assert found.physical_offset == (begin if fits else SEGMENT_BYTES)
+        append_as(log, kind, NOW_MS)
         log.write_pending()
         first = read_file(fs, "/store/commitlog/" + offset_name(0))
-        assert first[-8:] == encode_blank(8)
+        blank_bytes = spare_bytes if fits else size + spare_bytes
+        assert first[-blank_bytes:] == encode_blank(blank_bytes).ljust(blank_bytes, b"\0")
+        assert not fits or stored(fs, found).physical_offset == begin
+
+    @pytest.mark.parametrize("left_bytes", range(9))
+    def test_a_foreign_log_may_leave_less_than_a_blank(
+        self, fs: MemoryFileSystem, left_bytes: int
+    ) -> None:
+        """Nothing is written over the end of its segment."""
+        write_file(fs, "/store/commitlog/" + offset_name(0), b"\1" * SEGMENT_BYTES)
+        log = open_log(fs, small_config(), end_offset=SEGMENT_BYTES - left_bytes)
+        found = log.append(draft(b"next"), NOW_MS)
+        log.write_pending()
+        assert found.physical_offset == SEGMENT_BYTES and stored(fs, found).body == b"next"
+        first = read_file(fs, "/store/commitlog/" + offset_name(0))
+        blank = encode_blank(8) if left_bytes == 8 else bytes(left_bytes)
+        assert first == b"\1" * (SEGMENT_BYTES - left_bytes) + blank
 
     def fill(self, log: CommitLog, free_bytes: int) -> None:
         """Append one record that leaves `free_bytes` in the first segment."""
