@@ -121,6 +121,11 @@ def simulate(python: Path, arguments: Sequence[str]) -> int:
     return _module(python, "tests.simulation", arguments)
 
 
+def mutants(python: Path, arguments: Sequence[str]) -> int:
+    """Plant known defects in a copy, one at a time, and name those that no test notices."""
+    return _module(python, "tests.mutants", arguments)
+
+
 def docs(python: Path, arguments: Sequence[str]) -> int:
     """Write the documents that are made from tables in the code."""
     return _module(python, "scripts.generate", arguments)
@@ -133,6 +138,7 @@ COMMANDS = {
     "bench": Command("[ARGS]", "benchmarks, side by side with RocketMQ's broker", bench),
     "long": Command("[--role NAME] [ARGS]", "the long runs: more kills, more seeds", long),
     "simulate": Command("[ARGS]", "crash a store on a simulated disk, over and over", simulate),
+    "mutants": Command("[NAME ...]", "plant defects in a copy, and see what notices them", mutants),
     "docs": Command("", "write the documents that are made from code", docs),
 }
 

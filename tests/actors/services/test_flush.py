@@ -90,7 +90,9 @@ async def test_no_time_is_written_of_what_comes_while_watermarks_are_read(
     """The Broker goes on between any two reads, and in a sync; a message's time is its end."""
     plan = notified_plan(short_path, flushDiskType="SYNC_FLUSH")
     written: list[tuple[int, int]] = []
-    get, datasync = SharedWatermarks.get, os.fdatasync
+    get, set_value, datasync = SharedWatermarks.get, SharedWatermarks.set, os.fdatasync
+    has_appended: list[int] = []
+    reported: list[tuple[int, int]] = []
     with (
         closing(make_watermarks(plan.watermarks_path)) as page,
         closing(NotificationSocket(plan.socket_path("broker"))),
@@ -120,23 +122,24 @@ async def test_no_time_is_written_of_what_comes_while_watermarks_are_read(
             nonlocal synced_to
             synced_to = store.log.appended_offset
             datasync(fd)
-            append()
-            monkeypatch.setattr(os, "fdatasync", sync_last)
+            if not has_appended:
+                has_appended.append(append())
 
-        def sync_last(fd: int) -> None:
-            nonlocal synced_to
-            synced_to = store.log.appended_offset
-            datasync(fd)
+        def set_checked(shared: SharedWatermarks, name: SharedWatermark, value: int) -> None:
+            if name is SharedWatermark.FLUSHED:
+                reported.append((value, synced_to))
+            set_value(shared, name, value)
 
         append()
         send(service, store)
         monkeypatch.setattr(os, "fdatasync", sync_and_append)
         monkeypatch.setattr(SharedWatermarks, "get", get_and_append)
+        monkeypatch.setattr(SharedWatermarks, "set", set_checked)
         reads_left = reads_count
         sender.notify()
-        while (flushed := get(page, SharedWatermark.FLUSHED)) < store.log.appended_offset:
-            assert flushed <= synced_to
+        while get(page, SharedWatermark.FLUSHED) < store.log.appended_offset:
             await asyncio.sleep(0.001)
+        assert all(flushed <= synced for flushed, synced in reported), reported
         assert all(stored_ms <= offset <= synced_to for offset, stored_ms in written), written
         assert written[-1][0] == store.log.appended_offset
 

@@ -152,7 +152,7 @@ def test_seeding_ends_with_everything_that_is_confirmed() -> None:
 
 
 def test_seeding_does_not_end_below_the_start_of_the_epoch() -> None:
-    """What is confirmed may be told from before it; the rest may be acknowledged meanwhile."""
+    """Whatever the master says is confirmed."""
     core = make(end=0, seeding=True)
     core.take_answer(answer(begin=0, common=0), checksum, 0)
     core.note_cut()
@@ -162,7 +162,7 @@ def test_seeding_does_not_end_below_the_start_of_the_epoch() -> None:
     assert not core._epochs.is_seeding
 
 
-def test_seeding_does_not_end_before_anything_was_told() -> None:
+def test_seeding_does_not_end_before_the_master_has_said_what_is_confirmed() -> None:
     core = make(end=0, seeding=True)
     core.take_answer(answer(begin=0, common=0, lines=((3, 0),)), checksum, 0)
     core.note_cut()
