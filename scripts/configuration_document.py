@@ -5,28 +5,27 @@ keys without effect.
 """
 
 import enum
-from collections.abc import Iterator, Mapping, Set
-from typing import Any, Final, NamedTuple, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from wakelog.actors.deploy.own_keys import OWN_KEYS
 from wakelog.broker import config as broker
-from wakelog.broker.processors.config import LIVE_KEYS, LIVE_STORE_KEYS
+from wakelog.broker.config_file import FIXED_KEYS
 from wakelog.nameserver import config as name_server
 from wakelog.storage import config as store
-from wakelog.storage.settings_text import WithoutEffect, setting_text
+from wakelog.storage.settings_text import WithoutEffect, is_live, plain_type, setting_text
 
 HEADS: Final = ("key", "default", "accepts", "here")
 INTRODUCTION: Final = """\
 The keys of 4.9.3's configuration objects, and those that only wakelog has. They stand in
-broker.conf (`--config`) or after `--set`. Codes 26 and 319 show them. Codes 25 and 318 change
-those marked "at once", until the process stops: no file is written. A key "at start" needs a
-restart, and the remark says so. Names, addresses, ports and paths stay, because clients, files
-and name servers go by them. Sizes stay, because files and queues have them already. What protects
-data or the server is no matter of a request: syncs, access control, limits on clients. A key
-without effect is accepted and shown. The last table has the keys of `wakelog up`, which no client
-sees."""
+broker.conf (`--config`) or after `--set`. Codes 26 and 319 (`getBrokerConfig`, `getNamesrvConfig`)
+show them. Codes 25 and 318 (`updateBrokerConfig`, `updateNamesrvConfig`) change them, for now and
+for later starts. [Changes while it runs](tools.md#changes-while-it-runs) says where they are kept,
+and how long they hold. A key "at once" is used by the next request. A key "at start" waits for a
+restart: the response, the log and `getBrokerConfig` say so. A key without effect is kept and shown.
+The last table has the keys of `wakelog up`, which no client sees."""
 
 _NOTES: Final = {"brokerRole": "; a SLAVE needs a brokerId above 0"}
 
@@ -47,31 +46,31 @@ class _Place(NamedTuple):
 
     config: type[msgspec.Struct]
     ranges: Mapping[str, tuple[int, int]]
-    live: Set[str]
     without_effect: Mapping[str, WithoutEffect]
     refused: Mapping[str, str]
+    fixed: Mapping[str, str]
 
 
 _NAME_SERVER = _Place(
     name_server.NameServerConfig,
     name_server.RANGES,
-    name_server.LIVE_KEYS,
     name_server.KEYS_WITHOUT_EFFECT,
     {},
+    name_server.FIXED_KEYS,
 )
 _BROKER = _Place(
     broker.BrokerConfig,
     broker.RANGES,
-    LIVE_KEYS,
     broker.KEYS_WITHOUT_EFFECT,
     {},
+    FIXED_KEYS,
 )
 _STORE = _Place(
     store.StoreConfig,
     store.RANGES,
-    LIVE_STORE_KEYS,
     store.KEYS_WITHOUT_EFFECT,
     store.KEYS_REFUSED_WHEN_TRUE,
+    FIXED_KEYS,
 )
 
 SECTIONS: Final[dict[str, _Place]] = {
@@ -103,7 +102,9 @@ def _field_row(place: _Place, field: msgspec.structs.FieldInfo) -> Row:
     key = field.encode_name
     own = "wakelog's own, " if key in store.OWN_KEYS else ""
     note = _NOTES.get(key, "")
-    when = "at once" if key in place.live else "at start"
+    when = "at once" if is_live(field.type) else "at start"
+    if key in place.fixed:
+        when = f"at start only: {place.fixed[key]}"
     default = None if field.required or field.default is None else setting_text(field.default)
     accepts = _accepted(field.type, place.ranges.get(key))
     return Row(key, _shown(default), accepts, own + when + note)
@@ -114,8 +115,7 @@ def _shown(default: str | None) -> str:
 
 
 def _accepted(annotation: Any, limits: tuple[int, int] | None) -> str:
-    kinds = [kind for kind in get_args(annotation) or (annotation,) if kind is not type(None)]
-    (kind,) = kinds
+    kind = plain_type(annotation)
     if kind is bool:
         return "true or false"
     if issubclass(kind, enum.Enum):

@@ -21,7 +21,7 @@ from wakelog.actors.broker import account_files
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.name_server import NameServerActor, NameServerService
 from wakelog.actors.transport.service_plan import NameServerPlan
-from wakelog.nameserver.config import NameServerConfig
+from wakelog.nameserver.config import NameServerConfig, NameServerSettings
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -77,7 +77,9 @@ def make_service(path: str, fs: FileSystem | None = None, *, port: int = 0) -> N
 
 def make_plan(path: str, port: int) -> NameServerPlan:
     config = NameServerConfig(kv_config_path=path, listen_port=port)
-    return NameServerPlan(config=config, bind_host=HOST, advertised_host=HOST, log_directory="")
+    return NameServerPlan(
+        settings=NameServerSettings(config), bind_host=HOST, advertised_host=HOST, log_directory=""
+    )
 
 
 def put(value: str, *, oneway: bool = False, opaque: int = 1) -> RemotingCommand:

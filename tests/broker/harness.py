@@ -127,6 +127,9 @@ class Harness:
                 outcome = outcome.finish(finish(outcome.steps), self.now_ms)
             elif isinstance(outcome, AwaitSave) and not self.leaves_saves:
                 self.saved += [save.name for save in outcome.saves]
+                for save in outcome.saves if self.save_failure else ():
+                    if save.undo is not None:
+                        save.undo()
                 outcome = outcome.finish(self.save_failure, self.now_ms)
             else:
                 return outcome

@@ -32,7 +32,14 @@ from wakelog.storage.errors import DamagedStore, NotWriteable
 
 MakeHarness = Callable[..., Harness]
 
-CONFIG_FILES = ["topics", "subscriptionGroup", "consumerOffset", "delayOffset", "consumerFilter"]
+CONFIG_FILES = [
+    "changedSettings",
+    "topics",
+    "subscriptionGroup",
+    "consumerOffset",
+    "delayOffset",
+    "consumerFilter",
+]
 
 # Section 1.1: code and executor.
 LANES = [

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from wakelog.broker.access.administrators import Administrators
-from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import Instruction
+from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.nameserver.decision import Instruction, SaveFirst
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.handler import Channel
 from wakelog.protocol import fastjson
@@ -90,16 +90,21 @@ class Harness:
     host = "127.0.0.9"
     """Where requests come from."""
 
+    save_failure = ""
+    """Why a table that a request waits for is not saved."""
+
     def __init__(self, **keys: str) -> None:
         self.now_ms = NOW_MS
         self.administrators = Administrators()
-        self.core = NameServer(make_config(**keys), self.now_ms, self.check)
+        self.core = NameServer(NameServerSettings(make_config(**keys)), self.now_ms, self.check)
 
     def check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
         self.administrators.check(command, channel, now_ms)
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
         outcome = self.core.process(request, FakeChannel(channel, self.host), self.now_ms)
+        if isinstance(outcome, SaveFirst):
+            return outcome.finish(self.save_failure)
         if outcome is None or isinstance(outcome, RemotingCommand):
             return outcome
         return finish(outcome)

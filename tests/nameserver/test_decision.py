@@ -10,6 +10,7 @@ from wakelog.nameserver.decision import (
     BrokerLeft,
     Cause,
     CloseChannel,
+    ConfigurationChanged,
     ForgetTopics,
     Instruction,
     Persist,
@@ -21,6 +22,7 @@ EXAMPLES = [
     BrokerJoined("broker-a", 0, "10.0.0.1:10911", topic_count=3),
     BrokerLeft("broker-a", 0, "10.0.0.1:10911", Cause.EXPIRED),
     ForgetTopics("broker-a"),
+    ConfigurationChanged("listenPort=1", "10.0.0.9", "kept"),
     Refused(103, "10.0.0.9", "no administrator"),
 ]
 

@@ -33,10 +33,9 @@ def test_instructions_are_taken_once(harness: Harness) -> None:
 
 def test_the_file_lives_over_a_restart(harness: Harness) -> None:
     harness.ask(RequestCode.PUT_KV_CONFIG, b"", **PUT)
-    [name] = harness.core.tables
-    text = harness.core.tables[name].snapshot()()
     again = Harness()
-    again.core.load(name, text)
+    for name, table in harness.core.tables.items():
+        again.core.load(name, table.snapshot()())
     found = again.ask(RequestCode.GET_KV_CONFIG, namespace="n", key="k")
     assert (found.code, found.ext_fields) == (ResponseCode.SUCCESS, {"value": "v"})
     assert again.core.take_instructions() == []

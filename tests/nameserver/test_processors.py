@@ -316,7 +316,7 @@ def test_a_broker_that_has_nothing_new_is_believed_on(
     assert (harness.brokers() != {}) is there
 
 
-# Code 318: the remark says what was not changed, as code 1 if nothing was.
+# Code 318 changes all or, with code 1, nothing.
 @pytest.mark.parametrize(
     ("body", "code", "remark", "enabled"),
     [
@@ -324,14 +324,9 @@ def test_a_broker_that_has_nothing_new_is_believed_on(
         (b"orderMessageEnable=true", ResponseCode.SUCCESS, None, True),
         (
             b"orderMessageEnable=true\nkvConfigPath=/evil\n",
-            ResponseCode.SUCCESS,
-            "not changed while the name server runs, set at start: kvConfigPath",
-            True,
-        ),
-        (
-            b"configStorePath=/evil",
             ResponseCode.SYSTEM_ERROR,
-            "not changed while the name server runs, without effect here: configStorePath",
+            "kvConfigPath=/evil: not accepted, give /kvConfig.json: no request says where files "
+            "are read or written; give it at the start",
             False,
         ),
         (

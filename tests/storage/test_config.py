@@ -5,7 +5,7 @@ from msgspec.structs import fields
 
 from wakelog.storage.config import JUDGES, StoreConfig, check_value
 from wakelog.storage.errors import IllegalConfiguration
-from wakelog.storage.settings_text import read_settings, settings_of
+from wakelog.storage.settings_text import plain_type, read_settings, settings_of
 
 # Defaults of 4.9.3's MessageStoreConfig, as its own broker prints them with -p.
 DEFAULTS = """
@@ -82,7 +82,7 @@ def test_every_text_has_a_judge_and_every_number_a_range() -> None:
     kinds = {field.encode_name: str(field.type) for field in fields(StoreConfig)}
     assert {key for key, kind in kinds.items() if "str" in kind} == set(JUDGES)
     for field in fields(StoreConfig):
-        if field.type is int:
+        if plain_type(field.type) is int:
             with pytest.raises(IllegalConfiguration):
                 check_value(field.encode_name, -1)
 

@@ -1,11 +1,8 @@
-"""Tests of settings as text; the updates are tried over the configurations that have live keys."""
+"""Tests of settings as text."""
 
 import pytest
 
-from tests.broker.harness import settings
 from tests.nameserver.harness import make_config
-from wakelog.broker.config import check_value
-from wakelog.broker.processors.config import LIVE_KEYS
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
@@ -13,14 +10,12 @@ from wakelog.storage.settings_text import (
     BODY_BYTES_MAX,
     WithoutEffect,
     decode_settings,
-    ignored_remark,
     keys_without_effect,
     parse_properties,
     read_settings,
     settings_of,
     settings_text,
     shown_defaults,
-    update_settings,
 )
 
 
@@ -59,27 +54,3 @@ def test_a_row_of_keys_without_effect_has_defaults() -> None:
     assert table["b"] == WithoutEffect("", "idle")
     assert table["c"] == WithoutEffect(None, "absent")
     assert shown_defaults(table) == {"a": "1", "b": ""}
-
-
-def test_each_ignored_key_is_said_to_wait_for_a_start_or_for_nothing() -> None:
-    remark = ignored_remark(("a", "b", "c", "d"), "broker", {"a", "b"}, {"c"})
-    expected = "set at start: a, b; without effect here: c; unknown: d"
-    assert remark == f"not changed while the broker runs, {expected}"
-    assert ignored_remark(("d",), "broker", {"a"}, {"c"}).endswith("runs, unknown: d")
-
-
-def test_live_keys_are_applied_and_the_others_named() -> None:
-    config = settings().broker
-    given = {"traceOn": "false", "rocketmqHome": "/evil", "nonsense": "1"}
-    update = update_settings([config], given, LIVE_KEYS, check_value)
-    assert update == (("traceOn",), ("nonsense", "rocketmqHome"))
-    assert config.trace_on is False
-
-
-@pytest.mark.parametrize("wrong", ["x", "99"])
-def test_one_wrong_value_leaves_everything_as_it_was(wrong: str) -> None:
-    config = settings().broker
-    given = {"traceOn": "false", "brokerPermission": wrong}
-    with pytest.raises(IllegalConfiguration, match="brokerPermission"):
-        update_settings([config], given, LIVE_KEYS, check_value)
-    assert config.trace_on is True

@@ -44,13 +44,16 @@ from wakelog.broker.lane_table import (
     NAME_SERVER_LANE,
     name_server_lanes,
 )
+from wakelog.nameserver.config import path_of_file
 from wakelog.nameserver.decision import (
     BrokerJoined,
     BrokerLeft,
     CloseChannel,
+    ConfigurationChanged,
     ForgetTopics,
     Persist,
     Refused,
+    SaveFirst,
 )
 from wakelog.nameserver.name_server import CheckAdministrator, NameServer
 from wakelog.network.background import keep, log_failure
@@ -67,7 +70,10 @@ from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
+from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import LineBudget, Log, logger
+
+EVENTS = {BrokerJoined: "broker registered", ConfigurationChanged: "configuration changed"}
 
 
 class AwaitSave(NamedTuple):
@@ -82,11 +88,11 @@ class NameServerService:
 
     def __init__(self, plan: NameServerPlan, *, fs: FileSystem | None = None) -> None:
         """Open nothing yet."""
-        config = plan.config
+        config = plan.settings.config
         self._certificates = Certificates(plan.tls)
         self._plan = plan
         self._config = config
-        files = ConfigFiles(fs or FileSystem(), lambda _: config.kv_config_path)
+        files = ConfigFiles(fs or FileSystem(), partial(path_of_file, config))
         self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
         self._timer = Timer(self._tick)
         self._log = logger(Log.NAME_SERVER)
@@ -105,7 +111,7 @@ class NameServerService:
         try:
             self.port = self._server.bind(self._plan.bind_host, self._config.listen_port)
             check = await self._check_administrator()
-            self.name_server = NameServer(self._config, wall_ms(), check)
+            self.name_server = NameServer(self._plan.settings, wall_ms(), check)
             load = partial(self._tables.load_all, self.name_server, {})
             await asyncio.get_running_loop().run_in_executor(None, load)
             await self._certificates.start(self._server)
@@ -115,6 +121,8 @@ class NameServerService:
             await self._server.close()
             self._tables.close()
             raise
+        if self.name_server.live.ended:
+            self._tables.save_soon(self.name_server, TABLE)
         self._tick()
 
     async def _check_administrator(self) -> CheckAdministrator:
@@ -163,9 +171,11 @@ class NameServerService:
     # Handler: called by the server.
     def process(
         self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | AwaitSave | Steps[RemotingCommand | None] | None:
+    ) -> RemotingCommand | AwaitSave | SaveFirst | Steps[RemotingCommand | None] | None:
         """Pass a request to the core; an answer to a change waits until the file is saved."""
         response = self.name_server.process(request, channel, now_ms)
+        if isinstance(response, SaveFirst):
+            return response
         if response is not None and not isinstance(response, RemotingCommand):
             return self._in_steps(response)
         save = self._follow_instructions()
@@ -200,8 +210,9 @@ class NameServerService:
                     if not self._is_forgetting:
                         self._is_forgetting = True
                         asyncio.get_running_loop().call_soon(self._forget_some)
-                case BrokerJoined():
-                    self._log.info("broker registered", **msgspec.to_builtins(instruction))
+                case BrokerJoined() | ConfigurationChanged():
+                    event = EVENTS[type(instruction)]
+                    self._log.info(event, **msgspec.to_builtins(instruction))
                 case BrokerLeft():
                     self._log.warning("broker left", **msgspec.to_builtins(instruction))
                 case Refused():
@@ -218,16 +229,26 @@ class NameServerService:
         if self._is_forgetting:
             asyncio.get_running_loop().call_soon(self._forget_some)
 
-    def _on_deferred(self, outcome: AwaitSave, request: RemotingCommand, reply: Reply) -> None:
+    def _on_deferred(
+        self, outcome: AwaitSave | SaveFirst, request: RemotingCommand, reply: Reply
+    ) -> None:
         def send_response(error: BaseException | None) -> None:
-            response = outcome.response
-            if error is not None and response is not None:
+            why_not = "" if error is None else str(error)
+            if isinstance(outcome, SaveFirst):
+                response: RemotingCommand | None = outcome.finish(why_not)
+                self._follow_instructions()
+            elif why_not:
                 # 4.9.3 logs the failure and answers success.
-                response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {error}")
-            reply(response)
+                response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
+            else:
+                response = outcome.response
+            reply(None if request.is_oneway else response)
 
-        save = outcome.save
-        self._tables.save_soon(self.name_server, save.name, send_response, undo=save.undo)
+        if isinstance(outcome, SaveFirst):
+            self._tables.save_soon(self.name_server, outcome.table, send_response)
+        else:
+            save = outcome.save
+            self._tables.save_soon(self.name_server, save.name, send_response, undo=save.undo)
 
     def _tick(self) -> None:
         now_ms = wall_ms()
@@ -273,7 +294,8 @@ class NameServerActor(ChannelActor):
 
     async def address(self) -> str:
         """Return the address by which clients reach this name server over TCP."""
-        port = self._plan.config.listen_port if self._service is None else self._service.port
+        planned = self._plan.settings.config.listen_port
+        port = planned if self._service is None else self._service.port
         return f"{self._plan.advertised_host}:{port}"
 
     async def start(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_response import LimitReached, error_response
 from wakelog.broker.housekeeping import Housekeeping
+from wakelog.broker.processors.config import use_settings
 from wakelog.broker.processors.prices import MESSAGE
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
@@ -67,6 +68,7 @@ from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
 from wakelog.protocol.steps import InOrder, Steps
 from wakelog.storage.errors import DamagedStore, StoreError
+from wakelog.storage.live_settings import TABLE
 from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.message_store import MessageStore
 
@@ -137,8 +139,10 @@ class Broker:
         self._housekeeping = Housekeeping(self.state, self._wake_one, now_ms)
         self._request_counts = dict.fromkeys([*PROCESSORS, UNKNOWN_CODE], 0)
         self._has_ticked = False
+        self._started_ms = now_ms
         # By the stem of the file, in the order in which to load them.
         self.tables: dict[str, ConfigFile] = {
+            TABLE: self.state.live,
             "topics": self.state.topics,
             "subscriptionGroup": self.state.groups,
             self.state.offsets.file_name: self.state.offsets,
@@ -347,6 +351,8 @@ class Broker:
         Raises: DamagedStore if neither 4.9.3 nor wakelog writes such a text.
         """
         self._read(name, self.tables[name].load, text)
+        if name == TABLE:
+            use_settings(self.state, self.state.live.changes, self._started_ms)
 
     def replace(self, name: str, text: str) -> None:
         """Have the contents of a master's table, and nothing of before. Raises: DamagedStore."""

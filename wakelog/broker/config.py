@@ -3,8 +3,8 @@
 Keys of 4.9.3 without a meaning here (sizes of thread pools, Netty switches) are in
 ``KEYS_WITHOUT_EFFECT``, with the reason. Code 26 shows them with 4.9.3's defaults; where a default
 depends on the number of cores, with that of one core, because one loop does the work here.
-``config_file`` reads a file. ``processors/config`` changes a running broker; no other module
-assigns to these fields.
+``config_file`` reads a file. ``storage.live_settings`` changes a running broker; no other module
+assigns to these fields. A field that is ``Live`` is read again at every use.
 
 Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig, and what a broker
 answers to code 26 (4.9.3).
@@ -20,7 +20,7 @@ from wakelog.network.netty_keys import NETTY_SERVER_ROWS
 from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.names import NAME_LENGTH_MAX, is_legal_topic, reply_topic
 from wakelog.storage.errors import IllegalConfiguration
-from wakelog.storage.settings_text import keys_without_effect
+from wakelog.storage.settings_text import Live, keys_without_effect
 
 MASTER_ID = 0
 
@@ -49,55 +49,55 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     broker_ip1: str = "127.0.0.1"
     broker_ip2: str = "127.0.0.1"
     listen_port: int = DEFAULT_LISTEN_PORT
-    broker_permission: int = 6
+    broker_permission: Live[int] = 6
     region_id: str = "DefaultRegion"
 
     # Topics and groups.
-    default_topic_queue_nums: int = 8
-    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: Live[int] = 8
+    auto_create_topic_enable: Live[bool] = True
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
-    auto_create_subscription_group: bool = True
+    auto_create_subscription_group: Live[bool] = True
     trace_topic_enable: bool = False
     msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
 
     # Sending.
-    trace_on: bool = True
-    reject_transaction_message: bool = False
-    start_accept_send_request_time_stamp: int = 0
-    store_reply_message_enable: bool = True
+    trace_on: Live[bool] = True
+    reject_transaction_message: Live[bool] = False
+    start_accept_send_request_time_stamp: Live[int] = 0
+    store_reply_message_enable: Live[bool] = True
 
     # The check of half messages.
-    transaction_check_interval: int = 60_000
-    transaction_time_out: int = 6_000
-    transaction_check_max: int = 15
+    transaction_check_interval: Live[int] = 60_000
+    transaction_time_out: Live[int] = 6_000
+    transaction_check_max: Live[int] = 15
 
     # Pulling.
-    long_polling_enable: bool = True
-    short_polling_time_mills: int = 1_000
-    slave_read_enable: bool = False
-    notify_consumer_ids_changed_enable: bool = True
+    long_polling_enable: Live[bool] = True
+    short_polling_time_mills: Live[int] = 1_000
+    slave_read_enable: Live[bool] = False
+    notify_consumer_ids_changed_enable: Live[bool] = True
 
     # Statistics.
     enable_detail_stat: bool = True
-    auto_delete_unused_stats: bool = False
+    auto_delete_unused_stats: Live[bool] = False
 
     # Filters by expression.
-    enable_property_filter: bool = False
-    filter_support_retry: bool = False
+    enable_property_filter: Live[bool] = False
+    filter_support_retry: Live[bool] = False
     filter_data_clean_time_span: int = 86_400_000
     max_error_rate_of_bloom_filter: int = 20
     expect_consumer_num_use_filter: int = 32
     enable_calc_filter_bit_map: bool = False
 
     # Periods of writing and registering.
-    flush_consumer_offset_interval: int = 5_000
-    register_name_server_period: int = 30_000
-    register_broker_timeout_mills: int = 6_000
-    compressed_register: bool = False
+    flush_consumer_offset_interval: Live[int] = 5_000
+    register_name_server_period: Live[int] = 30_000
+    register_broker_timeout_mills: Live[int] = 6_000
+    compressed_register: Live[bool] = False
 
     # Lanes of the server and their fast failure.
-    broker_fast_failure_enable: bool = True
+    broker_fast_failure_enable: Live[bool] = True
     send_thread_pool_queue_capacity: int = 10_000
     pull_thread_pool_queue_capacity: int = 100_000
     reply_thread_pool_queue_capacity: int = 10_000
@@ -106,10 +106,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     consumer_manager_thread_pool_queue_capacity: int = 1_000_000
     heartbeat_thread_pool_queue_capacity: int = 50_000
     end_transaction_pool_queue_capacity: int = 100_000
-    wait_time_mills_in_send_queue: int = 200
-    wait_time_mills_in_pull_queue: int = 5_000
-    wait_time_mills_in_heartbeat_queue: int = 31_000
-    wait_time_mills_in_transaction_queue: int = 3_000
+    wait_time_mills_in_send_queue: Live[int] = 200
+    wait_time_mills_in_pull_queue: Live[int] = 5_000
+    wait_time_mills_in_heartbeat_queue: Live[int] = 31_000
+    wait_time_mills_in_transaction_queue: Live[int] = 3_000
 
     # Access control, and the folder in which `conf` has the files of accounts.
     acl_enable: bool = False

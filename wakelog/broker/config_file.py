@@ -10,6 +10,7 @@ Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController, MixAll.
 
 import difflib
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -19,6 +20,7 @@ from wakelog.filter.bloom import BloomFilter
 from wakelog.storage import config as store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.live_settings import Change, LiveSettings, Rules
 from wakelog.storage.settings_text import (
     convert_value,
     parse_properties,
@@ -53,13 +55,42 @@ _PLACES = {
 """Keys that many a broker.conf has although 4.9.3 does not read them, and what they would name."""
 
 
+FIXED_KEYS = {
+    **dict.fromkeys(
+        (
+            *("storePathRootDir", "storePathCommitLog", "readOnlyCommitLogStorePaths"),
+            *("rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"),
+            "configBlackList",
+        ),
+        "no request says where files are read, written or run; give it at the start",
+    ),
+    **dict.fromkeys(
+        (
+            *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"),
+            *("mappedFileSizeConsumeQueueExt", "maxHashSlotNum", "maxIndexNum"),
+        ),
+        "the files of the store have that size",
+    ),
+    "brokerName": "the store belongs to the broker of this name",
+    "aclEnable": "no request says who may do what without an account; give it at the start",
+    "haListenPort": "it always is listenPort + 1",
+    "bitMapLengthConsumeQueueExt": "it follows from maxErrorRateOfBloomFilter and "
+    "expectConsumerNumUseFilter",
+}
+"""Keys that no request changes, and why. Later releases of RocketMQ refuse paths, too."""
+
+
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """The settings of a broker, with unknown keys and warnings."""
+    """The settings of a broker, with unknown keys and warnings.
+
+    changes: what requests have changed while a broker ran before, by key.
+    """
 
     broker: BrokerConfig
     store: StoreConfig
     unknown: dict[str, str]
     warnings: tuple[str, ...]
+    changes: dict[str, Change] = {}
 
 
 def read_broker_conf(
@@ -105,6 +136,32 @@ def all_settings(settings: BrokerSettings) -> dict[str, str]:
     found["bitMapLengthConsumeQueueExt"] = str(bloom_filter(settings.broker).bit_count)
     found.setdefault("storePathCommitLog", ",".join(settings.store.paths.commit_log_directories))
     return found
+
+
+def is_unknown(key: str) -> bool:
+    """Whether a key of broker.conf is none of 4.9.3 nor of wakelog, and no usual leftover."""
+    return key not in OBEYED_KEYS and key not in WITHOUT_EFFECT and key not in _PLACES
+
+
+def with_changes(settings: BrokerSettings, held: Mapping[str, Change]) -> BrokerSettings:
+    """Return the settings of a start with changes that hold. Raises: IllegalConfiguration."""
+    texts = settings.unknown | settings_of(settings.store) | settings_of(settings.broker)
+    changed = read_broker_conf("", overrides=texts | {key: one.value for key, one in held.items()})
+    return msgspec.structs.replace(changed, warnings=settings.warnings, changes=dict(held))
+
+
+def live_settings(settings: BrokerSettings) -> LiveSettings:
+    """Return the settings of a broker as requests change them."""
+    known = OBEYED_KEYS | WITHOUT_EFFECT.keys()
+    rules = Rules(
+        shown=partial(all_settings, settings),
+        judge=lambda texts: read_broker_conf("", overrides=texts),
+        without_effect=WITHOUT_EFFECT,
+        fixed=FIXED_KEYS,
+        unknown=partial(_unknown_key_warning, known=known),
+    )
+    configs = (settings.broker, settings.store)
+    return LiveSettings(rules, configs, settings.unknown, settings.changes)
 
 
 def bloom_filter(config: BrokerConfig) -> BloomFilter:

@@ -278,8 +278,8 @@ class ForgetHolds(msgspec.Struct, frozen=True):
     hold_ids: tuple[int, ...]
 
 
-class ChangeLaneWaits(msgspec.Struct, frozen=True):
-    """Limit the waiting in lanes by the configuration, which has changed."""
+class UseSettings(msgspec.Struct, frozen=True):
+    """Go by the configuration as it is now: something in it has changed."""
 
 
 class Appender(StrEnum):
@@ -289,6 +289,7 @@ class Appender(StrEnum):
     FILTER = "FILTER"
     TRANSACTION = "TRANSACTION"
     PROTECTION = "PROTECTION"
+    BROKER = "BROKER"
 
 
 class WriteLine(msgspec.Struct, frozen=True):
@@ -307,6 +308,6 @@ Instruction: TypeAlias = (
     | ReadAhead
     | CloseChannel
     | ForgetHolds
-    | ChangeLaneWaits
+    | UseSettings
     | WriteLine
 )

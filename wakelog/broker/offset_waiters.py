@@ -53,6 +53,7 @@ class OffsetWaiters:
     """What waits for one watermark.
 
     late_count: how many responses left because of their deadline.
+    timeout_ms: how long a response waits at most.
     """
 
     def __init__(self, timeout_ms: int, on_late: Callable[[AwaitFlush], object]) -> None:
@@ -61,7 +62,7 @@ class OffsetWaiters:
         timeout_ms: how long a response waits at most.
         on_late: changes a response whose deadline has come.
         """
-        self._timeout_ms = timeout_ms
+        self.timeout_ms = timeout_ms
         self._on_late = on_late
         self._waiters: deque[tuple[int, int, Waiter]] = deque()
         self.late_count = 0
@@ -91,7 +92,7 @@ class OffsetWaiters:
 
         A deadline later than the timeout allows shows that the clock was set back.
         """
-        waiters, end_ms = self._waiters, now_ms + self._timeout_ms
+        waiters, end_ms = self._waiters, now_ms + self.timeout_ms
         while waiters and not now_ms < waiters[0][1] <= end_ms:
             waiter = waiters.popleft()[2]
             self.late_count += 1

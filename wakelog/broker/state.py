@@ -11,7 +11,7 @@ from random import Random
 
 from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker_stats import BrokerStats
-from wakelog.broker.config_file import BrokerSettings, bloom_filter
+from wakelog.broker.config_file import BrokerSettings, bloom_filter, live_settings
 from wakelog.broker.consumer_notices import ConsumerNotices
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import (
@@ -61,6 +61,7 @@ class BrokerState:
         lmq = settings.store.enable_lmq
         limits = self.limits = DEFAULT_LIMITS.multiplied(settings.broker.table_limit_factor)
         self.settings = settings
+        self.live = live_settings(settings)
         self.config = settings.broker
         self.store_config = settings.store
         self.store = store

@@ -29,6 +29,7 @@ from wakelog.actors.deploy.host_addresses import (
     is_wildcard,
     reachable_from_here,
 )
+from wakelog.actors.deploy.kept_changes import with_kept_changes
 from wakelog.actors.deploy.plan import Plan, PortUse
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.errors import PreflightRefused
@@ -64,14 +65,19 @@ _NONCE_BYTES = 16
 def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None) -> Plan:
     """Check a plan against this machine and return it.
 
-    Without an option for the port of the metrics, the plan returned has a free one.
+    The plan returned has the changes that requests made while it ran before. Without an option for
+    the port of the metrics, it has a free one.
 
-    Raises: PreflightRefused, ModuleNotFoundError, TlsRefused, StoreError.
+    Raises: PlanRefused, PreflightRefused, ModuleNotFoundError, TlsRefused, StoreError.
     """
     if not plan.is_local and find_spec("ray") is None:
         raise ModuleNotFoundError("Ray is not installed", name="ray")
-    _check_tls(plan)
     check_stores(plan, fs)
+    changed = with_kept_changes(plan, fs)
+    if changed.brokers != plan.brokers:
+        check_stores(changed, fs)
+    plan = changed
+    _check_tls(plan)
     warnings = (*plan.warnings, *copies_left_aside(plan, fs), *forgotten_topics(plan, fs))
     plan = msgspec.structs.replace(plan, warnings=(*warnings, *_impatient_checks(plan)))
     plan = _move_metrics(plan)

@@ -14,7 +14,7 @@ MQClientAPIImpl (4.9.3).
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar, Unpack
+from typing import Final, NamedTuple, TypeVar, Unpack
 
 import msgspec
 
@@ -57,7 +57,7 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.message_id import create_message_id, decode_message_id
-from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
+from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, WAITING_FIELD
 from wakelog.protocol.record import MessageRecord, decode_record
 
 SLOW_FACTOR: Final = 3
@@ -73,6 +73,22 @@ _REMEDIES: Final = {
     int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED): "This broker cannot do it: see docs/requests.md",
     int(ResponseCode.NO_PERMISSION): "Ask as an account, or from a host, that may",
 }
+
+
+class Configuration(NamedTuple):
+    """The settings of a broker or name server.
+
+    settings: every key, with the value that it has after a restart. waiting: the values in use of
+    those keys that wait for one.
+    """
+
+    settings: dict[str, str]
+    waiting: dict[str, str]
+
+    @property
+    def in_use(self) -> dict[str, str]:
+        """The settings by which it goes now."""
+        return self.settings | self.waiting
 
 
 @asynccontextmanager
@@ -201,10 +217,25 @@ class Admin:
         return (await self.ask_for(KVTable, address, Code.GET_BROKER_RUNTIME_INFO)).table
 
     async def settings(self, address: str, code: Code = Code.GET_BROKER_CONFIG) -> dict[str, str]:
-        """Return the settings of a broker or name server. Raises: ClientError."""
-        text = bytes((await self.ask(address, code)).body).decode(errors="replace")
+        """Return the settings of a broker or name server, as a restart has them.
+
+        Raises: ClientError.
+        """
+        return (await self.configuration(address, code)).settings
+
+    async def configuration(
+        self, address: str, code: Code = Code.GET_BROKER_CONFIG
+    ) -> Configuration:
+        """Return the settings of a broker or name server, and which wait. Raises: ClientError."""
+        response = await self.ask(address, code)
+        text = bytes(response.body).decode(errors="replace")
         pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
-        return {key: value for key, separator, value in pairs if separator}
+        settings = {key: value for key, separator, value in pairs if separator}
+        waiting = response.ext_fields.get(WAITING_FIELD, "{}")
+        try:
+            return Configuration(settings, msgspec.json.decode(waiting, type=dict[str, str]))
+        except msgspec.DecodeError:
+            return Configuration(settings, {})  # another program's field
 
     async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
         """Return one statistic of a broker. Raises: ClientError."""

@@ -42,7 +42,7 @@ class Delays:
         """Return a broker's table of delays; the default one if the account may not read it."""
         settings: dict[str, str] = {}
         try:
-            settings = await self._admin.settings(address)
+            settings = (await self._admin.configuration(address)).in_use
         except ClientError as error:
             if error.code is None:
                 raise

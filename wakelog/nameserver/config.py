@@ -1,34 +1,36 @@
 """NameServerConfig: the settings of 4.9.3's NamesrvConfig that wakelog obeys, and their change.
 
-Fields are in snake case; codes 318 and 319 use 4.9.3's names and defaults. Code 318 changes a
-running name server: only LIVE_KEYS, and only with values of one line. 4.9.3 writes the file at
-configStorePath, which is one of the keys, so any client could write any file (CVE-2023-37582).
+Fields are in snake case; codes 318 and 319 use 4.9.3's names and defaults.
 
 Source: org.apache.rocketmq.common.namesrv.NamesrvConfig,
 org.apache.rocketmq.namesrv.NamesrvStartup (4.9.3).
 """
 
+from collections.abc import Mapping
+from functools import partial
+from posixpath import dirname, join
+
 import msgspec
 
 from wakelog.network.netty_keys import NETTY_SERVER_ROWS
 from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.live_settings import TABLE, Change, LiveSettings, Rules
 from wakelog.storage.settings_text import (
-    SettingsUpdate,
+    Live,
     keys_without_effect,
-    parse_properties,
+    read_settings,
     settings_of,
     shown_defaults,
-    update_settings,
 )
 
 DEFAULT_LISTEN_PORT = 9876  # NamesrvStartup's, not NettyServerConfig's 8888
 
 
 class NameServerConfig(msgspec.Struct, kw_only=True, rename="camel"):
-    """Settings of one name server; ``kv_config_path`` is the only file it writes."""
+    """Settings of one name server; its files are in the folder of ``kv_config_path``."""
 
     kv_config_path: str
-    order_message_enable: bool = False
+    order_message_enable: Live[bool] = False
     listen_port: int = DEFAULT_LISTEN_PORT
     server_channel_max_idle_time_seconds: int = 120
     server_socket_backlog: int = 1_024
@@ -43,7 +45,7 @@ KEYS_WITHOUT_EFFECT = keys_without_effect(
     {
         **NETTY_SERVER_ROWS,
         "nothing is read from a home directory": "rocketmqHome=",
-        "code 318 writes no file": "configStorePath=",
+        "changes are kept beside kvConfigPath": "configStorePath=",
         "routes of another environment's name server are not there": """
             clusterTest=false productEnvName=center
         """,
@@ -61,24 +63,54 @@ RANGES = {
 }
 """Ranges of numbers by key; port 0 means any, for tests."""
 
-LIVE_KEYS = frozenset({"orderMessageEnable"})
-"""Keys that code 318 may change: no path, no name, no address."""
+FIXED_KEYS = dict.fromkeys(
+    ("kvConfigPath", "configStorePath", "rocketmqHome", "configBlackList"),
+    "no request says where files are read or written; give it at the start",
+)
+"""Keys that no request changes, and why; so do later releases of RocketMQ."""
 
 
-def all_settings(config: NameServerConfig) -> dict[str, str]:
-    """Return every key of 4.9.3's name server with its value."""
-    return shown_defaults(KEYS_WITHOUT_EFFECT) | settings_of(config)
+class NameServerSettings(msgspec.Struct, frozen=True):
+    """The settings of a name server, and what requests have changed before, by key.
 
-
-def update_config(config: NameServerConfig, text: str) -> SettingsUpdate:
-    """Apply the live keys of properties text; either all of them or, when one is wrong, none.
-
-    Raises: IllegalConfiguration for a value that cannot be used, whatever its key.
+    others: the values of keys without effect that are not their defaults.
     """
-    given = parse_properties(text, name="the body", what="text")
-    for key, value in given.items():
-        _check(key, value)
-    return update_settings([config], given, LIVE_KEYS, _check)
+
+    config: NameServerConfig
+    others: dict[str, str] = {}
+    changes: dict[str, Change] = {}
+
+
+def path_of_file(config: NameServerConfig, name: str) -> str:
+    """Return where the file of this name is: kvConfig.json, and beside it the changes."""
+    if name == f"{TABLE}.json":
+        return join(dirname(config.kv_config_path), name)
+    return config.kv_config_path
+
+
+def all_settings(settings: NameServerSettings) -> dict[str, str]:
+    """Return every key of 4.9.3's name server with its value."""
+    return shown_defaults(KEYS_WITHOUT_EFFECT) | settings.others | settings_of(settings.config)
+
+
+def with_changes(settings: NameServerSettings, held: Mapping[str, Change]) -> NameServerSettings:
+    """Return the settings of a start with changes that hold. Raises: IllegalConfiguration."""
+    values = {key: one.value for key, one in held.items()}
+    config = read_settings(NameServerConfig, all_settings(settings) | values)
+    others = {key: values[key] for key in values if key in KEYS_WITHOUT_EFFECT}
+    return NameServerSettings(config, settings.others | others, dict(held))
+
+
+def live_settings(settings: NameServerSettings) -> LiveSettings:
+    """Return the settings of a name server as requests change them."""
+    rules = Rules(
+        shown=partial(all_settings, settings),
+        judge=partial(read_settings, NameServerConfig),
+        without_effect=KEYS_WITHOUT_EFFECT,
+        fixed=FIXED_KEYS,
+        unknown=lambda key: f"{key} is not a key of RocketMQ 4.9.3's name server",
+    )
+    return LiveSettings(rules, (settings.config,), settings.others, settings.changes)
 
 
 def _check(key: str, value: object) -> None:

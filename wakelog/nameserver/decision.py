@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from wakelog.protocol.command import RemotingCommand
+
 
 class Persist(msgspec.Struct, frozen=True):
     """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig.
@@ -21,6 +23,24 @@ class Persist(msgspec.Struct, frozen=True):
 
     name: str
     undo: Callable[[], None]
+
+
+class SaveFirst(msgspec.Struct, frozen=True):
+    """The outcome of a request that is answered when the table of this name is saved.
+
+    ``finish(why_not)`` returns the response; "" if the table is durable.
+    """
+
+    table: str
+    finish: Callable[[str], RemotingCommand]
+
+
+class ConfigurationChanged(msgspec.Struct, frozen=True):
+    """Log what a request has changed, and which of these keys wait for a restart."""
+
+    keys: str
+    sender: str
+    remark: str
 
 
 class CloseChannel(msgspec.Struct, frozen=True):
@@ -74,4 +94,12 @@ class ForgetTopics(msgspec.Struct, frozen=True):
     broker_name: str
 
 
-Instruction: TypeAlias = Persist | CloseChannel | BrokerJoined | BrokerLeft | ForgetTopics | Refused
+Instruction: TypeAlias = (
+    Persist
+    | ConfigurationChanged
+    | CloseChannel
+    | BrokerJoined
+    | BrokerLeft
+    | ForgetTopics
+    | Refused
+)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import CloseChannel, Instruction, Refused
+from wakelog.nameserver.config import NameServerSettings, live_settings
+from wakelog.nameserver.decision import CloseChannel, Instruction, Refused, SaveFirst
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
@@ -24,6 +24,7 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.steps import Steps
 from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.live_settings import TABLE, LiveSettings
 
 FIRST_SCAN_MS = 5_000
 SCAN_MS = 10_000
@@ -42,14 +43,24 @@ class NameServer:
     """One name server."""
 
     def __init__(
-        self, config: NameServerConfig, now_ms: int, check_administrator: CheckAdministrator
+        self, settings: NameServerSettings, now_ms: int, check_administrator: CheckAdministrator
     ) -> None:
         """Know no broker and no value; ``load`` then reads the file."""
         self._check_administrator = check_administrator
         self._refused_count = 0
         self._instructions: list[Instruction] = []
-        self._state = State(config, KvConfig(self._instructions), RouteTable(self._instructions))
-        self.tables = {FILE_NAME: self._state.kv_config}
+        self.live = live_settings(settings)
+        self._state = State(
+            settings.config,
+            KvConfig(self._instructions),
+            RouteTable(self._instructions),
+            self.live,
+            self._instructions,
+        )
+        self.tables: dict[str, KvConfig | LiveSettings] = {
+            TABLE: self.live,
+            FILE_NAME: self._state.kv_config,
+        }
         self._request_counts: Counter[int] = Counter()
         self._scan_due_ms = now_ms + FIRST_SCAN_MS
 
@@ -61,8 +72,8 @@ class NameServer:
 
     def process(
         self, command: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | Steps[RemotingCommand | None] | None:
-        """Handle one request; return None if it is one-way, or the steps of long work."""
+    ) -> RemotingCommand | SaveFirst | Steps[RemotingCommand | None] | None:
+        """Handle one request; return None if it is one-way, or what comes before the response."""
         processor = PROCESSORS.get(command.code)
         self._request_counts[UNKNOWN_CODE if processor is None else command.code] += 1
         try:
@@ -81,6 +92,8 @@ class NameServer:
                     header = read_header(processor.header, command.ext_fields)
                 request = Request(command, header, channel, now_ms)
                 response = processor.handle(self._state, request)
+                if isinstance(response, SaveFirst):
+                    return response
                 if not isinstance(response, RemotingCommand):
                     return self._in_steps(command, response)
         except RemoteProtocolError as error:

@@ -9,17 +9,14 @@ Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
-from wakelog.nameserver.config import (
-    KEYS_WITHOUT_EFFECT,
-    NameServerConfig,
-    all_settings,
-    update_config,
-)
+from wakelog.nameserver.config import NameServerConfig
+from wakelog.nameserver.decision import ConfigurationChanged, Instruction, SaveFirst
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.request import (
@@ -57,7 +54,14 @@ from wakelog.protocol.register_broker import (
 )
 from wakelog.protocol.steps import Steps, batched
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB
-from wakelog.storage.settings_text import decode_settings, ignored_remark, settings_text
+from wakelog.storage.live_settings import (
+    TABLE,
+    LiveSettings,
+    Update,
+    not_saved,
+    waiting_field,
+)
+from wakelog.storage.settings_text import decode_settings, parse_properties, settings_text
 
 NAMES_PER_STEP: Final = 512
 """Some 0.3 ms to encode them."""
@@ -69,6 +73,8 @@ class State(msgspec.Struct, frozen=True):
     config: NameServerConfig
     kv_config: KvConfig
     routes: RouteTable
+    live: LiveSettings
+    instructions: list[Instruction]
 
 
 def put_kv_config(state: State, request: Request[PutKVConfigRequestHeader]) -> RemotingCommand:
@@ -213,24 +219,41 @@ def _encode_names(names: Iterable[str]) -> Steps[bytes]:
     return b'{"topicList":[' + b",".join(parts) + b"]}"
 
 
-def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
-    """Apply the keys that may change while the name server runs (code 318).
+def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand | SaveFirst:
+    """Change the configuration for now and for later starts (code 318).
 
-    The remark names the keys that were ignored. If none was applied the code is 1, because mqadmin
-    shows the remark of an error only.
+    The remark names the keys that wait for a restart, and those without effect.
     """
-    update = update_config(state.config, decode_settings(request.command.body))
-    if not update.ignored:
-        return request.success()
-    code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
-    known = NameServerConfig.__struct_encode_fields__
-    remark = ignored_remark(update.ignored, "name server", known, KEYS_WITHOUT_EFFECT)
-    return request.refusal(code, remark)
+    text = decode_settings(request.command.body)
+    update = state.live.begin(parse_properties(text, name="the body", what="text"))
+    if update:
+        return SaveFirst(TABLE, partial(_finish_update, state, request, update))
+    state.live.abandon(update)
+    return request.success()
+
+
+def _finish_update(
+    state: State, request: Request[None], update: Update, why_not: str
+) -> RemotingCommand:
+    if why_not:
+        state.live.abandon(update)
+        return request.refusal(ResponseCode.SYSTEM_ERROR, not_saved(why_not))
+    keys = state.live.finish(update)
+    values = ", ".join(f"{key}={change.value}" for key, change in sorted(update.items()))
+    changed = ConfigurationChanged(values, request.channel.remote_host, keys.remark or "")
+    state.instructions.append(changed)
+    response = request.success()
+    response.remark = keys.remark
+    return response
 
 
 def get_name_server_config(state: State, request: Request[None]) -> RemotingCommand:
-    """Return every key with its value (code 319)."""
-    return request.success(body=settings_text(all_settings(state.config)).encode())
+    """Return every key with its value (code 319).
+
+    A key that waits for a restart has its new value; a field of ours has the one in use.
+    """
+    body = settings_text(state.live.shown()).encode()
+    return request.success(waiting_field(state.live.waiting()), body)
 
 
 def query_data_version(
@@ -259,7 +282,9 @@ REGISTRATION: Final = Price(FRAME_BYTES_MAX, 1_048_576)
 """A whole frame, with 131,072 topics of 8 fields: a broker has to be able to register its topics.
 Parsing takes some 0.2 s then."""
 
-_FOR_ANYONE: Final[dict[Code, Callable[..., RemotingCommand | Steps[RemotingCommand]]]] = {
+Answer: TypeAlias = RemotingCommand | SaveFirst | Steps[RemotingCommand]
+
+_FOR_ANYONE: Final[dict[Code, Callable[..., Answer]]] = {
     Code.GET_KV_CONFIG: get_kv_config,
     Code.GET_ROUTEINFO_BY_TOPIC: get_route,
     Code.GET_BROKER_CLUSTER_INFO: get_cluster_info,
@@ -274,7 +299,7 @@ _FOR_ANYONE: Final[dict[Code, Callable[..., RemotingCommand | Steps[RemotingComm
     ),
     Code.GET_NAMESRV_CONFIG: get_name_server_config,
 }
-_FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., RemotingCommand | Steps[RemotingCommand]]]] = {
+_FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., Answer]]] = {
     Code.PUT_KV_CONFIG: put_kv_config,
     Code.DELETE_KV_CONFIG: delete_kv_config,
     Code.REGISTER_BROKER: register_broker,

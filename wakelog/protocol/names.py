@@ -12,6 +12,10 @@ Source: org.apache.rocketmq.common.topic.TopicValidator, org.apache.rocketmq.cli
 import re
 from typing import Final
 
+WAITING_FIELD: Final = "waitsForRestart"
+"""The field of our responses to codes 26 and 319 with the keys that wait for a restart: a JSON
+object with the values in use."""
+
 AUTO_CREATE_TOPIC: Final = "TBW102"
 """The template of new topics: brokers that create topics on the first send have this one."""
 

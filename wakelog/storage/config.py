@@ -25,7 +25,7 @@ from msgspec.structs import fields
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.settings_text import keys_without_effect
+from wakelog.storage.settings_text import Live, keys_without_effect
 
 CONSUME_QUEUE_ENTRY_BYTES = 20
 PAGE_BYTES = 4096
@@ -60,7 +60,7 @@ def _key(name: str, default: T) -> T:
 class StoreConfig(msgspec.Struct, kw_only=True):
     """Every setting of the store. Raises: IllegalConfiguration when values do not fit together.
 
-    Only `broker/processors/config.py` assigns to fields, and only to those of live keys.
+    Only `live_settings.py` assigns to fields, and only to those that are `Live`.
     """
 
     store_path_root: str = field(name="storePathRootDir")
@@ -74,49 +74,51 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     consume_queue_extension_file_bytes: int = _key(
         "mappedFileSizeConsumeQueueExt", 48 * 1024 * 1024
     )
-    flush_interval_commit_log_ms: int = _key("flushIntervalCommitLog", 500)
-    commit_interval_commit_log_ms: int = _key("commitIntervalCommitLog", 200)
-    flush_interval_consume_queue_ms: int = _key("flushIntervalConsumeQueue", 1000)
-    clean_resource_interval_ms: int = _key("cleanResourceInterval", 10_000)
-    delete_commit_log_files_interval_ms: int = _key("deleteCommitLogFilesInterval", 100)
-    delete_when: str = _key("deleteWhen", "04")
-    disk_used_space_percent_max: int = _key("diskMaxUsedSpaceRatio", 75)
-    file_reserved_hours: int = _key("fileReservedTime", 72)
-    message_bytes_max: int = _key("maxMessageSize", 4 * 1024 * 1024)
+    flush_interval_commit_log_ms: Live[int] = _key("flushIntervalCommitLog", 500)
+    commit_interval_commit_log_ms: Live[int] = _key("commitIntervalCommitLog", 200)
+    flush_interval_consume_queue_ms: Live[int] = _key("flushIntervalConsumeQueue", 1000)
+    clean_resource_interval_ms: Live[int] = _key("cleanResourceInterval", 10_000)
+    delete_commit_log_files_interval_ms: Live[int] = _key("deleteCommitLogFilesInterval", 100)
+    delete_when: Live[str] = _key("deleteWhen", "04")
+    disk_used_space_percent_max: Live[int] = _key("diskMaxUsedSpaceRatio", 75)
+    file_reserved_hours: Live[int] = _key("fileReservedTime", 72)
+    message_bytes_max: Live[int] = _key("maxMessageSize", 4 * 1024 * 1024)
     check_crc_on_recover: bool = _key("checkCRCOnRecover", True)
-    flush_commit_log_least_pages: int = _key("flushCommitLogLeastPages", 4)
-    commit_commit_log_least_pages: int = _key("commitCommitLogLeastPages", 4)
-    flush_commit_log_thorough_interval_ms: int = _key("flushCommitLogThoroughInterval", 10_000)
-    commit_commit_log_thorough_interval_ms: int = _key("commitCommitLogThoroughInterval", 200)
-    transfer_bytes_in_memory_max: int = _key("maxTransferBytesOnMessageInMemory", 256 * 1024)
-    transfer_count_in_memory_max: int = _key("maxTransferCountOnMessageInMemory", 32)
-    transfer_bytes_in_disk_max: int = _key("maxTransferBytesOnMessageInDisk", 64 * 1024)
-    transfer_count_in_disk_max: int = _key("maxTransferCountOnMessageInDisk", 8)
-    access_message_in_memory_percent_max: int = _key("accessMessageInMemoryMaxRatio", 40)
-    message_index_enable: bool = _key("messageIndexEnable", True)
+    flush_commit_log_least_pages: Live[int] = _key("flushCommitLogLeastPages", 4)
+    commit_commit_log_least_pages: Live[int] = _key("commitCommitLogLeastPages", 4)
+    flush_commit_log_thorough_interval_ms: Live[int] = _key(
+        "flushCommitLogThoroughInterval", 10_000
+    )
+    commit_commit_log_thorough_interval_ms: Live[int] = _key("commitCommitLogThoroughInterval", 200)
+    transfer_bytes_in_memory_max: Live[int] = _key("maxTransferBytesOnMessageInMemory", 256 * 1024)
+    transfer_count_in_memory_max: Live[int] = _key("maxTransferCountOnMessageInMemory", 32)
+    transfer_bytes_in_disk_max: Live[int] = _key("maxTransferBytesOnMessageInDisk", 64 * 1024)
+    transfer_count_in_disk_max: Live[int] = _key("maxTransferCountOnMessageInDisk", 8)
+    access_message_in_memory_percent_max: Live[int] = _key("accessMessageInMemoryMaxRatio", 40)
+    message_index_enable: Live[bool] = _key("messageIndexEnable", True)
     message_index_safe: bool = _key("messageIndexSafe", False)
     index_slot_count: int = _key("maxHashSlotNum", 5_000_000)
     index_entry_count: int = _key("maxIndexNum", 20_000_000)
-    query_count_max: int = _key("maxMsgsNumBatch", 64)
+    query_count_max: Live[int] = _key("maxMsgsNumBatch", 64)
     ha_listen_port: int = _key("haListenPort", 10912)
     ha_send_heartbeat_interval_ms: int = _key("haSendHeartbeatInterval", 5_000)
     ha_housekeeping_interval_ms: int = _key("haHousekeepingInterval", 20_000)
     ha_transfer_batch_bytes: int = _key("haTransferBatchSize", 32 * 1024)
-    ha_slave_fallbehind_bytes_max: int = _key("haSlaveFallbehindMax", 256 * 1024 * 1024)
-    slave_timeout_ms: int = _key("slaveTimeout", 3_000)
+    ha_slave_fallbehind_bytes_max: Live[int] = _key("haSlaveFallbehindMax", 256 * 1024 * 1024)
+    slave_timeout_ms: Live[int] = _key("slaveTimeout", 3_000)
     ha_master_address: str | None = _key("haMasterAddress", None)
     broker_role: BrokerRole = _key("brokerRole", BrokerRole.ASYNC_MASTER)
     flush_disk_type: FlushDiskType = _key("flushDiskType", FlushDiskType.ASYNC_FLUSH)
-    sync_flush_timeout_ms: int = _key("syncFlushTimeout", 5_000)
+    sync_flush_timeout_ms: Live[int] = _key("syncFlushTimeout", 5_000)
     message_delay_level: str = _key("messageDelayLevel", DEFAULT_DELAY_LEVELS)
-    flush_delay_offset_interval_ms: int = _key("flushDelayOffsetInterval", 10_000)
-    clean_file_forcibly_enable: bool = _key("cleanFileForciblyEnable", True)
-    offset_check_in_slave: bool = _key("offsetCheckInSlave", False)
+    flush_delay_offset_interval_ms: Live[int] = _key("flushDelayOffsetInterval", 10_000)
+    clean_file_forcibly_enable: Live[bool] = _key("cleanFileForciblyEnable", True)
+    offset_check_in_slave: Live[bool] = _key("offsetCheckInSlave", False)
     duplication_enable: bool = _key("duplicationEnable", False)
-    default_query_count_max: int = _key("defaultQueryMaxNum", 32)
+    default_query_count_max: Live[int] = _key("defaultQueryMaxNum", 32)
     transient_store_pool_enable: bool = _key("transientStorePoolEnable", False)
     transient_store_pool_count: int = _key("transientStorePoolSize", 5)
-    enable_schedule_message_stats: bool = _key("enableScheduleMessageStats", True)
+    enable_schedule_message_stats: Live[bool] = _key("enableScheduleMessageStats", True)
     enable_lmq: bool = _key("enableLmq", False)
     enable_multi_dispatch: bool = _key("enableMultiDispatch", False)
     lmq_consume_queue_count_max: int = _key("maxLmqConsumeQueueNum", 20_000)
@@ -124,7 +126,7 @@ class StoreConfig(msgspec.Struct, kw_only=True):
     replication_enable: bool = _key("replicationEnable", False)
     ha_ack_durable: bool = _key("haAckDurable", True)
     min_in_sync_replicas: int = _key("minInSyncReplicas", 1)
-    file_reserved_bytes: int = _key("fileReservedBytes", 0)
+    file_reserved_bytes: Live[int] = _key("fileReservedBytes", 0)
     scrub_bytes_per_second: int = _key("scrubBytesPerSecond", 1 << 20)
     parquet_dispatcher: bool = _key("parquetDispatcher", False)
     parquet_file_bytes: int = _key("parquetFileBytes", 64 << 20)

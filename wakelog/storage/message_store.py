@@ -202,6 +202,11 @@ class MessageStore:
         if self._parts.guard is not None:
             self._parts.guard.renew()
 
+    def use_settings(self) -> None:
+        """Go by the configuration as it is now: some of it changes while the store is open."""
+        self.log.message_bytes_max = self.config.message_bytes_max
+        self._readers.use_settings()
+
     @property
     def kept_config(self) -> Mapping[str, str]:
         """Config files with another name while the store is open: from own name to present name."""

@@ -1,12 +1,9 @@
-"""Settings as text: Java properties, values by 4.9.3's keys, and the change of live settings.
+"""Settings as text: Java properties, and values by 4.9.3's keys.
 
 A key of 4.9.3 is either a field of a configuration's Struct, and obeyed, or a row of that module's
 table of keys without effect, with the reason. `docs/configuration.md` is drawn from both.
 
-Codes 25 and 318 change a running broker or name server, until it stops. They change only live keys,
-which are read again at every use. No path, command, address or name is among them. 4.9.3 accepts
-any key: hence CVE-2023-33246 (a start script run from a changed home) and CVE-2023-37582 (a file
-written to a changed path). 4.9.3 also rewrites its file, which opened the second hole.
+`live_settings` has the changes of a running program.
 
 Source: org.apache.rocketmq.common.Configuration, MixAll.properties2Object (4.9.3).
 """
@@ -14,8 +11,8 @@ Source: org.apache.rocketmq.common.Configuration, MixAll.properties2Object (4.9.
 import enum
 import re
 import types
-from collections.abc import Callable, Container, Mapping, Sequence, Set
-from typing import Any, NamedTuple, TypeVar, get_args
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import javaproperties
 import msgspec
@@ -25,6 +22,12 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.errors import IllegalConfiguration
 
 ConfigT = TypeVar("ConfigT", bound=msgspec.Struct)
+T = TypeVar("T")
+
+_LIVE: Final = msgspec.Meta(extra={"live": True})
+
+Live = Annotated[T, _LIVE]
+"""Marks a field that is read again at every use, so that a running program can change it."""
 
 BODY_BYTES_MAX = 65_536  # all 191 keys of 4.9.3's broker with long values are under 16 KiB
 
@@ -40,12 +43,11 @@ class WithoutEffect(NamedTuple):
     default: str | None
     reason: str
 
-
-class SettingsUpdate(NamedTuple):
-    """The keys of one update, by what happened to them."""
-
-    applied: tuple[str, ...]
-    ignored: tuple[str, ...]
+    def judge(self, key: str, text: str) -> str:
+        """Return a value of the kind of the default. Raises: IllegalConfiguration."""
+        kinds = {"true": bool, "false": bool}
+        kind = int if (self.default or "").isdecimal() else kinds.get(self.default or "", str)
+        return setting_text(convert_value(key, text, kind))
 
 
 def keys_without_effect(rows: Mapping[str, str]) -> dict[str, WithoutEffect]:
@@ -88,13 +90,26 @@ def parse_properties(
         raise IllegalConfiguration(name, what, f"Java properties: {error}") from None
 
 
+def is_live(annotation: Any) -> bool:
+    """Whether a field is marked as one that changes at once."""
+    return _LIVE in getattr(annotation, "__metadata__", ())
+
+
+def plain_type(annotation: Any) -> Any:
+    """Return the type of a field's values, without its mark and without None."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if isinstance(annotation, types.UnionType):
+        (annotation,) = [kind for kind in get_args(annotation) if kind is not types.NoneType]
+    return annotation
+
+
 def convert_value(key: str, text: str, annotation: Any) -> Any:
     """Turn the text of one key into its field's type.
 
     Raises: IllegalConfiguration naming the accepted form.
     """
-    if isinstance(annotation, types.UnionType):
-        (annotation,) = [kind for kind in get_args(annotation) if kind is not types.NoneType]
+    annotation = plain_type(annotation)
     if annotation is bool:
         if text.lower() not in ("true", "false"):
             raise IllegalConfiguration(key, text, "true or false")
@@ -124,48 +139,15 @@ def read_settings(struct: type[ConfigT], given: Mapping[str, str]) -> ConfigT:
     return struct(**values)
 
 
-def update_settings(
-    configs: Sequence[msgspec.Struct],
-    given: Mapping[str, str],
-    live_keys: Set[str],
-    check: Callable[[str, object], None],
-) -> SettingsUpdate:
-    """Apply the live keys that are given; either all of them or, when one is wrong, none.
-
-    configs: where the live keys are fields, each in one of them.
-    check: raises for a value that cannot be used.
-
-    Raises: IllegalConfiguration for a live key with a value that cannot be used.
-    """
-    fields = {
+def fields_by_key(
+    configs: Iterable[msgspec.Struct],
+) -> dict[str, tuple[msgspec.Struct, msgspec.structs.FieldInfo]]:
+    """Return by key the configuration that has it, and its field there."""
+    return {
         field.encode_name: (config, field)
         for config in configs
         for field in msgspec.structs.fields(config)
     }
-    applied = sorted(given.keys() & live_keys)
-    changes = {}
-    for key in applied:
-        changes[key] = convert_value(key, given[key], fields[key][1].type)
-        check(key, changes[key])
-    for key, value in changes.items():
-        config, field = fields[key]
-        setattr(config, field.name, value)
-    return SettingsUpdate(tuple(applied), tuple(sorted(given.keys() - live_keys)))
-
-
-def ignored_remark(
-    ignored: Sequence[str], program: str, known: Container[str], without: Container[str]
-) -> str:
-    """Say of each key that an update ignored whether a restart, or nothing, would change it.
-
-    known: the keys that are obeyed. without: the keys without effect.
-    """
-    at_start = [key for key in ignored if key in known]
-    idle = [key for key in ignored if key in without]
-    unknown = [key for key in ignored if key not in known and key not in without]
-    kinds = {"set at start": at_start, "without effect here": idle, "unknown": unknown}
-    parts = [f"{kind}: {', '.join(keys)}" for kind, keys in kinds.items() if keys]
-    return f"not changed while the {program} runs, {'; '.join(parts)}"
 
 
 def settings_of(config: msgspec.Struct) -> dict[str, str]:

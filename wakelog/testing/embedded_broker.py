@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
+from wakelog.actors.deploy.kept_changes import with_kept_changes
 from wakelog.actors.deploy.local import LocalDeployment
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
@@ -264,7 +265,7 @@ class EmbeddedBroker:
             is_local=True,
             metrics_port=0,
         )
-        plan = make_plan(options)
+        plan = with_kept_changes(make_plan(options), self.disk)
         for warning in plan.warnings:
             warnings.warn(warning, stacklevel=2)
         deployment = LocalDeployment(plan, self.disk)

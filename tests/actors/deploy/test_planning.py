@@ -60,7 +60,7 @@ def test_the_defaults_are_those_of_rocketmq(monkeypatch: pytest.MonkeyPatch) -> 
     assert (broker.name, broker.address) == ("broker-a", "127.0.0.1:10911")
     assert broker.store_directory == found.store_root == "/home/me/store"
     assert broker.log_directory == found.log_directory == "/home/me/store/wakelog.logs"
-    assert found.name_server is not None and found.name_server.config.listen_port == 9876
+    assert found.name_server is not None and found.name_server.settings.config.listen_port == 9876
     assert found.name_server_address == "127.0.0.1:9876"
     assert broker.settings.broker.namesrv_addr == "127.0.0.1:9876"
     assert [use.port for use in found.ports] == [9876, 10911, 10909, 10912, 5557]
@@ -219,7 +219,9 @@ def test_where_a_broker_registers(
     conf = "" if in_file is None else f"namesrvAddr={in_file}\n"
     found = plan(*settings, conf=conf, directory=tmp_path, name_server_port=port)
     assert found.brokers[0].settings.broker.namesrv_addr == registered
-    assert (None if found.name_server is None else found.name_server.config.listen_port) == own_port
+    assert (
+        None if found.name_server is None else found.name_server.settings.config.listen_port
+    ) == own_port
     assert found.name_server_address == registered.split(";")[0]
 
 

@@ -25,7 +25,6 @@ from tests.actors.services.fakes import (
 from tests.actors.stores import attached_service, fill, known_of, open_plan_store
 from wakelog.actors.services.client import ServiceClient, ServiceLost
 from wakelog.actors.services.retention import (
-    LIVE_SETTINGS,
     RetentionClient,
     RetentionOutcome,
     RetentionService,
@@ -104,13 +103,14 @@ def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None
         assert service.statistics()["removed_count"] == 3
 
 
-def test_a_run_goes_by_the_settings_that_come_with_it(plan: ServicePlan) -> None:
+def test_a_run_goes_by_the_settings_as_they_are_now(plan: ServicePlan) -> None:
     with attached_service(RetentionService, plan) as (service, store):
-        end = fill_segments(store, 3)
-        now = {name: getattr(plan.settings.store, name) for name in LIVE_SETTINGS}
-        ever = now | {"file_reserved_hours": 1_000_000}
-        assert service.call(EPOCH, "run", end, end, ever)["begin"] == 0
-        assert service.call(EPOCH, "run", end, end, now)["begin"] == 3 * SEGMENT_BYTES
+        end, config = fill_segments(store, 3), plan.settings.store
+        ever = msgspec.structs.replace(config, file_reserved_hours=1_000_000)
+        service.call(EPOCH, "use_settings", msgspec.to_builtins(ever))
+        assert service.call(EPOCH, "run", end, end)["begin"] == 0
+        service.call(EPOCH, "use_settings", msgspec.to_builtins(config))
+        assert service.call(EPOCH, "run", end, end)["begin"] == 3 * SEGMENT_BYTES
 
 
 def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan) -> None:
@@ -258,10 +258,7 @@ class Harness:
 async def test_a_run_gets_the_slowest_dispatcher_and_its_outcome_is_reported() -> None:
     async with Harness().running(3_600_000) as harness:
         await harness.wait_runs(1)
-        [(*places, settings)] = harness.retention.called("run")
-        assert places == [EPOCH, 900, 700]
-        assert settings.keys() == {*LIVE_SETTINGS}
-        assert settings["clean_resource_interval_ms"] == 3_600_000
+        assert harness.retention.called("run") == [(EPOCH, 900, 700)]
         assert harness.events.retained_at == (400, True)
         assert harness.reput.called("trim") == [(EPOCH, 400)]
 

@@ -13,8 +13,16 @@ from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.broker.config_file import OBEYED_KEYS
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster import config_check
-from wakelog.cli.cluster.config_check import HONOURED, IGNORED, REFUSED, check_file, check_keys
-from wakelog.client.admin import Admin
+from wakelog.cli.cluster.config_check import (
+    HONOURED,
+    IGNORED,
+    REFUSED,
+    UNKNOWN,
+    WAITS,
+    check_file,
+    check_keys,
+)
+from wakelog.client.admin import Admin, Configuration
 from wakelog.protocol.bodies import BrokerData, ClusterInfo
 
 KEYS = {
@@ -40,7 +48,7 @@ TAKE_ANY_TEXT = {
 def test_keys_are_honoured_ignored_or_refused() -> None:
     found = {row.key: row for row in check_keys(KEYS)}
     outcomes = [row.outcome for row in found.values()]
-    assert outcomes == [HONOURED, HONOURED, IGNORED, IGNORED, REFUSED, REFUSED]
+    assert outcomes == [HONOURED, HONOURED, IGNORED, UNKNOWN, REFUSED, REFUSED]
     assert "no effect here" in found["adminBrokerThreadPoolNums"].why
     assert "not a key of RocketMQ 4.9.3" in found["nosuchkey"].why
     assert "another format" in found["enableDLegerCommitLog"].why
@@ -70,10 +78,22 @@ def test_a_file_with_a_refused_key_is_an_error(tmp_path: Path) -> None:
     check_file(str(path), shown.append)
     assert [x["outcome"] for x in shown[0].values()] == [HONOURED, HONOURED]
     path.write_text("enableDLegerCommitLog=true\n")
-    with pytest.raises(DeploymentFailed, match="would not start a broker: enableDLegerCommitLog"):
+    with pytest.raises(
+        DeploymentFailed, match="would not start a broker with enableDLegerCommitLog"
+    ):
         check_file(str(path), shown.append)
     with pytest.raises(PlanRefused, match="cannot be read"):
         check_file(str(tmp_path), shown.append)
+
+
+def test_a_misspelled_key_is_an_error(tmp_path: Path) -> None:
+    path, shown = tmp_path / "broker.conf", list[Output]()
+    path.write_text("brokerNam=x\n")
+    with pytest.raises(DeploymentFailed, match="there is no key brokerNam") as caught:
+        check_file(str(path), shown.append)
+    assert str(path) in caught.value.remedy
+    [row] = shown[0].values()
+    assert row["outcome"] == UNKNOWN and "did you mean brokerName?" in row["why"]
 
 
 class FakeAdmin:
@@ -88,8 +108,8 @@ class FakeAdmin:
         }
         return ClusterInfo(brokers, {"c": set(brokers)})
 
-    async def settings(self, address: str) -> dict[str, str]:
-        return self._settings[address.partition(":")[0]]
+    async def configuration(self, address: str) -> Configuration:
+        return Configuration(self._settings[address.partition(":")[0]], {"deleteWhen": "04"})
 
 
 def shown_of(settings: dict[str, dict[str, str]], see: Callable[[Output], None]) -> None:
@@ -115,6 +135,14 @@ def test_running_brokers_show_what_they_were_given_and_is_not_honoured() -> None
     assert [next(iter(each.lines())) for each in shown[1:]] == ["2 keys are honoured"]
 
 
+def test_a_key_that_waits_for_a_restart_is_shown_with_the_value_in_use() -> None:
+    shown: list[Output] = []
+    shown_of({"a": {"deleteWhen": "05", "brokerName": "a"}}, shown.append)
+    [row] = shown[0].values()
+    assert (row["key"], row["outcome"]) == ("deleteWhen", WAITS)
+    assert row["why"] == "used after a restart; until then it is 04"
+
+
 def test_a_running_broker_with_a_refused_key_is_an_error() -> None:
     shown: list[Output] = []
     settings = {"a": {"enableDLegerCommitLog": "true"}, "b": {"brokerName": "b"}}
@@ -125,7 +153,7 @@ def test_a_running_broker_with_a_refused_key_is_an_error() -> None:
 
 def test_a_broker_of_wakelog_is_checked_over_the_wire(cli: CommandLine) -> None:
     lines = cli("check")
-    assert lines[0] == "nothing is ignored or refused"
+    assert lines[0] == "nothing is ignored or refused, or waits for a restart"
     assert lines[1].endswith(" keys are honoured") and int(lines[1].split()[0]) > 100
     [found] = cli.json("check")
     assert found["honouredKeys"] > 100

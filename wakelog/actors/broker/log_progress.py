@@ -90,6 +90,15 @@ class LogProgress:
         self._will_report = False
         self.failure: str | None = None
 
+    def use_settings(self) -> None:
+        """Go by the configuration as it is now: responses may wait longer than before."""
+        config = self._store.config
+        for waiters, timeout_ms in (
+            (self._for_disk, config.sync_flush_timeout_ms),
+            (self._for_replica, config.slave_timeout_ms),
+        ):
+            waiters.timeout_ms = max(waiters.timeout_ms, timeout_ms)
+
     def begin(self) -> None:
         """Have the log dispatched up to `readable`."""
         self._dispatch.request_dispatch(self.readable)

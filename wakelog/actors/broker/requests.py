@@ -39,7 +39,6 @@ from wakelog.broker.decision import (
     AwaitDispatch,
     AwaitFlush,
     AwaitSave,
-    ChangeLaneWaits,
     CloseChannel,
     Continue,
     Deferred,
@@ -53,6 +52,7 @@ from wakelog.broker.decision import (
     RegisterBroker,
     RemoveQueues,
     RunInPool,
+    UseSettings,
     WriteLine,
 )
 from wakelog.broker.error_response import error_response
@@ -368,8 +368,11 @@ class Requests:
                 self._server.close_channel(channel_id)
             case ForgetHolds(hold_ids):
                 self._pull_hold.forget(hold_ids)
-            case ChangeLaneWaits():
+            case UseSettings():
                 self._server.change_waits(broker_lanes(self._broker.state.config))
+                self._store.use_settings()
+                self._progress.use_settings()
+                self._services.use_settings()
             case WriteLine():
                 self._write_line(instruction)
 

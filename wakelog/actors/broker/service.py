@@ -72,6 +72,7 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
+from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.pieces import encode_pieces
 
@@ -89,6 +90,10 @@ REGISTER_SECONDS_MAX = 10.0
 
 MEMBER_REGISTER_SECONDS_MAX = 2.0
 """The same for a member of a group with a register: its clients wait for it."""
+
+DECIDED_BY_THE_REGISTER = dict.fromkeys(
+    ("brokerRole", "brokerId", "haMasterAddress"), "the register says who is master"
+)
 
 CHANGE_SECONDS_MAX = 2.0
 """How long a stop waits for Reput if the broker starts again at once, in another role."""
@@ -241,7 +246,7 @@ class BrokerService:
         store, services = self.store, self.services
         write_recovery(store.recovery)
         self._state_log = StateLog(steady_ms())
-        self._tables.load_all(self.broker, store.kept_config)
+        self._load_tables()
         store_id = uuid.UUID(self.store_id)
         self.epoch = services.open(self, store, store_id=store_id, epoch_min=wall_ms())
         # The first expression makes the parser, which takes 50 ms.
@@ -304,6 +309,14 @@ class BrokerService:
         if self._follower is not None:
             self._follower.start()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
+
+    def _load_tables(self) -> None:
+        live = self.broker.state.live
+        if self._member is not None:
+            live.refuse(DECIDED_BY_THE_REGISTER)
+        self._tables.load_all(self.broker, self.store.kept_config)
+        if live.ended:
+            self._tables.save_soon(self.broker, TABLE)
 
     async def _make_missing_topics(self) -> None:
         """As a new master, have a topic for each message that was acknowledged.
@@ -386,7 +399,8 @@ class BrokerService:
         await self.services.stop()
         if self._published is not None:
             self._published.remove()
-        self._tables.save_all(self.broker, except_for=() if self._is_durable() else POSITIONS)
+        unsaved = {TABLE} if self._is_durable() else {TABLE, *POSITIONS}  # each change was saved
+        self._tables.save_all(self.broker, except_for=unsaved)
         await self._name_servers.close()
         self._pool.close()
         with suppress(OSError):
@@ -427,7 +441,7 @@ class BrokerService:
             delay_positions=self.broker.state.delayed.offsets(),
             clean_exit=report.clean_exit,
             dispatch_from=None if self._has_dispatched else report.dispatch_from,
-            broker_role="" if self._member is None else self._settings.store.broker_role.value,
+            store=self._settings.store,
         )
 
     def is_awaited(self, physical_offset: int) -> bool:

@@ -88,7 +88,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     def name_server_address(self) -> str:
         """A name server for clients: of this deployment, or the first of the others."""
         if self.name_server is not None:
-            return f"{self.advertised_host}:{self.name_server.config.listen_port}"
+            return f"{self.advertised_host}:{self.name_server.settings.config.listen_port}"
         return read_name_servers(self.brokers[0].settings.broker.namesrv_addr)[0]
 
     def in_directory(self, shared_directory: Path, **changes: Any) -> "Plan":
@@ -122,7 +122,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
         """Every port of the deployment."""
         found = []
         if self.name_server is not None:
-            port = self.name_server.config.listen_port
+            port = self.name_server.settings.config.listen_port
             found.append(PortUse(port, "the name server", "--namesrv-port"))
         for broker in self.brokers:
             for offset, suffix in (

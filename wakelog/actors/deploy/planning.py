@@ -53,7 +53,7 @@ from wakelog.broker.access.administrators import read_trusted
 from wakelog.broker.config import DEFAULT_LISTEN_PORT, BrokerConfig
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
-from wakelog.nameserver.config import NameServerConfig
+from wakelog.nameserver.config import NameServerConfig, NameServerSettings
 from wakelog.network.errors import TlsRefused
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import (
@@ -115,7 +115,7 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
     except TlsRefused as error:
         cause, _, remedy = str(error).partition("; ")
         raise PlanRefused(cause, sentence(remedy)) from None
-    _refuse_shared_ports(plan)
+    refuse_shared_ports(plan)
     return plan
 
 
@@ -177,7 +177,7 @@ class _Planning:
             name_server=None
             if name_server is None
             else NameServerPlan(
-                config=name_server,
+                settings=NameServerSettings(name_server),
                 advertised_host=advertised_host,
                 log_directory=log_directory,
                 accounts_home=first.rocketmq_home if first.acl_enable else "",
@@ -440,7 +440,8 @@ def _refuse_unknown_own_keys(given: Mapping[str, str]) -> None:
             raise PlanRefused(f"there is no setting {key}", f"Did you mean {near[0]}?")
 
 
-def _refuse_shared_ports(plan: Plan) -> None:
+def refuse_shared_ports(plan: Plan) -> None:
+    """Refuse two uses of one port. Raises: PlanRefused."""
     users: dict[int, str] = {}
     for use in plan.ports:
         _refuse_no_port(use.port, use.flag)

@@ -150,6 +150,11 @@ class BrokerServices:
         for client in self.clients.values():
             client.keep_attached()
 
+    def use_settings(self) -> None:
+        """Have the services and their clients go by the settings as they are now."""
+        for client in self.clients.values():
+            client.use_settings()
+
     async def wait_attached(self) -> None:
         """Return when our own services are attached, or after `ATTACH_SECONDS_MAX`."""
         with suppress(TimeoutError):

@@ -29,7 +29,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.trouble import Trouble, Troubles
-from wakelog.network.background import awaited, keep
+from wakelog.network.background import awaited, keep, log_failure, run_once
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
 
@@ -149,6 +149,7 @@ class ServiceClient:
         self._attached = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._died: asyncio.Future[None] | None = None
+        self._settings_task: asyncio.Task[None] | None = None
         self._log = logger(Log.BROKER)
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
@@ -177,6 +178,20 @@ class ServiceClient:
     def is_attached(self) -> bool:
         """Whether calls can be made."""
         return self._attached.is_set()
+
+    def use_settings(self) -> None:
+        """Have the service go by the settings as they are now; the next attach brings them, too."""
+        if self.is_attached:
+            on_failed = log_failure(self._log, f"settings of {self.name}")
+            self._settings_task = run_once(self._send_settings(), on_failed)
+
+    async def _send_settings(self) -> None:
+        with suppress(ServiceLost):
+            if await self.call("settings", "use_settings", self._settings()):
+                self.mark_lost()  # an attach follows
+
+    def _settings(self) -> Any:
+        return msgspec.to_builtins(self.broker.plan.settings.store)
 
     async def wait_attached(self) -> None:
         """Return when calls can be made."""
@@ -293,6 +308,8 @@ class ServiceClient:
             self._died = loop.create_future()
             self.attached_count += 1
             self._attached.set()
+            if request["store"] not in (None, self._settings()):
+                self.use_settings()  # they have changed meanwhile
             if not self._run_hook(self.on_attached, answer):
                 self.mark_lost()
             try:

@@ -73,6 +73,13 @@ class CommitClient(ServiceClient):
         self._failures = News()
         self.own_count = 0
 
+    def use_settings(self) -> None:
+        """Copy by the new times; the service has none."""
+        config, due = self.broker.plan.settings.store, self._due
+        due.interval_ms = config.commit_interval_commit_log_ms
+        due.least_pages = config.commit_commit_log_least_pages
+        due.thorough_interval_ms = config.commit_commit_log_thorough_interval_ms
+
     def note_appended(self, physical_offset: int) -> None:
         """Note how far the buffers reach."""
         self._appended = physical_offset

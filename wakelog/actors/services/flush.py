@@ -25,6 +25,7 @@ from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_
 from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.actors.transport.timer import Timer
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreError
@@ -94,6 +95,11 @@ class FlushService(Service):
             receiver.watch(self._adopt_received)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
         return {"flushed": request.flushed}
+
+    def settings_changed(self, before: StoreConfig) -> bool:
+        """Sync by the new times."""
+        self._core.use_settings(self.store)
+        return False
 
     def sync(self, request: dict[str, Any]) -> FlushOutcome:
         """Flush what a FlushRequest makes due."""

@@ -107,8 +107,7 @@ class FlushClient(FollowingClient):
         self._is_noted = True
         self._outstanding: asyncio.Future[Any] | None = None
         # By reference the timed flush is asked for here; with notifications Flush has the timer.
-        store_config = broker.plan.settings.store
-        self._interval_seconds = store_config.flush_interval_commit_log_ms / 1000
+        self._store_config = broker.plan.settings.store
         self.own_count = 0
 
     def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
@@ -126,7 +125,7 @@ class FlushClient(FollowingClient):
         if committed > self._own.held_end or (committed > self._sent_end and self.is_attached):
             self.send_descriptors()
         if shared is None:
-            self.timer.start(self._interval_seconds)
+            self.timer.start(self._store_config.flush_interval_commit_log_ms / 1000)
         else:
             self.recheck_later()
 
@@ -199,7 +198,7 @@ class FlushClient(FollowingClient):
         if self.watermarks is None and not self._has_failed:
             # Also for a few last messages, which are due only after a longer time.
             if self.reached < self.wanted:
-                self.timer.start(self._interval_seconds)
+                self.timer.start(self._store_config.flush_interval_commit_log_ms / 1000)
             elif not self._is_noted:
                 self.timer.start(self.note_seconds)
         return self._is_wanted and not self._has_failed and self.reached < self.wanted

@@ -27,6 +27,7 @@ from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import Log, News, logger
@@ -87,6 +88,10 @@ class ReputService(Service):
             self.listen(self._on_notified)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
         return {"position": position, "troubles": self._dispatch.refused_plugins}
+
+    def settings_changed(self, before: StoreConfig) -> bool:
+        """Have the index opened or closed by an attach."""
+        return self.store.message_index_enable != before.message_index_enable
 
     def step(self, readable: int) -> tuple[Progress, Note]:
         """Dispatch some of what is below `readable`; return progress, and notes of arrivals."""

@@ -26,6 +26,7 @@ from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.network.background import log_failure, start_thread
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -37,17 +38,6 @@ from wakelog.storage.retention.retention_files import (
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
 from wakelog.telemetry.logs import Log, News, logger
-
-LIVE_SETTINGS: Final = (
-    "file_reserved_hours",
-    "file_reserved_bytes",
-    "delete_when",
-    "disk_used_space_percent_max",
-    "clean_file_forcibly_enable",
-    "clean_resource_interval_ms",
-    "delete_commit_log_files_interval_ms",
-)
-"""The settings that go with every run: code 25 may have changed them in the Broker's process."""
 
 SUMS_AGAIN_MS: Final = 60_000
 """The pause before sums are kept again after an error that nobody expects."""
@@ -86,6 +76,7 @@ class RetentionService(Service):
                 "lease file unreadable, all leases dropped", path=self.store.paths.leases
             )
         self._core = Retention(self.store, wall_ms())
+        self.settings_changed(self.store)
         self._segments = self.closing(commit_log_files(self.fs, self.store, read_only=True))
         self._sums = SumKeeper(self.fs, self.store)
         stopping = threading.Event()
@@ -95,18 +86,15 @@ class RetentionService(Service):
         self.on_release(stopping.set)
         return {}
 
-    def run(
-        self, appended: int, dispatched: int, settings: Mapping[str, Any] | None = None
-    ) -> RetentionOutcome:
-        """Check the disk and remove what may go.
+    def settings_changed(self, before: StoreConfig) -> bool:
+        """Decide by the new settings."""
+        self._core.change_settings(self.store)
+        self._age_clock.reserved_ms = self.store.file_reserved_hours * HOUR_MS
+        return False
 
-        settings: those of LIVE_SETTINGS as they are now; None if they are the plan's.
-        """
+    def run(self, appended: int, dispatched: int) -> RetentionOutcome:
+        """Check the disk and remove what may go."""
         core, segments, book = self._core, self._segments, self._book
-        if settings is not None:
-            config = msgspec.structs.replace(self.store, **settings)
-            core.change_settings(config)
-            self._age_clock.reserved_ms = config.file_reserved_hours * HOUR_MS
         try:
             book.expire(self._lease_ms())
             found = read_retention_input(
@@ -254,6 +242,12 @@ class RetentionClient(ServiceClient):
         """Check the disk now."""
         self.worker.request()
 
+    def use_settings(self) -> None:
+        """Have them used, and the next run's time follow them."""
+        super().use_settings()
+        if self.timer.is_running:
+            self.timer.restart(self._config.clean_resource_interval_ms / 1000)
+
     async def call_lease(self, method: str, *arguments: Any) -> dict[str, Any]:
         """Call a method about leases and return its answer. Raises: ServiceLost."""
         with suppress(TimeoutError):
@@ -274,8 +268,7 @@ class RetentionClient(ServiceClient):
             # The slowest dispatcher, plug-ins included, decides what may go.
             floor = await reput.call("retention", "floor")
             log_end = self.broker.store.log.appended_offset
-            settings = {name: getattr(self._config, name) for name in LIVE_SETTINGS}
-            answer = await self.call("retention", "run", log_end, floor, settings)
+            answer = await self.call("retention", "run", log_end, floor)
             outcome = msgspec.convert(answer, RetentionOutcome)
             self.broker.events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
             self._trim_before = max(self._trim_before, outcome.derived_before or 0)

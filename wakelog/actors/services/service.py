@@ -19,7 +19,6 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
-from msgspec import structs
 
 from wakelog.actors.services.session import AttachRequest, NotAttached, Refused, open_logs
 from wakelog.actors.services.table import lock_bytes
@@ -28,7 +27,7 @@ from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
-from wakelog.storage.config import BrokerRole
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, News, logger
@@ -105,9 +104,7 @@ class Service:
         """Release the Broker before, and begin for the one of `request`. Raises: Refused."""
         self.release()
         known = msgspec.convert(request, AttachRequest)
-        if known.broker_role:
-            role = BrokerRole(known.broker_role)
-            self.store = structs.replace(self.plan.settings.store, broker_role=role)
+        self.store = known.store or self.plan.settings.store
         try:
             self._hold_store(known)
             answer = self.begin(known)
@@ -115,6 +112,15 @@ class Service:
             self.release()
             raise self._refusal(error) from None
         return {"process_id": os.getpid(), **answer}
+
+    def use_settings(self, store: dict[str, Any]) -> bool:
+        """Go by the settings of the store as they are now; return whether that takes an attach."""
+        before, self.store = self.store, msgspec.convert(store, StoreConfig)
+        return self.settings_changed(before)
+
+    def settings_changed(self, before: StoreConfig) -> bool:
+        """Take over from `store` what is not read from there at every use; see `use_settings`."""
+        return False
 
     def release(self) -> None:
         """Close everything and release the store."""

@@ -8,6 +8,7 @@ import msgspec
 
 from wakelog.actors.transport.service_plan import LogSettings
 from wakelog.broker.trouble import CHECK_DISK
+from wakelog.storage.config import StoreConfig
 from wakelog.telemetry.logs import configure_logs
 
 BROKER: Final = "broker"
@@ -21,7 +22,7 @@ class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
     clean_exit: whether the Broker before this one stopped in order.
     dispatch_from: where recovery says that dispatch begins; None once Reput has dispatched for
         this Broker.
-    broker_role: of this incarnation of the Broker; "" if it is that of the plan.
+    store: the settings of the store, as they are now; None if they are the plan's.
     """
 
     epoch: int
@@ -34,7 +35,7 @@ class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
     delay_positions: dict[int, int]
     clean_exit: bool = False
     dispatch_from: int | None = None
-    broker_role: str = ""
+    store: StoreConfig | None = None
 
 
 class Refused(Exception):

@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.actors.transport.notifications import NotificationFaults
 from wakelog.broker.config_file import BrokerSettings
-from wakelog.nameserver.config import NameServerConfig
+from wakelog.nameserver.config import NameServerSettings
 from wakelog.network.tls_properties import TlsSource
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
@@ -64,7 +64,7 @@ class NameServerPlan(LogSettings, frozen=True, kw_only=True):
     accounts_home: the folder whose `conf` has the files of accounts; "" if there are none.
     """
 
-    config: NameServerConfig
+    settings: NameServerSettings
     bind_host: str
     advertised_host: str
     tls: TlsSource = TlsSource()

@@ -1,63 +1,35 @@
 """Codes 25 and 26: change and show the configuration of a running broker.
 
-Code 25 changes only keys that no file, name server or protection goes by; see
-``storage.settings_text``.
-
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateBrokerConfig,
 getBrokerConfig (4.9.3).
 """
 
+from collections.abc import Collection
 from functools import partial
 
-from wakelog.broker.config import check_value
-from wakelog.broker.config_file import OBEYED_KEYS, WITHOUT_EFFECT, all_settings
-from wakelog.broker.decision import ChangeLaneWaits, Outcome, RunInPool, WorkKind
+from wakelog.broker.decision import (
+    Appender,
+    AwaitSave,
+    Outcome,
+    Persist,
+    RunInPool,
+    UseSettings,
+    WorkKind,
+    WriteLine,
+)
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
-from wakelog.storage import config as store_config
 from wakelog.storage.errors import IllegalConfiguration
-from wakelog.storage.settings_text import (
-    decode_settings,
-    ignored_remark,
-    parse_properties,
-    settings_text,
-    update_settings,
-)
-
-_LIVE_KEYS = """
-    brokerPermission defaultTopicQueueNums autoCreateTopicEnable autoCreateSubscriptionGroup
-    transactionTimeOut transactionCheckMax
-    traceOn rejectTransactionMessage startAcceptSendRequestTimeStamp longPollingEnable
-    shortPollingTimeMills slaveReadEnable notifyConsumerIdsChangedEnable flushConsumerOffsetInterval
-    registerNameServerPeriod enablePropertyFilter filterSupportRetry storeReplyMessageEnable
-    autoDeleteUnusedStats transactionCheckInterval compressedRegister registerBrokerTimeoutMills
-"""
-
-_LIVE_WAITS = """
-    brokerFastFailureEnable waitTimeMillsInSendQueue waitTimeMillsInPullQueue
-    waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
-"""
-
-_LIVE_STORE_KEYS = """
-    fileReservedTime fileReservedBytes deleteWhen diskMaxUsedSpaceRatio cleanFileForciblyEnable
-    cleanResourceInterval deleteCommitLogFilesInterval flushDelayOffsetInterval defaultQueryMaxNum
-    enableScheduleMessageStats
-"""
-
-LIVE_STORE_KEYS = frozenset(_LIVE_STORE_KEYS.split())
-"""Keys of StoreConfig that code 25 may change."""
-
-LIVE_KEYS = LIVE_STORE_KEYS.union(_LIVE_KEYS.split(), _LIVE_WAITS.split())
-"""Keys that code 25 may change."""
+from wakelog.storage.live_settings import TABLE, Update, not_saved, waiting_field
+from wakelog.storage.settings_text import decode_settings, parse_properties, settings_text
 
 
 def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
-    """Apply the keys that may change while the broker runs (code 25).
+    """Change the configuration for now and for later starts (code 25).
 
-    The remark names the keys that were ignored. If none was applied the code is 1, because mqadmin
-    shows the remark of an error only.
+    The remark names the keys that wait for a restart, and those without effect.
     """
     text = decode_settings(request.command.body)
 
@@ -67,10 +39,10 @@ def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
         except IllegalConfiguration as error:
             return error
 
-    return RunInPool(work, partial(_apply, state, request), WorkKind.ENCODE)
+    return RunInPool(work, partial(_judge, state, request), WorkKind.ENCODE)
 
 
-def _apply(
+def _judge(
     state: BrokerState,
     request: Request[None],
     given: dict[str, str] | Exception,
@@ -78,30 +50,46 @@ def _apply(
 ) -> Outcome:
     if isinstance(given, Exception):
         raise given
-    configs = state.config, state.store_config
-    update = update_settings(configs, given, LIVE_KEYS, check_live)
-    if not set(_LIVE_WAITS.split()).isdisjoint(update.applied):
-        state.instructions.append(ChangeLaneWaits())
-    if update.applied:
-        state.config_version = state.config_version.next(request.now_ms)
-    if "autoCreateTopicEnable" in update.applied and state.config.auto_create_topic_enable:
-        state.topics.ensure_auto_create_topic(request.now_ms)
-    if "brokerPermission" in update.applied:
-        state.topics.next_version(request.now_ms)
-    if not update.ignored:
+    update = state.live.begin(given)
+    if not update:
+        state.live.abandon(update)
         return request.success()
-    code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
-    remark = ignored_remark(update.ignored, "broker", OBEYED_KEYS, WITHOUT_EFFECT)
-    return request.refusal(code, remark)
+    save = Persist(TABLE, partial(state.live.abandon, update))
+    return AwaitSave((save,), partial(_apply, state, request, update))
 
 
-def check_live(key: str, value: object) -> None:
-    """Refuse a value of a live key that cannot be used. Raises: IllegalConfiguration."""
-    check = store_config.check_value if key in LIVE_STORE_KEYS else check_value
-    check(key, value)
+def _apply(
+    state: BrokerState, request: Request[None], update: Update, why_not: str, now_ms: int
+) -> Outcome:
+    if why_not:
+        return request.refusal(ResponseCode.SYSTEM_ERROR, not_saved(why_not))
+    keys = state.live.finish(update)
+    if keys.at_once:
+        use_settings(state, keys.at_once, now_ms)
+    state.config_version = state.config_version.next(now_ms)
+    values = {key: update[key].value for key in sorted(update)}
+    line = {"keys": values, "sender": request.channel.remote_host, "remark": keys.remark or ""}
+    state.instructions.append(WriteLine(Appender.BROKER, "configuration changed", line))
+    response = request.success()
+    response.remark = keys.remark
+    return response
+
+
+def use_settings(state: BrokerState, keys: Collection[str], now_ms: int) -> None:
+    """Follow the new values of keys that change at once."""
+    state.instructions.append(UseSettings())
+    state.replicas.behind_bytes_max = state.store_config.ha_slave_fallbehind_bytes_max
+    if "autoCreateTopicEnable" in keys and state.config.auto_create_topic_enable:
+        state.topics.ensure_auto_create_topic(now_ms)
+    if "brokerPermission" in keys:
+        state.topics.next_version(now_ms)
 
 
 def get_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
-    """Return every key with its value, and the version of the configuration (code 26)."""
-    text = settings_text(all_settings(state.settings))
-    return request.success({"version": encode_body(state.config_version).decode()}, text.encode())
+    """Return every key with its value, and the version of the configuration (code 26).
+
+    A key that waits for a restart has its new value; a field of ours has the one in use.
+    """
+    fields = {"version": encode_body(state.config_version).decode()}
+    text = settings_text(state.live.shown())
+    return request.success(fields | waiting_field(state.live.waiting()), text.encode())

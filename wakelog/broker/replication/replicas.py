@@ -14,7 +14,7 @@ class Replicas:
 
     def __init__(self, behind_bytes_max: int) -> None:
         """Know of no slave. behind_bytes_max: from here on a slave counts as being absent."""
-        self._behind_bytes_max = behind_bytes_max
+        self.behind_bytes_max = behind_bytes_max
         self.near_count = 0
         self.replicated = 0
 
@@ -26,4 +26,4 @@ class Replicas:
     def can_take(self, physical_offset_end: int) -> bool:
         """Tell whether a send may wait for a slave to have its message."""
         behind_bytes = physical_offset_end - self.replicated
-        return self.near_count > 0 and behind_bytes < self._behind_bytes_max
+        return self.near_count > 0 and behind_bytes < self.behind_bytes_max

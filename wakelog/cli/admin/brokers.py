@@ -20,7 +20,7 @@ from wakelog.cli.admin.command import (
 )
 from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.admin.topics import ORDER_NAMESPACE, order_configuration, put_value, targets
-from wakelog.client.admin import Admin, cluster_members
+from wakelog.client.admin import Admin, Configuration, cluster_members
 from wakelog.client.errors import ClientError
 from wakelog.protocol.codes import RequestCode as Code
 
@@ -115,16 +115,28 @@ async def broker_status(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         yield Table("%-24s %-32s: %s", ["Addr", "Name", "Value"], found, shows_heads=False)
 
 
-def _settings(title: str, address: str, values: dict[str, str]) -> Output:
+def _settings(title: str, address: str, found: Configuration) -> Output:
     lines = [f"============{title}============"]
-    lines += [f"{key:<50}=  {value}" for key, value in sorted(values.items())]
-    return Text("\n".join(lines) + "\n", {"addr": address, "settings": values})
+    lines += [f"{key:<50}=  {value}" for key, value in sorted(found.settings.items())]
+    lines += [
+        f"{key} waits for a restart: until then it is {value or 'not set'}"
+        for key, value in sorted(found.waiting.items())
+    ]
+    values = {"addr": address, "settings": found.settings}
+    if found.waiting:
+        values["waitsForRestart"] = found.waiting
+    return Text("\n".join(lines) + "\n", values)
+
+
+def _with_remark(text: str, remark: str | None) -> str:
+    """Add what the sender of a change has to know; mqadmin shows that of an error alone."""
+    return f"{text}\n{remark}" if remark else text
 
 
 async def broker_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the settings of a broker, or of a cluster's masters and slaves."""
     if "b" in flags:
-        yield _settings(flags["b"], flags["b"], await admin.settings(flags["b"]))
+        yield _settings(flags["b"], flags["b"], await admin.configuration(flags["b"]))
         return
     info = await admin.cluster()
     master = ""
@@ -133,31 +145,35 @@ async def broker_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             master, title = address, f"Master: {address}"
         else:
             title = f"My Master: {master}=====Slave: {address}"
-        yield _settings(title, address, await admin.settings(address))
+        yield _settings(title, address, await admin.configuration(address))
 
 
 async def update_broker_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Change one setting of a broker, or of a cluster's masters."""
     body = f"{flags['k']}={flags['v']}\n".encode()
     for address in await targets(admin, flags):
-        await admin.ask(address, Code.UPDATE_BROKER_CONFIG, body=body)
+        response = await admin.ask(address, Code.UPDATE_BROKER_CONFIG, body=body)
         value = {"addr": address, flags["k"]: flags["v"]}
-        yield Text(f"update broker config success, {address}", value)
+        text = f"update broker config success, {address}"
+        yield Text(_with_remark(text, response.remark), value)
 
 
 async def name_server_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show the settings of every name server."""
     for address in admin.options.name_servers:
-        values = await admin.settings(address, Code.GET_NAMESRV_CONFIG)
+        values = await admin.configuration(address, Code.GET_NAMESRV_CONFIG)
         yield _settings(address, address, values)
 
 
 async def update_name_server_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Change one setting of every name server."""
     key, value = flags["k"], flags["v"]
-    await admin.ask_name_servers(Code.UPDATE_NAMESRV_CONFIG, {}, f"{key}={value}\n".encode())
+    body, remark = f"{key}={value}\n".encode(), None
+    for address in admin.options.name_servers:
+        remark = (await admin.ask(address, Code.UPDATE_NAMESRV_CONFIG, body=body)).remark
     names = ", ".join(admin.options.name_servers)
-    yield Text(f"update name server config success![{names}]\n{key} : {value}", {key: value})
+    text = f"update name server config success![{names}]\n{key} : {value}"
+    yield Text(_with_remark(text, remark), {key: value})
 
 
 async def update_value(admin: Admin, flags: Flags) -> AsyncIterator[Output]:

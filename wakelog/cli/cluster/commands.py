@@ -421,9 +421,9 @@ def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = 
 
 
 def check(wire: Wire, config: ConfigFile = None) -> None:
-    """Say which keys of a 4.9.3 broker.conf are ignored or refused.
+    """Say which keys of a 4.9.3 broker.conf are ignored, unknown or refused.
 
-    Without a file it asks the brokers that run.
+    Without a file it asks the brokers that run, and shows what waits for a restart.
 
     \b
     wakelog check --config broker.conf

@@ -5,24 +5,26 @@ Nothing is started or written. A running broker shows all its keys. Of those tha
 4.9.3's defaults, only what is refused is listed, as none of the others was chosen.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
-from wakelog.broker.config_file import WITHOUT_EFFECT
+from wakelog.broker.config_file import WITHOUT_EFFECT, is_unknown
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.storage.settings_text import parse_properties
 
 HONOURED, IGNORED, REFUSED = "honoured", "ignored", "refused"
+UNKNOWN: Final = "unknown"
+WAITS: Final = "waits"
 TOGETHER: Final = "(all keys together)"
 
 
 class KeyCheck(NamedTuple):
-    """What becomes of one key, and why it is ignored or refused."""
+    """What becomes of one key, and why it is not just honoured."""
 
     key: str
     value: str
@@ -62,42 +64,58 @@ def check_file(path: str, show: Any) -> None:
         raise PlanRefused(cause, "Give a broker.conf.") from None
     rows = list(check_keys(given))
     show(Columns(("key", "value", "outcome", "why"), rows, "no keys"))
-    refused = [row.key for row in rows if row.outcome == REFUSED]
-    if refused:
-        cause = f"{path} would not start a broker: {', '.join(refused)}"
-        raise DeploymentFailed(cause, "Change what is refused.")
+    _raise_for(rows, f"{path} would not start a broker", path)
 
 
 async def check_brokers(admin: Admin) -> AsyncIterator[Output]:
-    """Yield a row for each key of a running broker that would be ignored or refused.
+    """Yield a row for each key of a running broker that is not honoured, or not yet.
 
-    Raises: ClientError; DeploymentFailed if a key is refused.
+    Raises: ClientError; DeploymentFailed if a key is refused or unknown.
     """
     rows: list[tuple[object, ...]] = []
-    honoured_count, refused = 0, list[str]()
+    honoured_count, bad = 0, list[KeyCheck]()
     info = await admin.cluster()
     for cluster in sorted(info.cluster_addr_table):
         for name, broker_id, address in cluster_members(info, cluster):
-            found = check_keys(await _chosen(admin, address))
-            for row in found:
+            known = await admin.configuration(address)
+            for row in _with_waiting(check_keys(_chosen(known.settings)), known.waiting):
                 if row.outcome == HONOURED:
                     honoured_count += 1
                     continue
                 rows.append((name, broker_id, *row))
-                if row.outcome == REFUSED:
-                    refused.append(f"{row.key} of {name}")
-    yield Columns(("broker", "id", *KeyCheck._fields), rows, "nothing is ignored or refused")
+                bad.append(row._replace(key=f"{row.key} of {name}"))
+    nothing = "nothing is ignored or refused, or waits for a restart"
+    yield Columns(("broker", "id", *KeyCheck._fields), rows, nothing)
     yield Text(f"{honoured_count} keys are honoured", {"honouredKeys": honoured_count})
+    _raise_for(bad, "a broker would not start", "its configuration")
+
+
+def _raise_for(rows: Iterable[KeyCheck], would_not: str, place: str) -> None:
+    refused = [row.key for row in rows if row.outcome == REFUSED]
     if refused:
-        cause = f"a broker would not start with {', '.join(refused)}"
+        cause = f"{would_not} with {', '.join(refused)}"
         raise DeploymentFailed(cause, "Change what is refused.")
+    unknown = [row.key for row in rows if row.outcome == UNKNOWN]
+    if unknown:
+        cause = f"there is no key {', '.join(unknown)}, and a start ignores it"
+        raise DeploymentFailed(cause, f"Correct it in {place}, or remove it.")
 
 
-async def _chosen(admin: Admin, address: str) -> dict[str, str]:
+def _with_waiting(rows: Iterable[KeyCheck], waiting: Mapping[str, str]) -> Iterator[KeyCheck]:
+    """Say of each honoured key whether it waits for a restart."""
+    for row in rows:
+        if row.key in waiting and row.outcome == HONOURED:
+            why = f"used after a restart; until then it is {waiting[row.key] or 'not set'}"
+            yield row._replace(outcome=WAITS, why=why)
+        else:
+            yield row
+
+
+def _chosen(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the keys of a broker but those that have no effect and 4.9.3's default."""
     return {
         key: value
-        for key, value in (await admin.settings(address)).items()
+        for key, value in settings.items()
         if key not in WITHOUT_EFFECT or value != WITHOUT_EFFECT[key].default
     }
 
@@ -109,7 +127,10 @@ def _check(key: str, value: str, given: Mapping[str, str], usual: set[str] | Non
     except PlanRefused as refusal:
         return KeyCheck(key, value, REFUSED, f"{refusal.cause}. {refusal.remedy}")
     more = [] if usual is None else [each for each in found if each not in usual]
-    return KeyCheck(key, value, IGNORED if more else HONOURED, "; ".join(more))
+    outcome = HONOURED
+    if more:
+        outcome = UNKNOWN if is_unknown(key) else IGNORED
+    return KeyCheck(key, value, outcome, "; ".join(more))
 
 
 def _warnings(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -41,12 +41,12 @@ class IndexReader:
         self._fs = fs
         self._directory = config.paths.index_directory
         self._shape = index_shape(config)
-        self._count_max = config.query_count_max
+        self._config = config
         self._open: dict[str, IndexFileReader] = {}
 
     def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> IndexQuery:
         """Return up to min(count_max, maxMsgsNumBatch) places, not sorted (fact 8)."""
-        count_max = min(count_max, self._count_max)
+        count_max = min(count_max, self._config.query_count_max)
         key_hash = index_key_hash(topic, key)
         found: list[int] = []
         newest: IndexHeader | None = None

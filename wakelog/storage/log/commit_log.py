@@ -110,7 +110,7 @@ class CommitLog:
         self._segments = segments
         self._pool = pool
         self.queue_offsets = QueueOffsets(queue_offsets, enable_lmq=config.enable_lmq)
-        self._message_bytes_max = config.message_bytes_max
+        self.message_bytes_max = config.message_bytes_max
         self._multi_dispatch = config.enable_multi_dispatch
         self._target: MappedFile | None = last
         self._file_end = end_offset if last is None else last.end_offset
@@ -145,7 +145,7 @@ class CommitLog:
             queue_offset = self.queue_offsets.get_or_add(key)
             records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
             size = len(records)
-            if size > self._message_bytes_max:
+            if size > self.message_bytes_max:
                 return _BATCH_TOO_LONG
             if not fits(0, size, self.files.file_size_bytes):
                 return _ILLEGAL
@@ -166,7 +166,7 @@ class CommitLog:
         if self.failure is not None:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
         key, size = (batch.outer.topic, batch.outer.queue_id), len(batch.records)
-        if size > self._message_bytes_max:
+        if size > self.message_bytes_max:
             return _BATCH_TOO_LONG
         is_illegal = not batch or batch.outer.sys_flag & TRANSACTION_MASK
         if is_illegal or not fits(0, size, self.files.file_size_bytes):
@@ -286,7 +286,7 @@ class CommitLog:
     def _place(self, draft: MessageDraft, now_ms: int) -> PutResult:
         key = (draft.topic, draft.queue_id)
         properties_text = draft.properties_text
-        if len(draft.body) > self._message_bytes_max or len(properties_text) > PROPERTIES_BYTES_MAX:
+        if len(draft.body) > self.message_bytes_max or len(properties_text) > PROPERTIES_BYTES_MAX:
             return _ILLEGAL
         next_offset = self.queue_offsets.get_or_add(key)
         advanced: set[QueueKey] = set()
@@ -302,7 +302,7 @@ class CommitLog:
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
         record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
         size = len(record)
-        if size > self._message_bytes_max or not fits(0, size, self.files.file_size_bytes):
+        if size > self.message_bytes_max or not fits(0, size, self.files.file_size_bytes):
             return _ILLEGAL
         if self.end_offset + size > self._room_end:
             if not self._make_room(size, now_ms):

@@ -30,7 +30,7 @@ class GatherTimer:
     It is worth one every `interval_ms`, if `least_pages` pages of 4 KiB gathered, a segment is
     full, or `thorough_interval_ms` passed since any byte was enough.
 
-    next_step_ms: nothing is worth it before.
+    next_step_ms: nothing is worth it before. The settings may be set anew.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class GatherTimer:
         thorough_interval_ms: int,
         segment_bytes: int,
     ) -> None:
-        self._interval_ms = interval_ms
-        self._least_pages = least_pages
-        self._thorough_interval_ms = thorough_interval_ms
+        self.interval_ms = interval_ms
+        self.least_pages = least_pages
+        self.thorough_interval_ms = thorough_interval_ms
         self._segment_bytes = segment_bytes
         self._thorough_ms = self.next_step_ms = now_ms
 
@@ -55,9 +55,9 @@ class GatherTimer:
         """
         if now_ms < self.next_step_ms:
             return False
-        self.next_step_ms = now_ms + self._interval_ms
-        least_pages = self._least_pages
-        if now_ms >= self._thorough_ms + self._thorough_interval_ms:
+        self.next_step_ms = now_ms + self.interval_ms
+        least_pages = self.least_pages
+        if now_ms >= self._thorough_ms + self.thorough_interval_ms:
             self._thorough_ms = now_ms
             least_pages = 0
         if begin_offset // self._segment_bytes < end_offset // self._segment_bytes:
@@ -96,6 +96,13 @@ class Flush:
         self._under_way: int | None = None
         self.failure: str | None = None
         self._flush_count = 0
+
+    def use_settings(self, config: StoreConfig) -> None:
+        """Wait by these settings from now on."""
+        timer = self._timer
+        timer.interval_ms = config.flush_interval_commit_log_ms
+        timer.least_pages = config.flush_commit_log_least_pages
+        timer.thorough_interval_ms = config.flush_commit_log_thorough_interval_ms
 
     def step(
         self, *, committed_offset: int, appended_offset: int, now_ms: int, force: bool = False

@@ -90,15 +90,22 @@ class StoreReaders:
         damaged: Sequence[range] = (),
     ) -> None:
         """Make no set yet. `damaged`: stretches of the log without sound records."""
-        percent = config.access_message_in_memory_percent_max
-        self.memory_bytes = physical_memory_bytes * percent // 100
-        """How far below the log's end a message counts as being in memory."""
-        self._make_set = partial(
-            ReaderSet, fs, config, memory_bytes=self.memory_bytes, damaged=damaged
-        )
+        self._config = config
+        self._physical_memory_bytes = physical_memory_bytes
+        self._make_set = partial(ReaderSet, fs, config, damaged=damaged)
         self._generation = 0
         # A deque's pop and append are atomic: the sets need no lock.
         self._free: deque[ReaderSet] = deque()
+
+    @property
+    def memory_bytes(self) -> int:
+        """How far below the log's end a message counts as being in memory."""
+        percent = self._config.access_message_in_memory_percent_max
+        return self._physical_memory_bytes * percent // 100
+
+    def use_settings(self) -> None:
+        """Read by the configuration as it is now: later sets do, and the others are closed."""
+        self.forget()
 
     def borrow(self) -> ReaderSet:
         """Return a set for this caller alone, which gives it back."""
@@ -106,7 +113,7 @@ class StoreReaders:
             try:
                 readers = self._free.pop()
             except IndexError:
-                return self._make_set(self._generation)
+                return self._make_set(self._generation, memory_bytes=self.memory_bytes)
             if readers.generation == self._generation:
                 return readers
             readers.close()
