@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.client.clusters import messages
 from tests.client.group_cluster import SETTLER
 from wakelog.client.consumer_message import ConsumerMessage
@@ -56,6 +58,19 @@ def test_an_ordered_queue_gives_nothing_once_its_lock_is_old() -> None:
     made.ack(message)
     inbox.wake(made.queue)
     assert inbox.take(1_000 + LOCK_MS, 1) == []
+
+
+def test_messages_that_were_not_handed_over_are_given_again_in_their_order() -> None:
+    inbox = Inbox()
+    queues = [queue_of(inbox, n, 3) for n in range(2)]
+    taken = inbox.take(0, 6)
+    queues[0].put_back(taken[0], due_ms=1_000)  # given back already
+    with pytest.raises(KeyError), inbox.handing_over(taken):
+        raise KeyError
+    assert inbox.arrived.is_set()
+    again = inbox.take(0, 6)
+    assert sorted(places(again)) == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert [each.queue_offset for each in again if each.queue.queue_id == 1] == [0, 1, 2]
 
 
 def test_a_message_of_a_queue_that_went_away_has_no_holder() -> None:

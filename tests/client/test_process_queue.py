@@ -84,6 +84,15 @@ def test_other_queues_go_on_while_one_message_waits() -> None:
     assert queue.returned_count == 1
 
 
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_a_message_that_was_not_handed_over_is_the_next(is_ordered: bool) -> None:
+    queue = filled(2, is_ordered=is_ordered)
+    first = take(queue)
+    queue.untake(first)
+    assert (queue.taken_count, queue.in_hand_count, queue.committable) == (0, 0, 0)
+    assert take(queue) is first
+
+
 def test_nothing_is_pulled_beyond_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = filled(MESSAGES_MAX)
     assert not queue.full_reason

@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -109,12 +110,39 @@ def test_both_consumers_and_their_messages_have_the_same_names() -> None:
     def names(owner: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(owner) if not name.startswith("_")}
 
-    missing = {"start", "close", "reply", "time_out"}
+    missing = {"start", "close", "reply", "time_out", "untake"}
     assert names(aio_consumer.Consumer) - names(sync.Consumer) == missing
     settings = inspect.signature(sync.Consumer).parameters
     theirs = inspect.signature(aio_consumer.Consumer).parameters
     assert theirs.keys() - settings.keys() == {"connect", "now_ms"}
     assert names(ConsumerMessage) - names(sync.ConsumerMessage) == {"size_bytes"}
+
+
+def test_after_an_interruption_the_next_fetch_gives_what_the_first_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = two_queues()
+    consumer = sync.Consumer(NAME_SERVER, group="g")
+    consumer.twin = aio_consumer.Consumer(
+        NAME_SERVER, group="g", topics="T", start="first", retries_max=0, connect=cluster.join
+    )
+    run = sync.LOOP.run
+    interruptions = [KeyboardInterrupt]
+
+    def interrupted(coroutine: Any) -> Any:
+        found = run(coroutine)
+        if interruptions:
+            raise interruptions.pop()
+        return found
+
+    with consumer:
+        monkeypatch.setattr(sync.LOOP, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.fetch(8, 10.0)
+        found = 0
+        while found < 8:
+            found += len(consumer.fetch(8 - found, 10.0))
+        monkeypatch.undo()
 
 
 def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:

@@ -5,6 +5,7 @@ pyarrow is imported when the first table is made: it is a package of its own.
 Source: the schema of rocketmq-externals/rocketmq-spark.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
@@ -17,6 +18,8 @@ from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 if TYPE_CHECKING:
     import pyarrow
+
+logger = logging.getLogger("wakelog.client")
 
 
 class _Rows:
@@ -70,6 +73,33 @@ COLUMNS: Final[dict[str, tuple[str, Callable[[_Rows], Sequence[Any]]]]] = {
     "reconsumeTimes": ("int32", lambda rows: [one.reconsume_times for one in rows.messages]),
 }
 """Names, types and what is in them; `map` is of strings, `time` of milliseconds in UTC."""
+
+
+async def readable(messages: Sequence[ConsumerMessage]) -> list[ConsumerMessage]:
+    """Return the messages whose bodies can be read, and give the others back.
+
+    Raises: ClientError if there are messages, and no body can be read.
+    """
+    failed = {
+        place: error
+        for place, one in enumerate(messages)
+        if one.record.sys_flag & MESSAGE_COMPRESSED and (error := _body_error(one))
+    }
+    for place, error in failed.items():
+        logger.warning("given back: %s", error)
+        await messages[place].nack()
+    if failed and len(failed) == len(messages):
+        raise failed[0]
+    return [one for place, one in enumerate(messages) if place not in failed]
+
+
+def _body_error(message: ConsumerMessage) -> ClientError | None:
+    """Return why a body cannot be inflated, None if it can; it is kept for the table."""
+    try:
+        len(message.body)
+    except ClientError as error:
+        return error
+    return None
 
 
 def to_table(messages: Sequence[ConsumerMessage]) -> "pyarrow.Table":

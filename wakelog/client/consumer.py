@@ -17,7 +17,7 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex, Unpack
 
 from wakelog.client.admin import Admin
 from wakelog.client.allocation import Strategy, find_strategy
-from wakelog.client.arrow import to_table
+from wakelog.client.arrow import readable, to_table
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
@@ -319,7 +319,8 @@ class Consumer(OpenedByUser):
         while self.is_open:
             if messages := self._inbox.take(self._now_ms(), max):
                 if self._tracer is not None:
-                    self._tracer.given(messages)
+                    with self._inbox.handing_over(messages):
+                        self._tracer.given(messages)
                 return messages
             if failure := self._member.failure:
                 self._member.failure = None
@@ -330,6 +331,10 @@ class Consumer(OpenedByUser):
             except TimeoutError:
                 break
         return []
+
+    def untake(self, messages: Sequence[ConsumerMessage]) -> None:
+        """Give messages of a `fetch` again, in their order: nobody has got them."""
+        self._inbox.untake(messages)
 
     def _check_reading(self) -> None:
         """Check that messages can come. Raises: ClientError."""
@@ -388,22 +393,24 @@ class Consumer(OpenedByUser):
         """Return up to `max` messages as a table, after `wait` at the latest; maybe none.
 
         It does not wait for more than a queue may have unacknowledged (`process_queue`). The
-        columns have the names of the Spark source. `ack_arrow` acknowledges a table.
-        Raises: ClientError, also without the package pyarrow.
+        columns have the names of the Spark source. `ack_arrow` acknowledges a table. A message with
+        a body that cannot be read is given back as by `nack`, and named in the log.
+        Raises: ClientError, also without the package pyarrow, or if no body can be read.
         """
         max = whole_number("max", max, 1)
         self._check_reading()
         messages: list[ConsumerMessage] = []
         deadline = asyncio.get_running_loop().time() + seconds("wait", wait)
-        while len(messages) < max and self.is_open:
-            left = deadline - asyncio.get_running_loop().time()
-            if messages and self._inbox.is_full:
-                left = 0.0  # what is ready comes; more does only after `ack_arrow`
-            found = await self.fetch(max - len(messages), left)
-            messages += found
-            if not found:
-                break
-        return to_table(messages)
+        with self._inbox.handing_over(messages):
+            while len(messages) < max and self.is_open:
+                left = deadline - asyncio.get_running_loop().time()
+                if messages and self._inbox.is_full:
+                    left = 0.0  # what is ready comes; more does only after `ack_arrow`
+                found = await self.fetch(max - len(messages), left)
+                messages += found
+                if not found:
+                    break
+            return to_table(await readable(messages))
 
     async def ack_arrow(self, table: "pyarrow.Table") -> None:
         """Consider the messages of a table consumed. Raises: ClientError if it is not open."""

@@ -2,6 +2,7 @@
 
 Invariants:
     - a paused or leaving queue gives nothing, and an ordered queue gives nothing without its lock.
+    - a message that was taken and not handed over is given again.
     - a queue that has something to give is awake, or `wake` is called when it will have.
 
 Source: org.apache.rocketmq.client.impl.consumer.{ProcessQueue#isLockExpired, RebalanceImpl} (4.9.3)
@@ -9,6 +10,8 @@ for the locks.
 """
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from wakelog.client.consumer_message import ConsumerMessage
@@ -91,6 +94,22 @@ class Inbox:
         if not self._awake and not self._direct:
             self.arrived.clear()
         return taken
+
+    def untake(self, messages: Sequence[ConsumerMessage]) -> None:
+        """Give messages again, in their order, that the user never got; not those given back."""
+        for message in reversed(messages):
+            if (holder := self.holder(message)) is not None:
+                holder.untake(message)
+                self.wake(message.queue)
+
+    @contextmanager
+    def handing_over(self, messages: Sequence[ConsumerMessage]) -> Iterator[None]:
+        """Give messages again after an exception, or the end of the caller, in this block."""
+        try:
+            yield
+        except BaseException:
+            self.untake(messages)
+            raise
 
     def put_directly(self, message: ConsumerMessage) -> None:
         """Give a message of no queue before all others."""

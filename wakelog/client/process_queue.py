@@ -153,6 +153,12 @@ class ProcessQueue(Generic[Item]):
         self.size_bytes -= message.size_bytes
         self.acked_count += 1
 
+    def untake(self, message: Item) -> None:
+        """Give a message in hand again at once, as if it had not been taken."""
+        del self._in_hand[message.queue_offset]
+        self._ready.appendleft(message.queue_offset)
+        self.taken_count -= 1
+
     def put_back(self, message: Item, due_ms: int) -> None:
         """Give a message in hand again at `due_ms`."""
         del self._in_hand[message.queue_offset]

@@ -288,13 +288,29 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         wait: seconds, or a timedelta.
         Raises: ClientError if a broker refuses what the consumer needs.
         """
-        return [ConsumerMessage(each) for each in LOOP.run(self.twin.fetch(max, wait))]
+        return [ConsumerMessage(each) for each in self._take(lambda: self.twin.fetch(max, wait))]
+
+    def _take(self, fetch: Callable[[], Coroutine[Any, Any, list[AioMessage]]]) -> list[AioMessage]:
+        """Run a fetch. After an interruption, such as Ctrl-C, what it took is given again."""
+        taken: list[AioMessage] = []
+
+        async def take() -> list[AioMessage]:
+            taken.extend(await fetch())
+            return taken
+
+        try:
+            return LOOP.run(take())
+        except ClientError:
+            raise
+        except BaseException:  # whatever a handler of signals raised
+            LOOP.run(_call(lambda: self.twin.untake(taken)))
+            raise
 
     def __iter__(self) -> Iterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
         yield from self.fetch(1, 0.0)  # refuses a consumer that is not open
         while self.twin.is_open:
-            yield from map(ConsumerMessage, LOOP.run(_fetch_next(self.twin)))
+            yield from map(ConsumerMessage, self._take(lambda: _fetch_next(self.twin)))
 
     def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed."""

@@ -4,10 +4,12 @@ import asyncio
 
 from tests.cli.cluster.conftest import CommandLine
 from tests.client.clusters import FakeCluster, messages
+from tests.fakes.records import record
 from wakelog.cli.cluster.tail import Shown, Wanted, tail
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 
 def test_messages_are_shown_as_they_were_stored(cli: CommandLine) -> None:
@@ -39,6 +41,24 @@ class TakingTurns(FakeCluster):
     ) -> RemotingCommand:
         await asyncio.sleep(0)
         return await super().invoke(address, command, timeout_ms=timeout_ms)
+
+
+def test_a_body_that_cannot_be_read_hides_no_other() -> None:
+    damaged = record(1000, queue_offset=1, body=b"no zlib", sys_flag=MESSAGE_COMPRESSED)
+    [first, last] = messages(1), messages(1, first=2)
+    cluster = FakeCluster({("b", "T", 0): [*first, damaged, *last]})
+
+    async def show() -> list[Shown]:
+        admin = Admin(cluster, ClientOptions(("n:1",)))
+        return [x async for x in tail(admin, "T", Wanted(since_ms=0)) if isinstance(x, Shown)]
+
+    shown = asyncio.run(show())
+    assert [line.rpartition("  ")[2][:2] for each in shown for line in each.lines()] == [
+        "0", "(R", "2",
+    ]  # fmt: skip
+    values = [next(each.values()) for each in shown]
+    assert [each.get("body") for each in values] == ["0", None, "2"]
+    assert "error" in values[1]
 
 
 def test_messages_of_all_queues_come_in_order_and_then_the_new_ones() -> None:

@@ -67,15 +67,21 @@ class Shown(NamedTuple):
         marks += [f"keys={' '.join(one.keys)}"] if one.keys else []
         place = f"{one.broker}/{one.queue_id}@{one.queue_offset}"
         stored = Moment(one.record.store_timestamp_ms)
-        yield "  ".join([str(stored), place, *marks, one.body.decode(errors="backslashreplace")])
+        try:
+            body = one.body.decode(errors="backslashreplace")
+        except ClientError as error:  # the others are shown all the same
+            body = f"({error.cause})"
+        yield "  ".join([str(stored), place, *marks, body])
 
     def values(self) -> Iterator[dict[str, Any]]:
-        """Yield everything of it; a body that is not UTF-8 is in base64."""
+        """Yield everything of it; a body that is not UTF-8, or cannot be read, is in base64."""
         one, record = self.message, self.message.record
         try:
             body = {"body": one.body.decode()}
         except UnicodeDecodeError:
             body = {"bodyBase64": base64.b64encode(one.body).decode()}
+        except ClientError as error:
+            body = {"bodyBase64": base64.b64encode(record.body).decode(), "error": error.cause}
         yield {
             "topic": one.topic,
             "broker": one.broker,
