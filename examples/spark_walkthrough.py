@@ -6,7 +6,7 @@ Editors that know `# %%` show this file as a notebook; it runs as a program just
     python examples/spark_walkthrough.py
 
 Everything lies in a new folder below the system's temporary one, whose path is printed at the end.
-`pip install 'wakelog[spark]'` and a Java of version 17 or newer are all that it needs.
+The package's extra `spark` and a Java of version 17 or newer are all that it needs.
 """
 
 # %% [markdown]

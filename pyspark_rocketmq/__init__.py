@@ -6,6 +6,6 @@ So `spark.read.format("rocketmq")` needs no registration. The source is in `wake
 try:
     from wakelog.spark.source import RocketMQSource as DefaultSource
 except ImportError as error:
-    raise ImportError(f"{error}; it comes with pip install 'wakelog[spark]'") from error
+    raise ImportError(f"{error}; it comes with wakelog's extra spark") from error
 
 __all__ = ["DefaultSource"]

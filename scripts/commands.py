@@ -27,6 +27,9 @@ CHECKS = (
     ("pytest", "-q", "tests/test_tidy.py", "tests/test_layout.py"),
 )
 
+NEED_UP_ONLY = frozenset({"up", "wheel"})
+"""The commands for which the smaller lock is enough."""
+
 FETCHED = ("etcd", "java", "prometheus", "spark")
 """The kinds of test that need something which `tests.compat.provision` fetches."""
 
@@ -90,6 +93,12 @@ def bench(python: Path, arguments: Sequence[str]) -> int:
     return _module(python, "benchmarks", arguments)
 
 
+def wheel(python: Path, arguments: Sequence[str]) -> int:
+    """Build the wheel into `dist/` of this tree, and name it last."""
+    os.chdir(ROOT)
+    _become(python, "-m", "hatchling", "build", "-t", "wheel", *arguments)
+
+
 def long(python: Path, arguments: Sequence[str]) -> int:
     """Run the tests too long for every day, and with more rounds those that have rounds.
 
@@ -139,6 +148,7 @@ COMMANDS = {
     "long": Command("[--role NAME] [ARGS]", "the long runs: more kills, more seeds", long),
     "simulate": Command("[ARGS]", "crash a store on a simulated disk, over and over", simulate),
     "mutants": Command("[NAME ...]", "plant defects in a copy, and see what notices them", mutants),
+    "wheel": Command("", "build dist/wakelog-VERSION-py3-none-any.whl", wheel),
     "docs": Command("", "write the documents that are made from code", docs),
 }
 
@@ -155,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
         print(UP_HELP.read_text(encoding="utf-8"), end="")  # without an environment, too
         return 0
     try:
-        python = prepare_environment(ROOT, UP if name == "up" else ALL)
+        python = prepare_environment(ROOT, UP if name in NEED_UP_ONLY else ALL)
         # This tree is compiled once after each change, whatever the caller's habit: a start from
         # source takes up to 0.4 s of CPU more, in what the benchmarks measure, too.
         os.environ.pop(WRITES_NO_BYTECODE, None)

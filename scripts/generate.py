@@ -125,7 +125,8 @@ These things differ from mqadmin, and nothing else in what commands print:
   for a mistake in the command line. mqadmin ends with 0, and prints Java's stack or nothing.
 - Every line ends; mqadmin leaves out some line breaks. The blanks between columns may differ.
 - Rows are sorted where mqadmin has the order of a hash table.
-- Signatures come from `--access-key` and `--secret-key`; mqadmin reads `conf/tools.yml`.
+- Signatures come from `$ROCKETMQ_HOME/conf/tools.yml` as mqadmin's, and from what stands
+  [below](#the-account-of-a-command).
 - A time means the first message of then or later. mqadmin's may be any one of those of a
   millisecond, and for a time in the future it is the last message.
 - A query by key leaves out other topics whose hash is the same; mqadmin shows their messages.
@@ -135,6 +136,20 @@ Every command also has these flags:"""
 
 HELP_COLUMNS = 80
 
+ACCOUNT = """\
+## The account of a command
+
+For all commands of `wakelog`. Who lists processes sees their arguments. So a secret key is better
+in a file, in the environment, or typed. The first of these counts:
+
+- `--access-key` and `--secret-key`;
+- `--access-key` alone: the secret key is `WAKELOG_SECRET_KEY`, or else asked for at the terminal;
+- `--account FILE` with the lines `accessKey: NAME` and `secretKey: KEY`;
+- `WAKELOG_ACCESS_KEY` and `WAKELOG_SECRET_KEY`;
+- `$ROCKETMQ_HOME/conf/tools.yml`, a file of that form.
+
+## The commands"""
+
 ADMIN_HEADS = ("command", "what", "flags")
 
 
@@ -143,7 +158,8 @@ def admin_document() -> str:
     notice = NOTICE.format(source="wakelog/cli/admin/")
     common = "\n".join(f"- `{flag_text(flag)}`: {flag.meaning}" for flag in COMMON)
     rows = table(ADMIN_HEADS, map(command_cells, COMMANDS.values()))
-    parts = ["# Admin", notice, ADMIN_INTRODUCTION, common, "Flags in bold must be given.", rows]
+    parts = ["# Admin", notice, ADMIN_INTRODUCTION, common, ACCOUNT, "Flags in bold must be given."]
+    parts.append(rows)
     different = [(f"`{x.name}`", x.differs) for x in COMMANDS.values() if x.differs]
     parts += ["## What differs", table(("command", "how its output differs"), different)]
     return "\n\n".join(parts) + "\n"

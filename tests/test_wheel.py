@@ -148,7 +148,8 @@ def test_an_installed_wheel_without_extras_starts_a_broker(wheel: Path, tmp_path
     )
     assert outcome.returncode == 1
     assert outcome.stderr == (
-        "wakelog: Ray is not installed. Run pip install 'wakelog[ray]', or start with --local.\n"
+        "wakelog: Ray is not installed."
+        " Install wakelog with its extra ray, or start with --local.\n"
     )
 
 

@@ -62,9 +62,9 @@ ERRORS = [
     ),
     (JobFailed("/t is not empty", "give a new folder"), FAILED, "empty. Give a new folder."),
     (
-        SparkMissing("PySpark is not installed: run pip install 'wakelog[spark]'"),
+        SparkMissing("PySpark is not installed: install wakelog with its extra spark"),
         FAILED,
-        "PySpark is not installed. Run pip install 'wakelog[spark]'.",
+        "PySpark is not installed. Install wakelog with its extra spark.",
     ),
     (StoreUnreadable("/t is no directory"), FAILED, "/t is no directory. Look at --store."),
     (NotWriteable("a sync failed"), FAILED, "the store takes no messages: a sync failed. Look"),

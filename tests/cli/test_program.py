@@ -1,21 +1,10 @@
-"""Name and version of the program."""
+"""The name of the program."""
 
 import sys
-from importlib import metadata
 
 import pytest
 
-from wakelog.cli.program import command_line, version
-
-
-def test_the_version_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert version() == metadata.version("wakelog")
-
-    def refuse(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", refuse)
-    assert version() == "(not installed)"
+from wakelog.cli.program import command_line
 
 
 @pytest.mark.parametrize(

@@ -412,7 +412,7 @@ MEASURED = {
     *("sum", "tps", "avgpt", "consumeTps"),
 }
 # Of code 28, where docs/differences.md has the reasons.
-OURS_ALONE = {"getTransferredTps"}
+OURS_ALONE = {"getTransferredTps", "wakelogVersion"}
 OTHERWISE = {"putMessageDistributeTime", "earliestMessageTimeStamp"}
 RATE = r"(\d+\.\d+)?"
 # The names of what differs between two runs, and the form of the value.

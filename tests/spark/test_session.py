@@ -92,7 +92,7 @@ def test_an_interrupted_job_asks_java_nothing(
 
 def test_the_error_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(SparkMissing, match=r"pip install 'wakelog\[spark\]'"):
+    with pytest.raises(SparkMissing, match=r"with its extra spark"):
         open_session()
 
 

@@ -15,11 +15,11 @@ from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLocked, WrongStore
 
 EXTRAS = {
-    "llvmlite": ("numba is not installed", "Run pip install 'wakelog[fast]'."),
-    "numba": ("numba is not installed", "Run pip install 'wakelog[fast]'."),
-    "plotly": ("plotly is not installed", "Run pip install 'wakelog[spark]'."),
-    "pyarrow": ("pyarrow is not installed", "Run pip install 'wakelog[spark]'."),
-    "ray": ("Ray is not installed", "Run pip install 'wakelog[ray]', or start with --local."),
+    "llvmlite": ("numba is not installed", "Install wakelog with its extra fast."),
+    "numba": ("numba is not installed", "Install wakelog with its extra fast."),
+    "plotly": ("plotly is not installed", "Install wakelog with its extra spark."),
+    "pyarrow": ("pyarrow is not installed", "Install wakelog with its extra spark."),
+    "ray": ("Ray is not installed", "Install wakelog with its extra ray, or start with --local."),
 }
 """Modules that only an extra brings: cause and remedy without them."""
 

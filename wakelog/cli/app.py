@@ -21,10 +21,11 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.cli.cluster.commands import add_commands
 from wakelog.cli.log import log
 from wakelog.cli.options import Number, Settings, Store, Text, option
-from wakelog.cli.program import SIGNALLED, version
+from wakelog.cli.program import SIGNALLED
 from wakelog.cli.spark import spark
 from wakelog.cli.standard_streams import show_every_character, words_not_utf_8
 from wakelog.cli.stop_signals import StopAsked, StopSignals
+from wakelog.telemetry.build import version
 
 if TYPE_CHECKING:
     from wakelog.cli.up import DeploymentFactory

@@ -1,4 +1,4 @@
-"""What this program is called, which version it is, and its exit codes."""
+"""What this program is called, and its exit codes."""
 
 import shutil
 import sys
@@ -9,16 +9,6 @@ MISUSED = 2
 
 SIGNALLED = 128
 """Plus its number: the exit code that shells give to what a signal ended."""
-
-
-def version() -> str:
-    """Return the version of the installed distribution."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("wakelog")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 def command_line() -> str:

@@ -31,12 +31,13 @@ from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.broker.trouble import Trouble, trouble_text
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.preflight import free_broker_port, preflight
-from wakelog.cli.program import FAILED, command_line, version
+from wakelog.cli.program import FAILED, command_line
 from wakelog.cli.rates import RateWatch
 from wakelog.cli.screen import Screen, make_screen
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.network.tls import TlsMode
 from wakelog.storage.file_system import FileSystem
+from wakelog.telemetry.build import version
 from wakelog.telemetry.logs import FILES_OF_BROKER, Log, logger
 
 DeploymentFactory = Callable[[Plan], Deployment]

@@ -4,7 +4,7 @@ It shares plan, reader and columns with Spark's source, and reads store files or
 Each task of the plan becomes a read task of Ray, and each record batch a block. Ray names the
 columns that it needs, and no others are made.
 
-Ray Data needs more than Ray: `pip install 'wakelog[ray-data]'`.
+Ray Data needs more than Ray: the extra `ray-data` of the package.
 
 Invariants: a read is bounded, and its end is found once, however often Ray requests tasks. A task
 that runs again returns the same rows.
@@ -74,7 +74,7 @@ def read_wakelog(
         import ray.data
     except ImportError as error:
         raise RayDataMissing(
-            f"Ray Data cannot be imported ({error}): pip install 'wakelog[ray-data]'"
+            f"Ray Data cannot be imported ({error}); install wakelog with its extra ray-data"
         ) from error
     reads = LogReads(
         topics,

@@ -56,7 +56,8 @@ def open_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SparkMissing("PySpark is not installed: run pip install 'wakelog[spark]'") from error
+        cause = "PySpark is not installed: install wakelog with its extra spark"
+        raise SparkMissing(cause) from error
     found = SparkSession.getActiveSession()
     if found is not None:
         return found

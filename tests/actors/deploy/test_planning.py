@@ -400,7 +400,7 @@ def test_a_refused_setting_of_the_file_is_named_with_the_file(tmp_path: Path) ->
 def test_parquet_files_need_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan("parquetDispatcher=true").brokers[0].settings.store.parquet_dispatcher
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'wakelog[spark]'" in refusal("parquetDispatcher=true")
+    assert "extra spark" in refusal("parquetDispatcher=true")
     assert not plan("parquetFileBytes=2048").brokers[0].settings.store.parquet_dispatcher
 
 

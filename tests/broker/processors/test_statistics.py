@@ -16,6 +16,7 @@ KEYS = {
     *("getFoundTps", "getMissTps", "getTotalTps", "getTransferedTps", "getTransferredTps"),
     *("commitLogDiskRatio", "commitLogDiskRatio_/store/commitlog", "consumeQueueDiskRatio"),
     *("commitLogMinOffset", "commitLogMaxOffset", "brokerVersionDesc", "brokerVersion"),
+    "wakelogVersion",
     *("msgPutTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgPutTotalTodayNow"),
     *("msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning", "msgGetTotalTodayNow"),
     *("sendThreadPoolQueueSize", "sendThreadPoolQueueCapacity"),

@@ -24,7 +24,7 @@ def test_help_needs_no_cluster() -> None:
     run_admin([], said.append)
     assert any(line.split()[:1] == ["topicList"] for line in said)
     run_admin(["help", "TOPICSTATUS"], said.append)
-    assert said[-9].split()[:2] == ["-t,", "--topic"]
+    assert said[-10].split()[:2] == ["-t,", "--topic"]
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -25,7 +25,7 @@ from tests.cli.cluster.conftest import CommandLine
         (("topics", "-n", ""), 2, "no name server is given"),
         (("hello", ""), 2, "no name server is given"),
         (("admin", "topicList", "-n", " "), 2, "no name server is given"),
-        (("tail", "t", "--access-key", "k"), 2, "--access-key and --secret-key belong together"),
+        (("tail", "t", "--access-key", "k"), 2, "there is no secret key for k"),
         (("tail", "t", "--tls-config", "/none"), 2, "Name a readable file with --tls-config."),
         (("topics", "-n", "127.0.0.1:1"), 1, "Connection refused"),
     ],

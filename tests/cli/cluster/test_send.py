@@ -20,11 +20,11 @@ def test_a_message_is_sent_with_what_was_given(cli: CommandLine) -> None:
     assert found.message_id == receipt["messageId"]
 
 
-def test_keys_of_an_account_that_belong_together_are_a_mistake_in_the_command(
+def test_an_account_without_its_secret_key_is_a_mistake_in_the_command(
     cli: CommandLine,
 ) -> None:
     cli("send", "given", "body", "--access-key", "someone", code=2)
-    assert "--access-key and --secret-key belong together" in cli.err
+    assert "there is no secret key for someone" in cli.err
 
 
 def test_each_line_of_standard_input_is_a_message(

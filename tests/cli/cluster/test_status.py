@@ -18,11 +18,16 @@ from wakelog.client.errors import describe, refused
 from wakelog.client.options import ClientOptions
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.telemetry.build import version
 
 
 def test_brokers_are_listed(cli: CommandLine) -> None:
     [row] = cli.json("status")
-    assert (row["broker"], row["id"], row["version"]) == ("broker-t", 0, "4.9.3")
+    assert (row["broker"], row["id"], row["version"]) == (
+        "broker-t",
+        0,
+        f"4.9.3 (wakelog {version()})",
+    )
     assert row["address"] == cli.broker.address
     assert 0 < row["diskPercent"] <= 100
     assert cli("status")[0].split()[:3] == ["CLUSTER", "BROKER", "ID"]

@@ -400,7 +400,7 @@ def _refuse_without_pyarrow(store: StoreConfig) -> None:
     if store.parquet_dispatcher and find_spec("pyarrow") is None:
         raise PlanRefused(
             "parquetDispatcher=true needs pyarrow, which is not installed",
-            "Run pip install 'wakelog[spark]', or leave parquetDispatcher out.",
+            "Install wakelog with its extra spark, or leave parquetDispatcher out.",
         )
 
 

@@ -55,7 +55,7 @@ def attach(name_server: Any = NAME_SERVER, *, by_calls: bool = False) -> "ActorC
     try:
         import ray
     except ImportError:
-        raise ClientError("Ray is not installed", "Run pip install 'wakelog[ray]'") from None
+        raise ClientError("Ray is not installed", "Install wakelog with its extra ray") from None
     address = name_server if isinstance(name_server, str) and ":" in name_server else ""
     is_joined = not ray.is_initialized()
     if is_joined:

@@ -18,6 +18,7 @@ from wakelog.protocol.headers.admin import ViewBrokerStatsDataRequestHeader
 from wakelog.protocol.java import INT_MAX, double_text
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.file_system import DiskUsage
+from wakelog.telemetry.build import version
 
 VERSION_DESC = "V4_9_3"
 _UNKNOWN_RATIO = -1.0
@@ -97,6 +98,7 @@ def _broker_values(state: BrokerState, measures: RuntimeMeasures) -> dict[str, s
     values = {
         "brokerVersionDesc": VERSION_DESC,
         "brokerVersion": VERSION_4_9_3,
+        "wakelogVersion": version(),  # 4.9.3 has no such name
         "msgPutTotalYesterdayMorning": yesterday.put_count,
         "msgPutTotalTodayMorning": today.put_count,
         "msgPutTotalTodayNow": counts["put_count"],

@@ -20,12 +20,12 @@ from wakelog.cli.admin import (
     topics,
     traces,
 )
+from wakelog.cli.admin.account_keys import account_keys
 from wakelog.cli.admin.command import Command, Flags, parse, show, usage
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.admin import open_admin
 from wakelog.client.options import ClientOptions
 from wakelog.network.errors import TlsRefused
-from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.java import parse_boolean
@@ -88,15 +88,12 @@ def client_options(flags: Flags) -> ClientOptions:
         raise PlanRefused(cause, f"Give -n HOST:PORT, or set {ENVIRONMENT_NAME}.")
     if flags.get("output", "table") not in ("table", "json"):
         raise PlanRefused(f"--output {flags['output']} is not known", "Give table or json.")
-    keys = Credentials(flags.get("access-key", ""), flags.get("secret-key", ""))
-    if bool(keys.access_key) != bool(keys.secret_key):
-        raise PlanRefused("--access-key and --secret-key belong together", "Give both, or neither.")
     return ClientOptions(
         name_servers,
         group=GROUP,
         timeout_ms=TIMEOUT_MS,
         retries_max=0,
-        credentials=keys,
+        credentials=account_keys(flags),
         tls=_tls(flags),
     )
 

@@ -36,7 +36,12 @@ class Wire(NamedTuple):
     ] = None
     output: OutputForm = "table"
     access_key: Annotated[Text, option("KEY", "Of an account, for access control.")] = None
-    secret_key: Annotated[Text, option("KEY", "Of the account.")] = None
+    secret_key: Annotated[
+        Text, option("KEY", "Of the account.  [default: WAKELOG_SECRET_KEY, else it is asked for]")
+    ] = None
+    account: Annotated[
+        Text, option("FILE", "Both keys, as in mqadmin's tools.yml, which others cannot see.")
+    ] = None
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False
     tls_trust: Annotated[Text, option("FILE", "PEM of the signers; implies --tls.")] = None
     tls_config: Annotated[
@@ -70,7 +75,11 @@ class Wire(NamedTuple):
             **{"tls-insecure": str(self.tls_insecure).lower()},
         )
         given = {"access-key": self.access_key, "secret-key": self.secret_key}
-        given |= {"tls-trust": self.tls_trust, "tls-config": self.tls_config}
+        given |= {
+            "account": self.account,
+            "tls-trust": self.tls_trust,
+            "tls-config": self.tls_config,
+        }
         flags.update({name: text for name, text in given.items() if text is not None})
         return client_options(flags)
 

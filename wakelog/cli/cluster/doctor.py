@@ -26,6 +26,7 @@ from wakelog.cli.admin.clients import complaints_of
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.groups import clients_of, masters, progress
 from wakelog.cli.cluster.output import Moment
+from wakelog.cli.cluster.status import version_text
 from wakelog.cli.failures import with_options
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
@@ -195,7 +196,7 @@ async def _broker(admin: Admin, about: str, address: str) -> AsyncIterator[Findi
             remedy += "; --advertise IP (brokerIP1) of the broker says which address clients get"
         yield Finding(PROBLEM, about, error.cause, remedy)
         return
-    yield Finding(OK, about, f"answers, version {values.get('brokerVersionDesc', 'unknown')}")
+    yield Finding(OK, about, f"answers, version {version_text(values) or 'unknown'}")
     for each in load_findings(about, values):
         yield each
 

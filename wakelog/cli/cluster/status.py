@@ -1,7 +1,7 @@
 """`wakelog status` and `top`: the brokers of a cluster with their rates, once or repeatedly."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from wakelog.actors.errors import DeploymentFailed
@@ -40,6 +40,13 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
         raise DeploymentFailed(cause, "See what stands with each.")
 
 
+def version_text(values: Mapping[str, str]) -> str:
+    """Return which RocketMQ a broker speaks as, and which wakelog it is, if it is one."""
+    spoken = values.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
+    own = values.get("wakelogVersion")
+    return f"{spoken} (wakelog {own})" if own else spoken
+
+
 async def _rows(admin: Admin, troubles: list[str]) -> AsyncIterator[Output]:
     rows: list[tuple[object, ...]] = []
     found: list[Text] = []
@@ -55,7 +62,7 @@ async def _rows(admin: Admin, troubles: list[str]) -> AsyncIterator[Output]:
         disk_percent = float(values.get("commitLogDiskRatio") or 0) * 100
         behind_bytes = int(values.get("dispatchBehindBytes") or 0)
         up_since = Moment(values.get("bootTimestamp") or 0)
-        version = values.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
+        version = version_text(values)
         rows.append((*place, version, *rates, disk_percent, behind_bytes, up_since))
         for part, trouble in read_troubles(values):
             line = f"{name} ({broker_id}): {trouble_text(part, trouble)}"
