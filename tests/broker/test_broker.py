@@ -329,3 +329,24 @@ def test_taken_instructions_are_gone(harness: Harness) -> None:
 def test_a_hold_is_a_note_without_the_request(harness: Harness) -> None:
     harness.send("T")
     assert harness.hold(queueOffset=1) == HoldPull(1, "T", 0, 1, NOW_MS + 15_000, None)
+
+
+ODD_VALUES = ("5", "null", "[]", '"x"', '{"a": 5}', '{"a": null}', '{"a": []}', '{"x": {"y": 1}}')
+OF_PYTHON = ("codec", "has no attribute", "invalid literal", "NoneType", "not subscriptable")
+
+
+@pytest.mark.parametrize("name", Harness().broker.tables)
+def test_a_damaged_table_is_refused_in_words(name: str) -> None:
+    """Whatever stands there: neither Python's words nor an error that nobody expects."""
+    broker = Harness().broker
+    keys = ("offsetTable", "topicConfigTable", "subscriptionGroupTable", "filterDataByTopic")
+    texts = ["x", "[]", "{" * 100, '{"a": "\ud800"}']
+    texts += [f'{{"{key}": {value}}}' for key in (*keys, "dataVersion") for value in ODD_VALUES]
+    refusals = []
+    for text in texts:
+        try:
+            broker.load(name, text)
+        except DamagedStore as error:
+            refusals.append(error.reason)
+    assert refusals
+    assert not [one for one in refusals if any(words in one for words in OF_PYTHON)]

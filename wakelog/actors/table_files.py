@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from wakelog.actors.transport.batching import BatchWorker
-from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.config_files import Backup, ConfigFiles
 from wakelog.telemetry.logs import Log, logger
 
 OnSaved = Callable[[BaseException | None], None]
@@ -83,6 +83,7 @@ class TableFiles:
         self._kept: Mapping[str, str] = {}
         self._is_closed = False
         self._log = logger(log)
+        self.backups: dict[str, Backup] = {}
         self.saved_count = 0
         self.failed_count = 0
 
@@ -95,7 +96,12 @@ class TableFiles:
         """
         self._kept = kept
         for name in owner.tables:
-            self._files.load(self._file_name(name), partial(owner.load, name))
+            file_name = self._file_name(name)
+            self._files.load(file_name, partial(owner.load, name))
+            backup = self._files.backups.get(file_name)
+            if backup is not None:
+                self.backups[name] = backup
+                self._log.warning("table read from its .bak", table=name, cause=backup.reason)
 
     def save_soon(
         self,

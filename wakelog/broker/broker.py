@@ -67,6 +67,7 @@ from wakelog.protocol.frame import BODY_BYTES_UNPRICED
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
 from wakelog.protocol.steps import InOrder, Steps
+from wakelog.storage.durability.config_files import damage_words
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.live_settings import TABLE
 from wakelog.storage.log.append import MessageDraft, PutStatus
@@ -365,7 +366,7 @@ class Broker:
             read(text)
         except (ProtocolError, ValueError, TypeError, AttributeError) as error:
             remedy = "restore a sound copy, such as its .bak, or remove it to start without it"
-            raise DamagedStore(f"config/{name}.json", str(error), remedy) from error
+            raise DamagedStore(f"config/{name}.json", damage_words(error), remedy) from error
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters of this broker and of its tables."""

@@ -53,6 +53,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     flushed: the physical offset up to which the log is durable.
     lanes: requests that wait, and for how long the first one has waited in ms, by lane.
     troubles: why services do not do their work, by service.
+    notices: what was lost when the broker started, by file.
     """
 
     put_ms_max: int = 0
@@ -61,6 +62,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     flushed: int = 0
     lanes: dict[str, tuple[int, int]] = {}
     troubles: dict[str, Trouble] = {}
+    notices: dict[str, Trouble] = {}
 
     def waiting(self, lane: str) -> int:
         """Return how many requests wait in a lane."""

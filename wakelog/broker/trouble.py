@@ -8,8 +8,10 @@ screen, code 28 (`status`, `doctor`), the metrics and the exit code say what is 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-RUNTIME_PREFIX: Final = "trouble_"
-"""How the names of troubles begin among the values of code 28; 4.9.3 has no such name."""
+TROUBLE_PREFIX: Final = "trouble_"
+NOTICE_PREFIX: Final = "notice_"
+"""How the names of troubles, and of what works with something lost, begin among the values of code
+28; 4.9.3 has no such names."""
 
 _ARROW: Final = " -> "
 
@@ -56,17 +58,24 @@ def trouble_text(part: str, trouble: Trouble) -> str:
     return f"{part} does not work: {trouble.reason}. {trouble.remedy}"
 
 
-def runtime_values(troubles: Mapping[str, Trouble]) -> dict[str, str]:
+def notice_text(part: str, notice: Trouble) -> str:
+    """Return the line that a user reads about what works with something lost."""
+    return f"{part}: {notice.reason}. {notice.remedy}"
+
+
+def runtime_values(troubles: Mapping[str, Trouble], prefix: str = TROUBLE_PREFIX) -> dict[str, str]:
     """Return values of code 28, which have one line each."""
     return {
-        RUNTIME_PREFIX + part: " ".join(f"{one.reason}{_ARROW}{one.remedy}".split())
+        prefix + part: " ".join(f"{one.reason}{_ARROW}{one.remedy}".split())
         for part, one in sorted(troubles.items())
     }
 
 
-def read_troubles(values: Mapping[str, str]) -> Iterator[tuple[str, Trouble]]:
+def read_troubles(
+    values: Mapping[str, str], prefix: str = TROUBLE_PREFIX
+) -> Iterator[tuple[str, Trouble]]:
     """Yield each part that does not work, from the values of code 28."""
     for name, text in sorted(values.items()):
-        if name.startswith(RUNTIME_PREFIX):
+        if name.startswith(prefix):
             reason, _, remedy = text.rpartition(_ARROW)
-            yield name.removeprefix(RUNTIME_PREFIX), Trouble(reason or remedy, remedy)
+            yield name.removeprefix(prefix), Trouble(reason or remedy, remedy)

@@ -44,6 +44,14 @@ def test_a_missing_or_broken_text_gives_way_to_the_one_before(
     if damage is not None:
         write_file(fs, PATH, damage)
     assert files.load("topics.json", json.loads) == {"old": 1}
+    reason = files.backups["topics.json"].reason
+    assert reason.startswith(f"{PATH}: it ") and "codec" not in reason
+
+
+def test_a_sound_text_is_no_backup(files: ConfigFiles) -> None:
+    files.save("topics.json", '{"a": 1}')
+    files.load("topics.json", json.loads)
+    assert files.backups == {}
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"a": '])

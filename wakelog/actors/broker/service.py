@@ -32,6 +32,7 @@ from wakelog.actors.broker.recovery_lines import recovery_notices, write_recover
 from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
+from wakelog.actors.broker.tables_at_start import load_tables, make_missing_topics
 from wakelog.actors.broker.work_pool import SWITCH_SECONDS, WorkPool
 from wakelog.actors.certificates import Certificates
 from wakelog.actors.errors import DeploymentFailed
@@ -60,6 +61,7 @@ from wakelog.broker.processors.table import PROCESSORS
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.store_stats import RuntimeMeasures
+from wakelog.broker.trouble import Trouble, notice_text
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.background import keep, log_failure
 from wakelog.network.busy_poll import POLL_SECONDS
@@ -127,6 +129,7 @@ class BrokerService:
             "broker-save",
             self._wait_durable,
         )
+        self._backup_notices: dict[str, Trouble] = {}
         self._published: FilterPublisher | None = None
         self._follower: Follower | None = None
         self._has_dispatched = False
@@ -143,7 +146,8 @@ class BrokerService:
         unusable = []
         if access is not None and not len(access.table) and not access.table.white_addresses:
             unusable.append(f"every request is refused until {access.main_file} has an account")
-        return [*unusable, *recovery_notices(self.store.recovery)]
+        backups = [notice_text(name, one) for name, one in self._backup_notices.items()]
+        return [*unusable, *recovery_notices(self.store.recovery), *backups]
 
     async def start(self, expected_store_id: str | None = None) -> None:
         """Return when the broker is in the route and accepts.
@@ -246,7 +250,7 @@ class BrokerService:
         store, services = self.store, self.services
         write_recovery(store.recovery)
         self._state_log = StateLog(steady_ms())
-        self._load_tables()
+        await self._load_tables()
         store_id = uuid.UUID(self.store_id)
         self.epoch = services.open(self, store, store_id=store_id, epoch_min=wall_ms())
         # The first expression makes the parser, which takes 50 ms.
@@ -298,7 +302,7 @@ class BrokerService:
             await self._member.wait_serving()
         await services.wait_unless_refused(self._wait_dispatched(), ReputClient)
         if self._member is not None and store.config.appends:
-            await self._make_missing_topics()
+            await make_missing_topics(self.broker, store, self._pool)
         self.broker.tick(wall_ms())
         is_alone = self._member is None
         seconds_max = REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
@@ -310,23 +314,14 @@ class BrokerService:
             self._follower.start()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
 
-    def _load_tables(self) -> None:
+    async def _load_tables(self) -> None:
         live = self.broker.state.live
         if self._member is not None:
             live.refuse(DECIDED_BY_THE_REGISTER)
-        self._tables.load_all(self.broker, self.store.kept_config)
+        tables = self._tables
+        self._backup_notices = await load_tables(tables, self.broker, self.store, self._pool)
         if live.ended:
-            self._tables.save_soon(self.broker, TABLE)
-
-    async def _make_missing_topics(self) -> None:
-        """As a new master, have a topic for each message that was acknowledged.
-
-        The master before may have made it after its table was copied here.
-        """
-        queues = await self._pool.submit(self.store.queues)
-        made = self.broker.state.topics.make_missing(queues, wall_ms())
-        if made:
-            self._log.warning("topics made of their queues", count=len(made), first=made[:10])
+            tables.save_soon(self.broker, TABLE)
 
     def _make_server(self) -> Server:
         limits = ServerLimits(
@@ -577,6 +572,7 @@ class BrokerService:
                 for name, lane in lanes.items()
             },
             troubles=self.services.troubles,
+            notices=self._backup_notices,
         )
 
     def statistics(self) -> dict[str, Any]:

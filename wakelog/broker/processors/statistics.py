@@ -10,7 +10,7 @@ ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInf
 from wakelog.broker.decision import Lane, Outcome, make_body
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
-from wakelog.broker.trouble import runtime_values
+from wakelog.broker.trouble import NOTICE_PREFIX, runtime_values
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import BrokerStatsData, BrokerStatsItem, KVTable, encode_body
 from wakelog.protocol.codes import VERSION_4_9_3, ResponseCode
@@ -45,6 +45,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outco
         **_broker_values(state, measures),
         **state.member_values(),
         **runtime_values(measures.troubles),
+        **runtime_values(measures.notices, NOTICE_PREFIX),
     }
     delays = state.delayed.offsets()
 

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.broker.trouble import read_troubles
+from wakelog.broker.trouble import NOTICE_PREFIX, read_troubles
 from wakelog.cli.admin.clients import complaints_of
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.groups import clients_of, masters, progress
@@ -206,6 +206,8 @@ def load_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
     for part, trouble in read_troubles(values):
         found = f"{part} does not work: {trouble.reason}"
         yield Finding(PROBLEM, about, found, trouble.remedy.removesuffix("."))
+    for file, notice in read_troubles(values, NOTICE_PREFIX):
+        yield Finding(WARNING, f"{about} {file}", notice.reason, notice.remedy.removesuffix("."))
     ratio = _number(values, "commitLogDiskRatio")
     if ratio >= DISK_WARNING_RATIO:
         is_full = ratio >= DISK_PROBLEM_RATIO

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.broker.trouble import read_troubles, trouble_text
+from wakelog.broker.trouble import NOTICE_PREFIX, notice_text, read_troubles, trouble_text
 from wakelog.cli.admin.brokers import every_broker
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.admin.java_text import first_rate
@@ -64,11 +64,15 @@ async def _rows(admin: Admin, troubles: list[str]) -> AsyncIterator[Output]:
         up_since = Moment(values.get("bootTimestamp") or 0)
         version = version_text(values)
         rows.append((*place, version, *rates, disk_percent, behind_bytes, up_since))
+        lines = {}
         for part, trouble in read_troubles(values):
-            line = f"{name} ({broker_id}): {trouble_text(part, trouble)}"
-            about = {"broker": name, "id": broker_id, "part": part}
-            found.append(Text(line, {**about, **trouble._asdict()}))
+            lines[part] = trouble_text(part, trouble), trouble
             troubles.append(part)
+        for part, notice in read_troubles(values, NOTICE_PREFIX):
+            lines[part] = notice_text(part, notice), notice
+        for part, (line, one) in lines.items():
+            about = {"broker": name, "id": broker_id, "part": part}
+            found.append(Text(f"{name} ({broker_id}): {line}", {**about, **one._asdict()}))
     yield Columns(HEADS, rows, "no broker has registered")
     for each in found:
         yield each

@@ -13,10 +13,11 @@ Source: org.apache.rocketmq.common.ConfigManager, MixAll.string2File, file2Strin
 deletes the file before it renames the new one, and syncs nothing.
 """
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from posixpath import dirname
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from wakelog.storage.errors import DamagedStore, StoreError, store_errors
 from wakelog.storage.file_system import FileSystem, opened, write_synced
@@ -27,13 +28,41 @@ TEXT_BYTES_MAX = 1 << 30
 T = TypeVar("T")
 
 
+class Backup(NamedTuple):
+    """Why a `.bak` was loaded instead of its text, and when it was written."""
+
+    reason: str
+    saved_ms: int
+
+
+_NO_NUMBER = re.compile(r"invalid literal for int\(\) with base 10: (.*)", re.DOTALL)
+
+
+def damage_words(error: Exception) -> str:
+    """Return in words why a text cannot be decoded; Python's say nothing to who has to mend it."""
+    if isinstance(error, DamagedStore):
+        return error.reason
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 from byte {error.start} on"
+    if isinstance(error, UnicodeError):
+        return "it has half a character"
+    if isinstance(error, AttributeError | TypeError):
+        return "a single value or a list stands where a table has to be"
+    no_number = _NO_NUMBER.fullmatch(str(error))
+    return f"{no_number[1]} is no whole number" if no_number else str(error)
+
+
 class ConfigFiles:
     """Loads and saves texts by file name, such as `topics.json`."""
 
-    __slots__ = ("_broken", "_fs", "_path_of")
+    __slots__ = ("_broken", "_fs", "_path_of", "backups")
 
     def __init__(self, fs: FileSystem, path_of: Callable[[str], str]) -> None:
-        """Keep `path_of`, such as `StorePaths.config`: it returns a text's path by its name."""
+        """Keep `path_of`, such as `StorePaths.config`: it returns a text's path by its name.
+
+        backups: why a backup was loaded, by the text's name.
+        """
+        self.backups: dict[str, Backup] = {}
         self._fs = fs
         self._path_of = path_of
         self._broken: set[str] = set()
@@ -46,7 +75,7 @@ class ConfigFiles:
         """
         path = self._path_of(name)
         reason = None
-        for candidate in (path, path + ".bak"):
+        for candidate in (path, backup := path + ".bak"):
             try:
                 data = self._read(candidate)
                 if data is None:
@@ -57,11 +86,13 @@ class ConfigFiles:
                 decoded = decode(data.decode())
                 if reason is not None:
                     self._broken.add(name)
+                if candidate == backup:
+                    with store_errors(backup, "read"):
+                        saved_ms = self._fs.modified_ms(backup)
+                    self.backups[name] = Backup(f"{path}: {reason or 'it is missing'}", saved_ms)
                 return decoded
-            except ValueError as error:
-                reason = reason or f"it cannot be read: {error}"
-            except DamagedStore as error:
-                reason = reason or f"it cannot be read: {error.reason}"
+            except (ValueError, DamagedStore) as error:
+                reason = reason or f"it cannot be read: {damage_words(error)}"
         if reason is None:
             return None
         raise DamagedStore(path, reason, "restore it, or remove it and its .bak to start without")
