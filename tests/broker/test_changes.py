@@ -33,7 +33,7 @@ ASIDE = {Code.PULL_MESSAGE}
 CHANGE = {
     *(Code.UPDATE_AND_CREATE_TOPIC, Code.DELETE_TOPIC_IN_BROKER),
     *(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Code.DELETE_SUBSCRIPTIONGROUP),
-    *(Code.UPDATE_CONSUMER_OFFSET, Code.CLONE_GROUP_OFFSET),
+    *(Code.UPDATE_CONSUMER_OFFSET, Code.CLONE_GROUP_OFFSET, Code.QUERY_CORRECTION_OFFSET),
 }
 """Some codes that change a table on purpose: the tests below have to come by them."""
 
@@ -112,6 +112,7 @@ def test_every_code_is_tried() -> None:
 
 
 def test_what_was_answered_with_success_is_in_the_files(code: int) -> None:
+    has_changed = False
     for request in requests_of(code):
         kept = Kept()
         before = kept.tables()
@@ -119,12 +120,12 @@ def test_what_was_answered_with_success_is_in_the_files(code: int) -> None:
         now = kept.tables()
         if response is not None and code not in ASIDE:
             assert now == kept.files, {name for name in now if now[name] != kept.files[name]}
-        if code in CHANGE:
-            assert response is not None and response.code == ResponseCode.SUCCESS
-            assert now != before
+        has_changed |= now != before and response is not None and response.code == 0
+    assert has_changed or code not in CHANGE
 
 
 def test_on_a_full_disk_it_is_an_error_with_the_reason_and_nothing_has_changed(code: int) -> None:
+    was_refused = False
     for request in requests_of(code):
         kept = Kept()
         before = kept.tables()
@@ -136,8 +137,9 @@ def test_on_a_full_disk_it_is_an_error_with_the_reason_and_nothing_has_changed(c
             assert response.remark == f"not saved: {FULL}"
             assert kept.tables() == before == kept.files
             assert not [one for one in kept.instructions() if isinstance(one, RegisterBroker)]
-        assert kept.were_asked_for or code not in CHANGE
+        was_refused |= kept.were_asked_for
         kept.validate()
+    assert was_refused or code not in CHANGE
 
 
 def test_of_changes_on_top_of_each_other_the_last_is_undone_first() -> None:

@@ -124,6 +124,8 @@ def valid_requests() -> list[RemotingCommand]:
         requests.append((Code.PULL_MESSAGE, pull_fields(**changes), b""))
     whole = {"groupName": "g", "removeOffset": "true"}
     requests.append((Code.DELETE_SUBSCRIPTIONGROUP, whole, b""))
+    lowest = {"topic": "T", "filterGroups": "g", "compareGroup": ""}
+    requests.append((Code.QUERY_CORRECTION_OFFSET, lowest, b""))
     return [make_request(code, fields, body, opaque=0) for code, fields, body in requests]
 
 

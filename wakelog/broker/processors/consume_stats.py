@@ -16,6 +16,7 @@ from typing import NamedTuple
 from wakelog.broker.consumer_offsets import NO_OFFSET
 from wakelog.broker.decision import Outcome, WorkKind, make_body
 from wakelog.broker.error_response import LimitReached
+from wakelog.broker.processors.groups import remove_offsets
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
@@ -167,7 +168,7 @@ def query_correction_offset(
     topic = request.header.topic
     for number, group in enumerate((request.header.filter_groups or "").split(","), 1):
         if group.strip():
-            yield from state.offsets.remove(group)
+            yield from remove_offsets(state, group)
         if not number % GROUPS_PER_STEP:
             yield
     groups = yield from state.offsets.groups_of(topic)

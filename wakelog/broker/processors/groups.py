@@ -49,12 +49,17 @@ def delete_group(
     header = request.header
     state.groups.remove(header.group_name, request.now_ms)
     if header.remove_offset:
-        removed = yield from state.offsets.remove(header.group_name)
-        if removed:
-            state.keep_offsets(partial(_put_back, state, header.group_name, removed))
+        yield from remove_offsets(state, header.group_name)
     if state.config.auto_delete_unused_stats:
         state.traffic.forget_group(header.group_name)
     return request.success()
+
+
+def remove_offsets(state: BrokerState, group: str) -> Steps[None]:
+    """Forget every offset of a group, and let the response wait until that is saved."""
+    removed = yield from state.offsets.remove(group)
+    if removed:
+        state.keep_offsets(partial(_put_back, state, group, removed))
 
 
 def _put_back(state: BrokerState, group: str, removed: dict[str, dict[int, int]]) -> None:
@@ -108,9 +113,9 @@ def get_consumer_connections(
     body = ConsumerConnection(
         [],
         dict(group.subscriptions),
-        group.consume_type,
-        group.message_model,
-        group.consume_from_where,
+        group.consume_type or None,
+        group.message_model or None,
+        group.consume_from_where or None,
     )
 
     def work() -> bytes:
