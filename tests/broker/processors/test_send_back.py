@@ -10,7 +10,7 @@ from tests.broker.harness import NOW_MS, Harness, pull_fields
 from tests.golden_stores import open_golden
 from wakelog.broker.decision import AwaitFlush, AwaitRegistration
 from wakelog.broker.delayed_delivery import unpark
-from wakelog.protocol.bodies import SubscriptionGroupConfig
+from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.properties import decode_properties
@@ -253,3 +253,19 @@ def test_the_real_brokers_dead_letters_and_retries_are_made_alike(tmp_path: Path
             record.sys_flag,
         )
     assert compared >= 15
+
+
+@pytest.mark.parametrize(("read", "write"), [(1, 1), (2, 8), (8, 2), (0, 0)])
+def test_it_chooses_a_queue_that_the_retry_topic_has(
+    harness: Harness, read: int, write: int
+) -> None:
+    harness.beat("g")
+    harness.broker.state.groups.update(SubscriptionGroupConfig("g", retry_queue_nums=8), NOW_MS)
+    topic = TopicConfig("%RETRY%g", read, write)
+    harness.broker.state.topics.update(topic, NOW_MS)
+    put(harness)
+    for _ in range(40):
+        assert back(harness).code == ResponseCode.SUCCESS
+    due = [unpark(record) for record in harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)]
+    chosen = {draft.queue_id for draft in due if draft is not None}
+    assert len(due) == 40 and chosen == set(range(max(1, min(read, write))))

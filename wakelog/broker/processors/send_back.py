@@ -84,7 +84,7 @@ def _put_again(
         state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
     else:
         topic = retry_topic(header.group)
-        queue_id = state.random.randrange(group.retry_queue_nums)
+        queue_id = _retry_queue(state, topic, group)
     text = encode_properties(properties)
     parked = park(state.delay_level_max, properties, topic, queue_id)
     if parked is not None:
@@ -100,6 +100,19 @@ def _put_again(
         state.traffic.count_parked(queue_id, result.size_bytes)
     state.traffic.count_send_back(origin_topic, header.group)
     return request.success()
+
+
+def _retry_queue(state: BrokerState, topic: str, group: SubscriptionGroupConfig) -> int:
+    """Return a queue of the retry topic that consumers read.
+
+    4.9.3 goes by the group alone. Its topic may have fewer queues, and what is put beyond them is
+    never consumed.
+    """
+    count = group.retry_queue_nums
+    config = state.topics.get(topic)
+    if config is not None:
+        count = min(count, config.read_queue_nums, config.write_queue_nums)
+    return state.random.randrange(max(1, count))
 
 
 def _delay_level(
