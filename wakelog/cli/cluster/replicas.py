@@ -324,7 +324,7 @@ async def failover(
         yield _loss(state, ends, to, accepts_loss=accepts_loss)
         if not changes:
             value = {"broker": name, "changed": False}
-            yield Text("nothing is changed yet: repeat it with --yes", value)
+            yield Text(f"nothing is changed yet: repeat it with --to {to} --yes", value)
             return
         is_written = True
         for _ in range(PROPOSALS_MAX):
