@@ -190,3 +190,12 @@ def test_an_answer_without_a_table_changes_nothing(
     harness.instructions()
     registration.registered(harness.broker.state, answered(code, body), NOW_MS)
     assert harness.instructions() == []
+
+
+def test_the_answer_to_a_single_topic_says_whether_it_is_ordered(harness: Harness) -> None:
+    for topic in ("T", "U", "V"):
+        harness.send(topic)
+    body = encode_body(KVTable({"T": "broker-a:4", "U": "broker-a:4"}))
+    response = answered(ResponseCode.SUCCESS, body)
+    registration.registered(harness.broker.state, response, NOW_MS, topics=("T", "V", "gone"))
+    assert [harness.topic(name).order for name in ("T", "U", "V")] == [True, False, False]

@@ -6,7 +6,14 @@ import pytest
 
 from wakelog.network.errors import TlsRefused
 from wakelog.network.tls import ClientAuth, ServerTls, Tls, TlsMode
-from wakelog.network.tls_properties import CONFIG_BYTES_MAX, TlsProperties, TlsSource, read_tls
+from wakelog.network.tls_properties import (
+    CONFIG_BYTES_MAX,
+    MODE,
+    TlsProperties,
+    TlsSource,
+    read_choice,
+    read_tls,
+)
 
 ANY_SERVER = Tls(checks_server=False, checks_host=False)
 REAL = """
@@ -128,3 +135,9 @@ def test_a_file_that_is_not_there_is_refused() -> None:
 def test_a_server_without_tls_needs_no_certificate(tmp_path: Path) -> None:
     found = read(tmp_path, "tls.test.mode.enable=false", TlsMode.DISABLED)
     assert found.server.mode is TlsMode.DISABLED
+
+
+@pytest.mark.parametrize("text", ["ENFORCING", "Permissive", "on", ""])
+def test_a_mode_of_another_spelling_is_refused(text: str) -> None:
+    with pytest.raises(TlsRefused, match="give disabled or permissive or enforcing"):
+        read_choice(MODE, text, TlsMode)

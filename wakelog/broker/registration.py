@@ -165,8 +165,16 @@ def _identity(state: BrokerState) -> BrokerIdentityRequestHeader:
     )
 
 
-def registered(state: BrokerState, response: RemotingCommand, now_ms: int) -> None:
+def registered(
+    state: BrokerState,
+    response: RemotingCommand,
+    now_ms: int,
+    *,
+    topics: Collection[str] | None = None,
+) -> None:
     """Mark the topics that a name server lists as ordered in its response, and note the master.
+
+    topics: mark these alone, which were registered alone; None for all.
 
     Raises: RemoteProtocolError if the body is not a table.
     """
@@ -175,7 +183,7 @@ def registered(state: BrokerState, response: RemotingCommand, now_ms: int) -> No
         state.master = MasterAddress(fields["haServerAddr"], fields["masterAddr"])
     if response.code == ResponseCode.SUCCESS and response.body:
         table = decode_body(KVTable, response.body).table
-        state.topics.update_order_topics(table, now_ms)
+        state.topics.update_order_topics(table, now_ms, topics)
 
 
 def _registered_topics(

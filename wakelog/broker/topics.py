@@ -179,10 +179,17 @@ class Topics:
         if AUTO_CREATE_TOPIC not in self._table:
             self._put(_auto_create_topic(self._config), now_ms)
 
-    def update_order_topics(self, order_topics: Iterable[str], now_ms: int) -> None:
-        """Mark exactly these topics as ordered."""
+    def update_order_topics(
+        self, order_topics: Iterable[str], now_ms: int, among: Iterable[str] | None = None
+    ) -> None:
+        """Mark exactly these topics as ordered.
+
+        among: check these alone, None for all.
+        """
         wanted = set(order_topics)
-        changed = [t for name, t in self._table.items() if t.order != (name in wanted)]
+        checked = self._table if among is None else self._table.keys() & set(among)
+        found = [self._table[name] for name in checked]
+        changed = [topic for topic in found if topic.order != (topic.topic_name in wanted)]
         for topic in changed:
             topic.order = not topic.order
         if changed:

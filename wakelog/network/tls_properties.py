@@ -86,9 +86,14 @@ class TlsProperties(NamedTuple):
 
 
 def read_choice(key: str, text: str, choices: type[ChoiceT]) -> ChoiceT:
-    """Return one of the choices. Raises: TlsRefused."""
+    """Return one of the choices. Raises: TlsRefused.
+
+    4.9.3 reads whether clients are asked in any case. A mode of another case it takes for
+    permissive, which lets in clients without TLS.
+    """
+    text = text.strip()
     try:
-        return choices(text.strip().lower())
+        return choices(text if choices is TlsMode else text.lower())
     except ValueError:
         accepted = " or ".join(choices)
         raise TlsRefused(f"{key}={text} is not accepted; give {accepted}") from None

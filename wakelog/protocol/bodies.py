@@ -168,7 +168,7 @@ class ConsumerData(msgspec.Struct, rename="camel"):
     """A consumer group in a heartbeat.
 
     A constant is its place among Java's, as in the C++ client, or its name in any case, as with
-    fastjson: the Go client writes `BroadCasting`.
+    fastjson: the Go client writes `BroadCasting`. Any other name is none, as with fastjson.
     """
 
     group_name: str = ""
@@ -187,7 +187,7 @@ class ConsumerData(msgspec.Struct, rename="camel"):
 
 def _constant(value: str | int, names: tuple[str, ...]) -> str:
     if isinstance(value, str):
-        return value.upper()
+        return value.upper() if value.upper() in names else ""
     if not 0 <= value < len(names):
         raise ValueError(f"{value} is none of {', '.join(names)}")
     return names[value]

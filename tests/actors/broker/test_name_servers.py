@@ -17,7 +17,7 @@ from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker import registration
 from wakelog.network.client import RemotingClient
-from wakelog.protocol.bodies import TopicRouteData, decode_body
+from wakelog.protocol.bodies import TopicConfig, TopicRouteData, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
@@ -210,5 +210,21 @@ def test_a_name_that_another_address_has_is_refused(
                 f"{HOST}:{service.port} has a broker broker-a at {address} already"
             )
             assert "--set wakelog.takeOverName=true" in refused.remedy
+
+    run(main)
+
+
+def test_an_updated_topic_is_ordered_again_once_it_is_registered() -> None:
+    harness = Harness()
+    harness.send("T")
+
+    async def main() -> None:
+        async with registered(harness) as (servers, client):
+            fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "broker-a:4"}
+            order = make_request(RequestCode.PUT_KV_CONFIG, fields, opaque=1)
+            assert (await client.ask(order)).code == ResponseCode.SUCCESS
+            harness.broker.state.topics.update(TopicConfig("T", 8, 8), harness.now_ms)
+            await settle(servers, "T")
+            assert harness.topic("T").order
 
     run(main)

@@ -65,6 +65,19 @@ def test_the_connections_of_a_group_are_shown(
     )
 
 
+def test_a_constant_that_is_none_of_4_9_3s_is_left_out(harness: Harness) -> None:
+    """As with fastjson, which reads an unknown name of an enumeration as null."""
+    body = (
+        b'{"clientID":"c1","consumerDataSet":[{"groupName":"g","consumeType":"NOPE",'
+        b'"messageModel":"broadcasting","consumeFromWhere":"NEVER"}]}'
+    )
+    assert harness.ask(RequestCode.HEART_BEAT, {}, body).code == ResponseCode.SUCCESS
+    response = harness.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
+    shown = json.loads(response.body)
+    assert "consumeType" not in shown and "consumeFromWhere" not in shown
+    assert shown["messageModel"] == "BROADCASTING"
+
+
 def test_a_group_without_connections_is_not_online(harness: Harness) -> None:
     fields = {"consumerGroup": "g"}
     response = harness.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)

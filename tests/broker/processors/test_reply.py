@@ -129,3 +129,20 @@ def test_a_client_is_found_by_the_id_of_its_newest_connection(harness: Harness) 
     harness.broker.channel_closed(FakeChannel(6), harness.now_ms)
     assert isinstance(reply_to(harness), RemotingCommand)
     harness.validate()
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_REPLY_MESSAGE, REPLY])
+def test_a_reply_needs_only_what_it_is_made_of(harness: Harness, code: RequestCode) -> None:
+    """4.9.3 asks for no producer group, default topic or flag of a reply either."""
+    letters = send_fields(TOPIC, i=PROPERTIES)
+    for letter in "acdf":
+        del letters[letter]
+    long = {name: letters[letter] for name, letter in LONG_NAMES.items() if letter in letters}
+    fields = letters if code == REPLY else long
+    assert isinstance(harness.process(code, fields, b"body"), AskClient)
+
+
+LONG_NAMES = {
+    **{"topic": "b", "queueId": "e", "bornTimestamp": "g", "flag": "h", "properties": "i"},
+    **{"reconsumeTimes": "j", "unitMode": "k", "batch": "m"},
+}

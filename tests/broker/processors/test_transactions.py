@@ -248,3 +248,10 @@ def test_a_store_that_takes_nothing(harness: Harness) -> None:
         ResponseCode.SYSTEM_ERROR,
         "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed.",
     )
+
+
+def test_an_end_needs_no_message_id(harness: Harness) -> None:
+    """It is for the log alone, also in 4.9.3."""
+    fields = end(harness)
+    fields.pop("msgId", None)
+    assert ask(harness, fields).code == ResponseCode.SUCCESS

@@ -12,7 +12,7 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
         "GetSubscriptionGroupConfigRequestHeader": "group!",
         "RegisterFilterServerRequestHeader": "filterServerAddr!",
         "ProducerGroupRequestHeader": "producerGroup!",
-        "ResetOffsetRequestHeader": "topic! group! timestamp! isForce!",
+        "ResetOffsetRequestHeader": "topic! group! timestamp! isForce",
         "GetConsumerStatusRequestHeader": "topic! group! clientAddr",
         "ConsumerClientRequestHeader": "consumerGroup! clientId msgId",
     }

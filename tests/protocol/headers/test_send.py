@@ -13,6 +13,11 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
             "bornTimestamp! flag! properties reconsumeTimes unitMode batch maxReconsumeTimes"
         ),
         "SendMessageRequestHeaderV2": "a! b! c! d! e! f! g! h! i j k l m",
+        "SendReplyRequestHeader": (
+            "producerGroup topic! defaultTopic defaultTopicQueueNums queueId! sysFlag "
+            "bornTimestamp! flag! properties reconsumeTimes unitMode batch maxReconsumeTimes"
+        ),
+        "SendReplyRequestHeaderV2": "a b! c d e! f g! h! i j k l m",
         "SendMessageResponseHeader": "msgId! queueId! queueOffset! transactionId",
         "ReplyMessageRequestHeader": (
             "producerGroup! topic! defaultTopic! defaultTopicQueueNums! queueId! sysFlag! "

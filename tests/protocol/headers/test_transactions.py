@@ -8,7 +8,7 @@ def test_the_headers_have_the_fields_of_the_specification() -> None:
     fields = {
         "EndTransactionRequestHeader": (
             "producerGroup! tranStateTableOffset! commitLogOffset! commitOrRollback! "
-            "fromTransactionCheck msgId! transactionId"
+            "fromTransactionCheck msgId transactionId"
         ),
         "CheckTransactionStateRequestHeader": (
             "tranStateTableOffset! commitLogOffset! msgId transactionId offsetMsgId"

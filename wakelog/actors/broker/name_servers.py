@@ -212,8 +212,7 @@ class _NameServer:
                 if over_id is None or over_id != (connection_id or over_id):
                     return "the connection was lost"
                 connection_id = over_id
-                if due.topics is None:
-                    registration.registered(self._state, response, wall_ms())
+                registration.registered(self._state, response, wall_ms(), topics=due.topics)
         except RemotingError as error:
             return str(error)
         self.registered_count += 1

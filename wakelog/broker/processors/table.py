@@ -37,7 +37,12 @@ from wakelog.network.request import (
     processor,
 )
 from wakelog.protocol.codes import RequestCode as Code
-from wakelog.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from wakelog.protocol.headers.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendReplyRequestHeader,
+    SendReplyRequestHeaderV2,
+)
 
 _PUBLISHES = Access(Permission.PUB, Resource.TOPIC, "topic")
 _PUBLISHES_AGAIN = Access(Permission.PUB, Resource.TOPIC, "origin_topic")
@@ -53,8 +58,12 @@ _ROWS = {
     Code.SEND_MESSAGE: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V1),
     Code.SEND_MESSAGE_V2: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V2),
     Code.SEND_BATCH_MESSAGE: processor(send.send_message, Lane.SEND, ANYONE, header=_V2),
-    Code.SEND_REPLY_MESSAGE: processor(reply.send_reply, Lane.REPLY, ANYONE, header=_V1),
-    Code.SEND_REPLY_MESSAGE_V2: processor(reply.send_reply, Lane.REPLY, ANYONE, header=_V2),
+    Code.SEND_REPLY_MESSAGE: processor(
+        reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeader
+    ),
+    Code.SEND_REPLY_MESSAGE_V2: processor(
+        reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeaderV2
+    ),
     Code.CONSUMER_SEND_MSG_BACK: processor(
         send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES
     ),

@@ -50,7 +50,7 @@ class ResetOffsetRequestHeader(Header, frozen=True, kw_only=True):
     topic: str
     group: str
     timestamp: Int64
-    is_force: bool
+    is_force: bool = False
 
 
 class GetConsumerStatusRequestHeader(Header, frozen=True, kw_only=True):

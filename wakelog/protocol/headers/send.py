@@ -58,6 +58,23 @@ class SendMessageRequestHeaderV2(Header, frozen=True, kw_only=True, rename=V2_LE
     max_reconsume_times: Int32 | None = None
 
 
+class SendReplyRequestHeader(SendMessageRequestHeader, frozen=True, kw_only=True):
+    """324: a reply with long names; its flag is read from nowhere."""
+
+    sys_flag: Int32 = 0
+
+
+class SendReplyRequestHeaderV2(
+    SendMessageRequestHeaderV2, frozen=True, kw_only=True, rename=V2_LETTERS
+):
+    """325: a reply with letters, which needs less than a send."""
+
+    producer_group: str = ""
+    default_topic: str = ""
+    default_topic_queue_nums: Int32 = 0
+    sys_flag: Int32 = 0
+
+
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 

@@ -15,7 +15,7 @@ class EndTransactionRequestHeader(Header, frozen=True, kw_only=True):
     commit_log_offset: Int64
     commit_or_rollback: Int32
     from_transaction_check: bool = False
-    msg_id: str
+    msg_id: str | None = None
     transaction_id: str | None = None
 
 
