@@ -38,4 +38,4 @@ def other_value(key: str, present: str) -> str:
         return next(str(one.value) for one in reversed(kind) if one.value != present)
     if kind is int or present.lstrip("-").isdecimal():
         return str(int(present) - 1) if int(present) > 1 else str(int(present) + 1)
-    return _TEXTS.get(key, f"{present}-other")
+    return _TEXTS.get(key, f"other{present}")
