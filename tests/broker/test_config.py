@@ -120,7 +120,7 @@ def test_no_key_is_in_two_places() -> None:
     ("key", "value"),
     [
         ("serverWorkerThreads", "8"),
-        ("consumerFallbehindThreshold", "17179869184"),
+        ("maxDelayTime", "40"),
         ("messageStorePlugIn", ""),
         ("rmqAddressServerDomain", None),  # shown only if the file has it
     ],

@@ -78,6 +78,10 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     slave_read_enable: Live[bool] = False
     notify_consumer_ids_changed_enable: Live[bool] = True
 
+    # Groups that read far behind, see slow_readers.py.
+    disable_consume_if_consumer_read_slowly: Live[bool] = False
+    consumer_fallbehind_threshold: Live[int] = 17_179_869_184
+
     # Statistics.
     enable_detail_stat: bool = True
     auto_delete_unused_stats: Live[bool] = False
@@ -148,6 +152,7 @@ RANGES = {
     "maxErrorRateOfBloomFilter": (1, 99),
     "expectConsumerNumUseFilter": (1, 10_000),  # a message's bitmap has at most 12 KB then
     "startAcceptSendRequestTimeStamp": (0, _INT64_MAX),
+    "consumerFallbehindThreshold": (1, _INT64_MAX),
     "filterDataCleanTimeSpan": (1, _INT64_MAX),
     "shortPollingTimeMills": (1, _INT64_MAX),
     "waitTimeMillsInSendQueue": (1, _INT64_MAX),
@@ -247,9 +252,6 @@ _WITHOUT_EFFECT = {
     """,
     "statistics for bills are not kept": """
         commercialBaseCount=1 commercialBigCount=1 commercialTimerCount=1 commercialTransCount=1
-    """,
-    "no group is switched off for its lag, which the metrics show": """
-        consumerFallbehindThreshold=17179869184 disableConsumeIfConsumerReadSlowly=false
     """,
     "no shell command is ever run, and 4.9.3 has no filter server to start": "filterServerNums=0",
     "logs are by the broker's name when there are several": "isolateLogEnable=false",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from wakelog.broker.broker_stats import PERIODS
-from wakelog.broker.decision import CloseChannel, Persist, RegisterBroker
+from wakelog.broker.decision import Appender, CloseChannel, Persist, RegisterBroker, WriteLine
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import SAMPLE_MS, StoreTotals
 
@@ -21,6 +21,7 @@ EXPIRE_CLIENTS_MS = 10_000
 EXPIRE_LOCKS_MS = 60_000
 CHECK_HELD_MS = 1_000
 PERSIST_FILTERS_MS = 10_000
+PROTECT_MS = 180_000
 REGISTER_MS_MIN = 10_000
 REGISTER_MS_MAX = 60_000
 
@@ -47,6 +48,7 @@ class Housekeeping:
             (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
             (lambda: CHECK_HELD_MS, self._check_held),
             (lambda: SAMPLE_MS, self._sample_store),
+            (lambda: PROTECT_MS, self._bar_slow_readers),
         ]
         for period, (period_ms, _) in enumerate(PERIODS):
             self._tasks.append((partial(int, period_ms), partial(state.traffic.sample, period)))
@@ -95,6 +97,15 @@ class Housekeeping:
         expired += self._state.filter_servers.expired(now_ms)
         for channel_id in sorted(set(expired)):
             self._state.instructions.append(CloseChannel(channel_id))
+
+    def _bar_slow_readers(self, now_ms: int) -> None:
+        state = self._state
+        for group, behind_bytes in state.slow_readers.take().items():
+            is_wanted = state.config.disable_consume_if_consumer_read_slowly
+            if is_wanted and state.groups.disable_consumption(group, now_ms):
+                values = {"group": group, "behind_bytes": behind_bytes}
+                line = WriteLine(Appender.PROTECTION, "slow consumer group disabled", values)
+                state.instructions.append(line)
 
     def _sample_store(self, now_ms: int) -> None:
         counts = self._state.store.statistics()

@@ -32,6 +32,7 @@ from wakelog.broker.membership import Consumers, GroupChange, GroupClients
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.replicas import Replicas
+from wakelog.broker.slow_readers import SlowReaders
 from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.table_limits import DEFAULT_LIMITS
@@ -86,6 +87,7 @@ class BrokerState:
         self.heartbeats = HeartbeatsUnderWay()
         self.filter_servers = FilterServers()
         self.locks = LockTable(limits)
+        self.slow_readers = SlowReaders()
         self.held = HeldRequests()
         self.read_ahead_windows = ReadAheadWindows()
         self.delay_level_max = len(self.store_config.delays_ms)

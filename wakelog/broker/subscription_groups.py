@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from wakelog.broker import names
 from wakelog.broker.changes import restore
 from wakelog.broker.config import BrokerConfig
@@ -91,6 +93,15 @@ class SubscriptionGroups:
             raise table_full("groups", self._groups_max)
         self._table[config.group_name] = config
         self._changed(now_ms, undo)
+
+    def disable_consumption(self, group: str, now_ms: int) -> bool:
+        """Let a group consume no more; return whether it could until now."""
+        found = self._table.get(group)
+        if found is None or not found.consume_enable:
+            return False
+        self._table[group] = msgspec.structs.replace(found, consume_enable=False)
+        self._changed(now_ms, None)
+        return True
 
     def remove(self, group: str, now_ms: int) -> None:
         """Remove a group, if there is one; a group of the system comes back at the next start."""

@@ -5,8 +5,7 @@
                            when a full disk ends or lets in messages
     dispatchBehindBytes    each minute in which the log has grown
 
-It has no timer: the broker's ticks call it, and an idle broker writes nothing. 4.9.3 also bars
-groups that fell far behind, if disableConsumeIfConsumerReadSlowly is set; see `docs/threads.md`.
+It has no timer: the broker's ticks call it, and an idle broker writes nothing.
 
 Source: org.apache.rocketmq.broker.BrokerController.printWaterMark, protectBroker, initialize (the
 tasks that print) (4.9.3).

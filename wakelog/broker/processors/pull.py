@@ -209,6 +209,14 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
             queue_id=header.queue_id,
             latency_ms=max(0, now_ms - pull.request.now_ms),
         )
+        if state.config.disable_consume_if_consumer_read_slowly:
+            state.slow_readers.note(
+                header.consumer_group,
+                header.topic,
+                header.queue_id,
+                behind_bytes=result.fall_behind_bytes,
+                limit_bytes=state.config.consumer_fallbehind_threshold,
+            )
         wanted = state.read_ahead_windows.next_wanted(
             result.physical_offsets[-1], result.fall_behind_bytes
         )
