@@ -39,7 +39,7 @@ def test_offsets_are_written_each_interval_if_they_moved(harness: Harness) -> No
     assert tick(harness, 5_000) == []
     commit(harness)
     assert tick(harness, 9_999) == []
-    assert tick(harness, 10_000) == [Persist("consumerOffset")]
+    assert Persist("consumerOffset") in tick(harness, 10_000)
 
 
 def test_a_clock_that_is_set_back_holds_up_nothing(harness: Harness) -> None:
@@ -101,9 +101,12 @@ def test_light_offsets_have_their_own_file() -> None:
     ("period_ms", "registers_at_ms"), [("30000", 30_000), ("1", 10_000), ("600000", 60_000)]
 )
 def test_a_broker_registers_again_within_10_to_60_s(period_ms: str, registers_at_ms: int) -> None:
+    """The first time after 10 s: at the start a name server may have been away."""
     harness = Harness(registerNameServerPeriod=period_ms)
-    assert RegisterBroker() not in tick(harness, registers_at_ms - 1)
-    assert RegisterBroker() in tick(harness, registers_at_ms)
+    assert RegisterBroker() not in tick(harness, 9_999)
+    assert RegisterBroker() in tick(harness, 10_000)
+    assert RegisterBroker() not in tick(harness, 10_000 + registers_at_ms - 1)
+    assert RegisterBroker() in tick(harness, 10_000 + registers_at_ms)
 
 
 def test_a_period_can_be_changed_while_the_broker_runs(harness: Harness) -> None:

@@ -54,6 +54,9 @@ class Housekeeping:
             self._tasks.append((partial(int, period_ms), partial(state.traffic.sample, period)))
         self._began_ms = [now_ms] * len(self._tasks)
         self._due_ms = [now_ms + period_ms() for period_ms, _ in self._tasks]
+        # At the start a name server may have been away; 4.9.3 comes again after 10 s, too.
+        registration = [task for _, task in self._tasks].index(self._register)
+        self._due_ms[registration] = now_ms + REGISTER_MS_MIN
 
     def tick(self, now_ms: int) -> None:
         """Run the tasks that are due."""

@@ -20,9 +20,11 @@ from tests.actors.stores import known_of, open_plan_store
 from tests.compat.processes import free_port
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.services import service as service_module
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, Refused
 from wakelog.actors.services.table import SERVICES, load
+from wakelog.actors.transport.notifications import Note, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
@@ -226,3 +228,25 @@ def test_a_new_service_is_a_row_as_an_actor(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["{'total': 40} {'total': 40}", "stopped"]
+
+
+@on_loop
+async def test_a_notification_that_failed_is_followed_by_another_try(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service_module, "AGAIN_SECONDS", 0.0)
+    service = Service(notified_plan(short_path).to_builtins(), "reput")
+    received: list[Note] = []
+
+    def on_notified(notes: Note) -> None:
+        received.append(notes)
+        if len(received) == 1:
+            raise KeyError("no place")
+
+    service.listen(on_notified)
+    with closing(Notifier(service.plan.socket_path("reput"))) as notifier:
+        notifier.send([(7,)])
+        await wait_until(lambda: len(received) == 2, "another try")
+    service.release()
+    assert [list(map(list, notes)) for notes in received] == [[[7]], []]
+    assert "no place" in caplog.text and "reput" in caplog.text

@@ -27,6 +27,8 @@ from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
+from wakelog.actors.transport.timer import Timer
+from wakelog.network.background import AGAIN_SECONDS, log_failure
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import FileSystem
@@ -85,12 +87,26 @@ class Service:
         return self._releases.enter_context(closing(resource))
 
     def listen(self, on_notified: Callable[[Note], None]) -> None:
-        """Call `on_notified` on this loop each time notifications come. Raises: Refused."""
+        """Call `on_notified` on this loop each time notifications come.
+
+        After a call that failed it is called again, without notes: the next ones may be far off.
+        Raises: Refused.
+        """
+        again = Timer(lambda: on_notified([]))
+
+        def on_received(notes: Note) -> None:
+            try:
+                on_notified(notes)
+            except Exception as error:
+                log_failure(logger(Log.BROKER), self.name)(error)
+                again.start(AGAIN_SECONDS)
+
         try:
             receiver = NotificationSocket(self.plan.socket_path(self.name))
         except OSError as error:
             raise Refused(str(error)) from None
-        self.closing(receiver).listen(on_notified)
+        self.on_release(again.cancel)
+        self.closing(receiver).listen(on_received)
 
     def notifier_to(self, service: str) -> Notifier:
         """Return a notifier of another service, which is closed at the release."""
