@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.actors.client import Client, brokers_in, route_of
+from wakelog.actors.transport import clocks
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -52,6 +53,7 @@ def respond(
 # First: a broker that other tests use may start threads at any time.
 def test_it_is_ready_at_once_small_and_leaves_nothing() -> None:
     threads, switch_seconds = set(threading.enumerate()), sys.getswitchinterval()
+    before_ms = clocks.steady_ms()
     began_seconds = time.process_time()  # not of the clock: other tests have the machine as well
     with EmbeddedBroker() as broker:
         assert time.process_time() < began_seconds + READY_SECONDS_MAX
@@ -61,10 +63,12 @@ def test_it_is_ready_at_once_small_and_leaves_nothing() -> None:
         assert store is not None
         sizes = [path.stat().st_size for path in store.rglob("*") if path.is_file()]
         assert sum(sizes) < STORE_BYTES_MAX
+        broker.advance(600)
     broker.stop()
     assert not store.parent.exists()
     assert set(threading.enumerate()) <= threads
     assert sys.getswitchinterval() == switch_seconds
+    assert clocks.steady_ms() < before_ms + 600_000
 
 
 def test_a_topic_holds_what_was_sent(broker: EmbeddedBroker) -> None:
@@ -109,6 +113,15 @@ def test_a_delayed_message_comes_after_a_restart_although_nothing_else_does(
     broker.advance(11)
     [message] = broker.wait_for_messages("idle")
     assert message.body == b"in ten seconds"
+
+
+def test_a_clock_does_not_go_back_while_another_broker_runs(broker: EmbeddedBroker) -> None:
+    """That one would stand still for as long."""
+    before_ms = clocks.steady_ms()
+    with EmbeddedBroker() as other:
+        other.advance(600)
+    assert clocks.steady_ms() >= before_ms + 600_000
+    assert send(broker, "goes_on", b"one") == ResponseCode.SUCCESS
 
 
 def test_a_clock_goes_forward_and_a_stopped_broker_says_so() -> None:

@@ -10,7 +10,8 @@ A method waits for the broker's thread, and so blocks its caller. In a coroutine
 Invariants:
 - after `stop` there is no thread, no port and no file of the broker, but for a store that the
   caller named.
-- the interpreter's switch interval and the process's clock are as before `start`.
+- the interpreter's switch interval is as before `start`. So is the process's clock, once the last
+  broker of the process has stopped; until then it does not go back.
 """
 
 import asyncio
@@ -95,7 +96,6 @@ class EmbeddedBroker:
         self._deployment: LocalDeployment | None = None
         self._loop = _AdvancedLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="wakelog", daemon=True)
-        self._ahead_ms = 0
         self._switch_seconds = sys.getswitchinterval()
 
     def __enter__(self) -> Self:
@@ -124,6 +124,7 @@ class EmbeddedBroker:
         """
         for log in Log:
             logging.getLogger(log.value.logger_name).addHandler(_NOWHERE)
+        _started.add(self)
         self._thread.start()
         try:
             self._start_on_free_ports()
@@ -140,7 +141,9 @@ class EmbeddedBroker:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(STOP_SECONDS_MAX)
         self._loop.close()
-        clocks.advance(-self._ahead_ms)
+        _started.discard(self)
+        if not _started:
+            clocks.restore()  # while another one runs, its timers would wait that much longer
         sys.setswitchinterval(self._switch_seconds)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -197,7 +200,6 @@ class EmbeddedBroker:
         while left_ms > 0:
             step_ms = min(left_ms, round(STEP_SECONDS * 1000))
             left_ms -= step_ms
-            self._ahead_ms += step_ms
             clocks.advance(step_ms)
             self._run(asyncio.sleep(0))  # wakes the loop, which looks at its timers
             time.sleep(0.001)
@@ -315,6 +317,10 @@ class EmbeddedBroker:
             coroutine.close()
             raise RuntimeError("this broker has stopped; make a new EmbeddedBroker")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+_started: Final[set[EmbeddedBroker]] = set()
+"""Those that share the process's clock now."""
 
 
 class AsyncEmbeddedBroker:

@@ -15,6 +15,12 @@ def advance(milliseconds: int) -> None:
     _ahead_ms += milliseconds
 
 
+def restore() -> None:
+    """Show the machine's time again, for the tests of applications."""
+    global _ahead_ms
+    _ahead_ms = 0
+
+
 def wall_ms() -> int:
     """Return milliseconds since 1970."""
     return time.time_ns() // 1_000_000 + _ahead_ms
