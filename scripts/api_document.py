@@ -41,7 +41,7 @@ SECTIONS: Final = {
         Documented("ConsumerMessage", "client/consumer_message.py"),
         Documented("ReceivedMessage", "client/received.py"),
         Documented("MessageQueue", "protocol/body_codec.py"),
-        Documented("Sql", "client/consumer.py"),
+        Documented("Sql", "client/consumer_arguments.py"),
     ),
     "Connect": (
         Documented("Settings", "client/options.py", "wakelog.client.options"),

@@ -133,7 +133,7 @@ def test_a_consumer_that_can_receive_nothing(broker: EmbeddedBroker) -> None:
 @pytest.mark.parametrize("use", RECEIVERS)
 def test_an_unknown_topic(use: Callable[..., None], broker: EmbeddedBroker) -> None:
     with pytest.raises(ClientError, match="no name server knows topic absent"):
-        use(broker.name_server, "absent")
+        use(broker.name_server, "absent", start_timeout=SHORT)
 
 
 @pytest.mark.parametrize("use", SENDERS)

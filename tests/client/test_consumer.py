@@ -12,7 +12,8 @@ from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import RETRY, GroupCluster, two_queues
 from tests.fakes.records import STORE_MS, record
 from wakelog.client.arrow import to_table
-from wakelog.client.consumer import Consumer, Sql
+from wakelog.client.consumer import Consumer
+from wakelog.client.consumer_arguments import Sql
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.network.tls import Tls
@@ -382,7 +383,7 @@ def test_an_unknown_topic_and_a_refused_filter_are_errors_at_the_start() -> None
         raise AssertionError
 
     with pytest.raises(ClientError, match="no name server knows topic U"):
-        run(two_queues(), body, topics=["U"])
+        run(two_queues(), body, topics=["U"], start_timeout=timedelta(milliseconds=20))
 
     cluster = two_queues()
 
@@ -394,6 +395,38 @@ def test_an_unknown_topic_and_a_refused_filter_are_errors_at_the_start() -> None
     cluster.fail = refuse
     with pytest.raises(ClientError, match="Encountered EOF"):
         run(cluster, body, topics={"T": Sql("a >")})
+
+
+def test_a_topic_that_comes_later_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = two_queues()
+
+    async def read_later(consumer: Consumer) -> None:
+        assert await consumer.fetch(1, 0.0) == []
+        cluster.add(("a", "U", 0), messages(2, topic="U"))
+        [first, second] = await get(consumer, 2)
+        assert (first.topic, first.queue_offset, second.queue_offset) == ("U", 0, 1)
+        await consumer.ack(first, second)
+
+    run(cluster, read_later, topics="U", start="first")
+    said = [line for line in caplog.messages if "topic U" in line]
+    assert said == ["no name server knows topic U yet: it is read from when it is there"]
+
+
+def test_a_start_waits_for_its_topics_as_long_as_it_may() -> None:
+    cluster = two_queues()
+    asked: list[str] = []
+
+    def come(address: str, command: RemotingCommand) -> None:
+        if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            asked.append(command.ext_fields["topic"])
+            if asked.count("U") == 2:
+                cluster.queues["a", "U", 0] = messages(1, topic="U")
+
+    async def read(consumer: Consumer) -> None:
+        assert [queue.topic for queue in consumer.assignment] == ["U"]
+
+    cluster.fail = come
+    run(cluster, read, topics="U", start_timeout=timedelta(seconds=10))
 
 
 def test_a_missing_right_is_an_error_of_the_start() -> None:
@@ -453,8 +486,8 @@ def test_a_right_that_is_taken_away_is_an_error_of_fetch() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"allocation": "BEST"}, "'BEST' is no allocation strategy.*AVG_BY_CIRCLE"),
-        ({"start": "middle"}, "start='middle' is no place"),
+        ({"allocation": "BEST"}, "allocation is 'BEST', .*AVG_BY_CIRCLE"),
+        ({"start": "middle"}, "start is 'middle', "),
         ({"topics": {"T": "||"}}, "is no filter"),
         ({"topics": {"T": Sql("")}}, "is no filter"),
         ({"group": "a b"}, "is no name of a group"),
@@ -534,7 +567,7 @@ def test_a_consumer_that_was_closed_says_so_whatever_it_is_asked_for() -> None:
         ({"max_retries": -5}, "max_retries is -5, .*Give a whole number of 0 or more"),
         ({"max_retries": "3"}, "max_retries is '3', "),
         ({"consume_timeout": timedelta()}, "consume_timeout is .*Give a time above 0"),
-        ({"topics": ""}, r"topics is \[''\], .*Give the name of a topic"),
+        ({"topics": ""}, "topics has '', which is no name of a topic"),
         ({"topics": None}, "topics is None, "),
         ({"topics": {"T": None}}, "topics is .*Give the name of a topic"),
         ({"ordered": "no"}, "ordered is 'no', .*Give True or False"),
@@ -556,7 +589,7 @@ def test_numbers_of_messages_and_offsets_are_checked() -> None:
             with pytest.raises(InvalidArgument, match=f"max is {wrong!r}, "):
                 await consumer.fetch(wrong)
         wrong = "T"
-        with pytest.raises(InvalidArgument, match=r"a queue is 'T', .*consumer\.queues"):
+        with pytest.raises(InvalidArgument, match=r"queues is 'T', .*consumer\.queues"):
             await consumer.assign(wrong)
         for settle in (consumer.ack, consumer.nack):
             with pytest.raises(InvalidArgument, match=r"is \[\], .* several as `\*messages`"):
@@ -572,7 +605,7 @@ def test_numbers_of_messages_and_offsets_are_checked() -> None:
             with pytest.raises(InvalidArgument, match=f"place is {wrong!r}, "):
                 await consumer.seek(Q0, wrong)
         for wrong in (1.5, timedelta(hours=1), "middle"):
-            with pytest.raises(InvalidArgument, match=r"is no place\. Give an offset, a time,"):
+            with pytest.raises(InvalidArgument, match=r"place is .*\. Give an offset, a time,"):
                 await consumer.seek(Q0, wrong)
         await consumer.assign([])
         with pytest.raises(ClientError, match="no topics and no queues"):

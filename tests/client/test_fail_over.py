@@ -11,7 +11,8 @@ import pytest
 from tests.client.clusters import instance_of, messages
 from tests.client.group_cluster import RETRY, GroupCluster
 from wakelog.client import ClientError, group_member, sync
-from wakelog.client.consumer import Consumer, Sql
+from wakelog.client.consumer import Consumer
+from wakelog.client.consumer_arguments import Sql
 from wakelog.client.producer import Producer
 from wakelog.network.errors import ConnectFailed
 from wakelog.network.tls import Tls

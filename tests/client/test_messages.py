@@ -1,10 +1,22 @@
 """Requests for one message and for a batch, and messages packed into requests."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tests.client.clusters import message
+from tests.client.odd_values import (
+    REFUSED_AS_NUMBER,
+    REFUSED_AS_TEXT,
+    SURROGATE,
+    bytes_of,
+    numbers_of,
+    texts_of,
+)
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.messages import EncodedMessage, Message, SendRequest, encode, pack
+from wakelog.client.route import QueueAt
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.properties import WAIT, decode_properties, encode_properties
 
@@ -70,3 +82,69 @@ def test_a_message_with_tags_alone_has_the_properties_of_the_long_way(tags: str)
 def test_tags_that_break_the_properties_are_refused() -> None:
     with pytest.raises(InvalidArgument):
         encode(Message("T", b"x", "a\x01b"), "0" * 32)
+
+
+KEY = "7F0000010001ABCDEF0123456789AB01"
+
+
+@pytest.mark.parametrize("more", [{}, {"keys": "k"}, {"flag": 3}], ids=str)
+@pytest.mark.parametrize("tags", texts_of("paid"), ids=lambda given: type(given).__name__)
+def test_tags_of_any_class_are_their_text_also_for_later_messages(
+    tags: Any, more: dict[str, Any]
+) -> None:
+    topic = f"T{type(tags).__name__}"
+    first = encode(Message(topic, b"x", tags, **more), KEY)
+    later = encode(Message(topic, b"x", "paid", **more), KEY)
+    assert first == later and decode_properties(later.properties)["TAGS"] == "paid"
+
+
+PLAIN: dict[str, Any] = {
+    "topic": "T", "body": b"x", "tags": "a", "keys": "k", "properties": {"p": "v"},
+    "delay_level": 2, "sharding_key": "s", "queue": ("b", 1), "flag": 3,
+}  # fmt: skip
+
+
+def odd_for(plain: Any) -> list[Any]:
+    """Return what counts as a value of a field, and is not plain."""
+    if isinstance(plain, str):
+        return texts_of(plain)
+    if isinstance(plain, bytes):
+        return bytes_of(plain)
+    if isinstance(plain, int):
+        return numbers_of(plain)
+    if isinstance(plain, dict):
+        return [{odd: odd_text} for odd, odd_text in zip(texts_of("p"), texts_of("v"), strict=True)]
+    return [tuple(pair) for pair in zip(texts_of("b"), numbers_of(1), strict=True)]
+
+
+def encoded(fields: dict[str, Any]) -> Any:
+    return encode(Message(**fields), KEY, delay_level=fields["delay_level"])
+
+
+@pytest.mark.parametrize("name", [name for name in Message._fields if name != "delay"])
+def test_every_field_is_made_plain_or_refused_by_its_name(name: str) -> None:
+    for odd in odd_for(PLAIN[name]):
+        found = encoded(PLAIN | {name: odd})
+        assert found == encoded(PLAIN)
+        values = [*found, *(found.queue or ())]
+        assert {type(each) for each in values} <= {str, int, bytes, bool, tuple}
+    refused = REFUSED_AS_NUMBER if isinstance(PLAIN[name], int) else REFUSED_AS_TEXT
+    for odd in [*refused, {"p": SURROGATE}, {SURROGATE: "v"}, {"p": 1}, ("b", True), ("b", -1)]:
+        if name == "body" and isinstance(odd, bytes | bytearray):
+            continue  # is one
+        if (name, odd) in [("properties", {}), ("keys", ["paid"]), ("keys", {})] or (
+            name == "keys" and isinstance(odd, dict) and odd.keys() == {"p"}
+        ):
+            continue  # several keys
+        with pytest.raises(InvalidArgument, match=r"^(a name in propert|property p|" + name + ")"):
+            encoded(PLAIN | {name: odd})
+
+
+def test_keys_may_be_an_array() -> None:
+    assert encoded(PLAIN | {"keys": np.array(["k", "l"])}) == encoded(PLAIN | {"keys": "k l"})
+
+
+def test_a_queue_of_another_topic_is_refused() -> None:
+    assert encode(Message("T", b"x", queue=QueueAt("b", "T", 1, "h:1")), KEY).queue == ("b", 1)
+    with pytest.raises(InvalidArgument, match="queue is one of topic U, and"):
+        encode(Message("T", b"x", queue=QueueAt("b", "U", 1, "h:1")), KEY)

@@ -42,7 +42,7 @@ def test_a_text_of_any_class_is_its_characters(given: Any) -> None:
     assert type(plain_path("x", given)) is type(Path()) and str(plain_path("x", given)) == "paid"
 
 
-@pytest.mark.parametrize("given", REFUSED_AS_TEXT, ids=ascii)
+@pytest.mark.parametrize("given", REFUSED_AS_TEXT, ids=lambda given: type(given).__name__)
 @pytest.mark.parametrize("door", [plain_text, plain_secret, lambda n, g: plain_texts(n, [g])])
 def test_what_is_no_text_is_refused(given: Any, door: Callable[[str, Any], object]) -> None:
     with pytest.raises(InvalidArgument, match=r"^which (is|has) .*\. Give ") as caught:
@@ -57,7 +57,7 @@ def test_a_whole_number_of_any_class_is_a_plain_one(given: Any) -> None:
     assert type(seconds("x", given)) is float
 
 
-@pytest.mark.parametrize("given", [*REFUSED_AS_NUMBER, -1], ids=ascii)
+@pytest.mark.parametrize("given", [*REFUSED_AS_NUMBER, -1], ids=lambda given: type(given).__name__)
 def test_what_is_no_whole_number_is_refused(given: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"^which is .*\. Give a whole number"):
         whole_number("which", given, 0)

@@ -1,6 +1,7 @@
 """A producer and a cluster without sockets: the queue of each request, and retries."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.client.clusters import NAME_SERVER, READ, Clock, FakeCluster, message
 from wakelog.client.errors import InvalidArgument, NotAcknowledged
-from wakelog.client.messages import EncodedMessage, pack
+from wakelog.client.messages import EncodedMessage, SendRequest, pack
 from wakelog.client.options import ClientOptions
 from wakelog.client.sender import Sender
 from wakelog.network.errors import (
@@ -52,6 +53,34 @@ def send(
 
 def numbered(count: int, **fields: object) -> list[EncodedMessage]:
     return [message(b"%d" % n, **fields) for n in range(count)]
+
+
+def test_each_topic_has_its_turn_of_queues_whatever_others_send() -> None:
+    """Twenty to one topic and five to another, again and again, once went to 2 of 4 queues."""
+    cluster = FakeCluster(routes={"T": {"b": 4}, "U": {"b": 4}})
+    round_trip = [message(b"t", topic="T")] * 3 + [message(b"u", topic="U")]
+
+    async def run() -> None:
+        sender = Sender(cluster, ClientOptions(name_servers=(NAME_SERVER,)))
+        for each in round_trip * 100:
+            await sender.send(SendRequest((each,)))
+
+    asyncio.run(run())
+    counts = Counter((body, queue_id) for _, queue_id, body in cluster.stored)
+    assert counts == {(b"t", n): 75 for n in range(4)} | {(b"u", n): 25 for n in range(4)}
+
+
+def test_the_topics_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakelog.client.sender.TOPICS_COUNTED_MAX", 3)
+    cluster = FakeCluster(routes={f"T{n}": {"b": 2} for n in range(9)})
+
+    async def run() -> None:
+        sender = Sender(cluster, ClientOptions(name_servers=(NAME_SERVER,)), first_queue=0)
+        for n in range(9):
+            await sender.send(SendRequest((message(b"%d" % n, topic=f"T{n}"),)))
+        assert list(sender._next_queues) == ["T6", "T7", "T8"]
+
+    asyncio.run(run())
 
 
 def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> None:

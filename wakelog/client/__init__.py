@@ -13,7 +13,8 @@ Spark's remote reader, its sink, `wakelog hello` and `wakelog admin` use it, too
 Invariants: this package imports `network` and `protocol` only; it knows neither Spark nor Ray.
 """
 
-from wakelog.client.consumer import Consumer, Sql
+from wakelog.client.consumer import Consumer
+from wakelog.client.consumer_arguments import Sql
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument, NoReply, NotAcknowledged
 from wakelog.client.messages import Message

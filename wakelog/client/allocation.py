@@ -19,7 +19,7 @@ from functools import partial
 from hashlib import md5
 from typing import Final, TypeAlias
 
-from wakelog.client.errors import InvalidArgument
+from wakelog.client.plain import not_accepted, plain_text
 from wakelog.protocol.body_codec import MessageQueue
 
 Strategy: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
@@ -106,10 +106,11 @@ STRATEGIES: Final[dict[str, Strategy]] = {
 
 def find_strategy(given: str | Strategy) -> Strategy:
     """Return the strategy of a name, or the function that was given. Raises: InvalidArgument."""
-    strategy = STRATEGIES.get(given) if isinstance(given, str) else given
-    if not callable(strategy):
-        known = f"Give {', '.join(STRATEGIES)} or a function"
-        raise InvalidArgument(f"{given!r} is no allocation strategy", known)
+    strategy = given if callable(given) else None
+    if isinstance(given, str):
+        strategy = STRATEGIES.get(plain_text("allocation", given))
+    if strategy is None:
+        raise not_accepted("allocation", given, f"{', '.join(STRATEGIES)} or a function")
     return strategy
 
 

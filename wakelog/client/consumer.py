@@ -17,33 +17,41 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from wakelog.client.admin import Admin
 from wakelog.client.allocation import Strategy, find_strategy
 from wakelog.client.arrow import readable, to_table
 from wakelog.client.clocks import steady_ms, wall_ms
+from wakelog.client.consumer_arguments import (
+    Topics,
+    plain_instance,
+    plain_place,
+    plain_queue,
+    plain_start,
+    read_topics,
+)
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
 from wakelog.client.consumer_trace import ConsumerTracer, Outcome
 from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.group_calls import GroupCalls, is_filter
-from wakelog.client.group_member import GroupMember, MemberOptions
+from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOptions
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, OpenedByUser
-from wakelog.client.messages import SendRequest, check_topic
+from wakelog.client.messages import SendRequest, plain_topic
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
 from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
 from wakelog.client.plain import (
     check_flags,
     delay_milliseconds,
-    moment_milliseconds,
+    milliseconds,
     not_accepted,
     positive_milliseconds,
     seconds,
@@ -63,7 +71,7 @@ from wakelog.protocol.bodies import (
     SubscriptionData,
 )
 from wakelog.protocol.body_codec import MessageQueue
-from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.subscription import build_subscription
 
@@ -80,43 +88,15 @@ FETCH_MAX: Final = 32
 ARROW_MAX: Final = 10_000
 ITERATION_SECONDS: Final = 3600.0
 """How long one step of an iteration waits before the next one."""
-SQL92: Final = "SQL92"
 DEAD_LETTER: Final = -1
 """A delay level of 4.9.3."""
 RETRY_LEVEL: Final = 3
 """The level of the first retry, and of a message that was not acknowledged in time."""
 
-TOPICS_ACCEPTED: Final = "the name of a topic, several, or each with its tags or Sql(...)"
-_PLACES: Final = ("first", "last")
-_OTHERS: Final = (SupportsIndex, datetime)
-
 if TYPE_CHECKING:
     import pyarrow
 
 logger = logging.getLogger("wakelog.client")
-
-
-class Sql(NamedTuple):
-    """A filter by SQL92, such as `amount > 100 AND region = 'EU'`, in the place of tags."""
-
-    expression: str
-
-
-Topics = Mapping[str, str | Sql] | Iterable[str] | str
-
-
-def _check_choices(start: str | datetime, max_retries: int | None, **flags: bool) -> None:
-    """Check options of a consumer. Raises: InvalidArgument."""
-    check_flags(**flags)
-    if flags["ordered"] and flags["broadcast"]:
-        cause = "ordered and broadcast are both given"
-        raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
-    if isinstance(start, datetime):
-        moment_milliseconds("start", start)
-    elif start not in _PLACES:
-        raise InvalidArgument(f"start={start!r} is no place", "Give first, last or a datetime")
-    if max_retries is not None:
-        whole_number("max_retries", max_retries, 0)
 
 
 def _unknown_topic(topic: str) -> ClientError:
@@ -152,6 +132,7 @@ class Consumer(OpenedByUser):
         offset_folder: Path | str = LOCAL_FOLDER,
         instance_name: str = "DEFAULT",
         trace: bool = False,
+        start_timeout: timedelta | None = None,
         connect: Callable[..., ClientInstance] = ClientInstance,
         now_ms: Callable[[], int] = steady_ms,
         **settings: Unpack[Settings],
@@ -169,18 +150,30 @@ class Consumer(OpenedByUser):
         allocation: the name of a strategy, the same in the whole group, or a function.
         max_retries: before a message is a dead letter; 16, and without end if ordered.
         trace: True notes what became of messages in RMQ_SYS_TRACE_TOPIC (`traceTopicEnable`).
+        start_timeout: how long `start` may wait for topics that are not there yet. Without it
+            `start` does not wait: a topic is read from when it is there.
         Raises: InvalidArgument, also for certificates that cannot be used.
         """
         self._options = make_options(name_servers, group, settings)
         self._is_ordered = ordered
         self._is_broadcast = broadcast
-        self._start = start
-        _check_choices(start, max_retries, ordered=ordered, broadcast=broadcast, trace=trace)
-        self._retries_max = max_retries
+        self._start = plain_start(start)
+        check_flags(ordered=ordered, broadcast=broadcast, trace=trace)
+        if ordered and broadcast:
+            cause = "ordered and broadcast are both given"
+            raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
+        self._retries_max = (
+            None if max_retries is None else whole_number("max_retries", max_retries, 0, INT_MAX)
+        )
+        self._start_seconds_max = (
+            None
+            if start_timeout is None
+            else max(milliseconds("start_timeout", start_timeout), 0) / 1000
+        )
         self._consume_timeout_ms = positive_milliseconds("consume_timeout", consume_timeout)
         self._now_ms = now_ms
         self.namespace = self._options.namespace
-        self._subscriptions = self._read_topics(topics)
+        self._subscriptions = read_topics(topics, self.namespace, version=wall_ms())
         strategy = find_strategy(allocation)
         self._instance = connect(self._options)
         self._sender = Sender(
@@ -191,7 +184,7 @@ class Consumer(OpenedByUser):
         self._delays = Delays(Admin(self._instance.connections, self._options))
         self._calls = GroupCalls(self._instance, self._options.group)
         self._inbox = Inbox()
-        client = f"{self._instance.address}@{instance_name}"
+        client = f"{self._instance.address}@{plain_instance(instance_name)}"
         self._member = GroupMember(
             self._instance,
             self._calls,
@@ -200,7 +193,7 @@ class Consumer(OpenedByUser):
             else BrokerOffsets(self._calls),
             self._inbox,
             self,
-            MemberOptions(ordered, start, None if broadcast else strategy),
+            MemberOptions(ordered, self._start, None if broadcast else strategy),
             now_ms=now_ms,
         )
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
@@ -211,45 +204,18 @@ class Consumer(OpenedByUser):
         tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
         return ConsumerTracer(tracer, self._options, self._ids)
 
-    def _read_topics(self, topics: Topics) -> dict[str, SubscriptionData]:
-        if isinstance(topics, str):
-            topics = [topics]
-        if not isinstance(topics, Iterable):
-            raise not_accepted("topics", topics, TOPICS_ACCEPTED)
-        pairs = topics.items() if isinstance(topics, Mapping) else ((each, "*") for each in topics)
-        found = {}
-        for topic, given in pairs:
-            kind, expression = (
-                (SQL92, given.expression) if isinstance(given, Sql) else (None, given)
-            )
-            if not topic or not isinstance(topic, str) or not isinstance(expression, str):
-                raise not_accepted("topics", topics, TOPICS_ACCEPTED)
-            name = with_namespace(self.namespace, topic)
-            try:
-                found[name] = build_subscription(name, expression, kind, sub_version=wall_ms())
-            except RemoteProtocolError as error:
-                cause = f"the expression {expression!r} for topic {topic} is no filter"
-                raise InvalidArgument(cause, "Give tags with || between, *, or Sql(...)") from error
-        return found
-
     # Begin and end
 
     async def start(self) -> None:
         """Join the group, and begin to read.
 
-        Raises: ClientError for an unknown topic, a filter that a broker refuses, a missing right;
-        also for a consumer that is open or was closed.
+        Raises: ClientError for a topic that is not there within `start_timeout`, a filter that a
+        broker refuses, a missing right; also for a consumer that is open or was closed.
         """
         self._check_new()
         await self._instance.start()
         self.is_open = True
-        for topic, subscription in self._subscriptions.items():
-            queues = await self._calls.queues(topic)
-            if queues is None:
-                given = without_namespace(self.namespace, topic)
-                raise ClientError(f"no name server knows topic {given}", "Create it, or send to it")
-            if is_filter(subscription):
-                await self._check_filter(subscription, {queue.broker_name for queue in queues})
+        await self._meet_topics()
         if self._subscriptions:
             subscriptions = dict(self._subscriptions)
             if not self._is_broadcast:
@@ -264,6 +230,29 @@ class Consumer(OpenedByUser):
         self._was_started = True
         if not self._is_broadcast and not self._is_ordered:
             self._member.repeat("sending back what timed out", self.time_out, TIMEOUT_CHECK_SECONDS)
+
+    async def _meet_topics(self) -> None:
+        """Wait for the topics if that is wanted, and have brokers check the filters.
+
+        Raises: ClientError for a topic that did not come, or a filter that a broker refuses.
+        """
+        now = asyncio.get_running_loop().time
+        end_seconds = None if self._start_seconds_max is None else now() + self._start_seconds_max
+        for topic, subscription in self._subscriptions.items():
+            queues = await self._calls.queues(topic)
+            if queues is None:
+                given = without_namespace(self.namespace, topic)
+                line = "no name server knows topic %s yet: it is read from when it is there"
+                logger.warning(line, given)
+            while queues is None and end_seconds is not None:
+                left_seconds = end_seconds - now()
+                if left_seconds <= 0:
+                    remedy = "Create it, send to it, or give a longer start_timeout"
+                    raise ClientError(f"no name server knows topic {given}", remedy)
+                await asyncio.sleep(min(AGAIN_SECONDS, left_seconds))
+                queues = await self._calls.queues(topic)
+            if queues is not None and is_filter(subscription):
+                await self._check_filter(subscription, {queue.broker_name for queue in queues})
 
     async def _check_filter(
         self, subscription: SubscriptionData, broker_names: Iterable[str]
@@ -498,7 +487,7 @@ class Consumer(OpenedByUser):
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic. Raises: ClientError, also for an unknown topic."""
         self._check_open()
-        check_topic(topic)
+        topic = plain_topic(topic)
         found = await self._calls.queues(with_namespace(self.namespace, topic))
         if found is None:
             raise _unknown_topic(topic)
@@ -513,10 +502,9 @@ class Consumer(OpenedByUser):
         if self._subscriptions:
             cause = "the group shares out the queues of a consumer that has topics"
             raise InvalidArgument(cause, "Make one without topics= to assign queues")
-        wanted = set(queues)
-        for queue in wanted:
-            if not isinstance(queue, MessageQueue):
-                raise not_accepted("a queue", queue, "some of `await consumer.queues(topic)`")
+        if not isinstance(queues, Iterable) or isinstance(queues, str | bytes):
+            raise not_accepted("queues", queues, "some of `await consumer.queues(topic)`")
+        wanted = set(map(plain_queue, queues))
         held = set(self._inbox.queues)
         for topic in {queue.topic for queue in wanted - held}:
             there = await self._calls.queues(topic)
@@ -539,36 +527,36 @@ class Consumer(OpenedByUser):
         What was pulled of the queue is forgotten: an `ack` for it does nothing.
         Raises: ClientError; InvalidArgument for a queue that is not assigned.
         """
-        self._check_assigned([queue])
-        if place not in _PLACES if isinstance(place, str) else not isinstance(place, _OTHERS):
-            raise InvalidArgument(f"{place!r} is no place", "Give an offset, a time, first or last")
-        if not isinstance(place, str | datetime):
-            place = whole_number("place", place, 0)
+        [queue] = self._check_assigned([queue])
+        place = plain_place(place)
         offset_at = partial(self._member.offset_at, queue, place)
         self._member.restart(queue, await self._instance.wait_out(offset_at))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Give no more messages of these queues, or of any, and pull none."""
-        self._check_assigned(queues)
+        queues = self._check_assigned(queues)
         self._inbox.paused.update(queues or self._inbox.queues)
 
     def resume(self, *queues: MessageQueue) -> None:
         """Go on with paused queues, or with all."""
-        self._check_assigned(queues)
+        queues = self._check_assigned(queues)
         for queue in queues or list(self._inbox.queues):
             self._inbox.paused.discard(queue)
             self._inbox.wake(queue)
             self._member.check_room(queue)
 
-    def _check_assigned(self, queues: Iterable[MessageQueue]) -> None:
+    def _check_assigned(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
+        """Return plain queues, which are read here. Raises: ClientError."""
         self._check_open()
-        for queue in queues:
+        found = tuple(map(plain_queue, queues))
+        for queue in found:
             if queue not in self._inbox.queues:
                 raise InvalidArgument(f"{queue} is not read here", "See `assignment`")
+        return found
 
     def position(self, queue: MessageQueue) -> int:
         """Return the offset that would be committed now. Raises: InvalidArgument."""
-        self._check_assigned([queue])
+        [queue] = self._check_assigned([queue])
         return self._inbox.queues[queue].committable
 
     async def lag(self) -> dict[MessageQueue, int]:

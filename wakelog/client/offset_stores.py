@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_commits import OffsetCommits
-from wakelog.client.plain import not_accepted
+from wakelog.client.plain import plain_path
 from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import ResetOffsetBody
 from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body
@@ -72,9 +72,7 @@ class FileOffsets:
 
     def __init__(self, folder: Path | str, client: str, group: str) -> None:
         """Read the file, if there is one. Raises: ClientError for one that cannot be read."""
-        if not isinstance(folder, Path | str):
-            raise not_accepted("offset_folder", folder, "a Path, or a text")
-        self.path = Path(folder).expanduser() / client / group / "offsets.json"
+        self.path = plain_path("offset_folder", folder) / client / group / "offsets.json"
         try:
             found = decode_file(ResetOffsetBody, self.path.read_text("utf-8"))
             self._offsets = dict(found.offset_table)

@@ -71,11 +71,11 @@ def check_encodes(name: str, text: str) -> bytes:
         raise InvalidArgument(cause, "Give a text without surrogates, or bytes") from None
 
 
-def plain_texts(name: str, given: object) -> list[str]:
+def plain_texts(name: str, given: object, accepted: str = "several texts") -> list[str]:
     """Return several texts. Raises: InvalidArgument, also for one text in their place."""
     if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
-        raise not_accepted(name, given, "several texts")
-    return [plain_text(name, each, "texts") for each in given]
+        raise not_accepted(name, given, accepted)
+    return [plain_text(name, each, accepted) for each in given]
 
 
 def plain_bytes(name: str, given: object) -> bytes:

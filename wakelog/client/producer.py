@@ -27,13 +27,19 @@ from wakelog.client.messages import (
     Message,
     MessageFields,
     SendRequest,
-    check_topic,
-    check_types,
     encode,
     pack,
+    plain_message,
+    plain_topic,
 )
 from wakelog.client.options import Settings, Target, make_options, with_namespace
-from wakelog.client.plain import check_flags, milliseconds, not_accepted, whole_number
+from wakelog.client.plain import (
+    check_flags,
+    milliseconds,
+    not_accepted,
+    plain_text,
+    whole_number,
+)
 from wakelog.client.receipts import Receipt, Receipts, receipts_of
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
@@ -296,8 +302,7 @@ class Producer(OpenedByUser):
         From then on its brokers ask this producer about transactions, as after a message.
         """
         self._check_loop()
-        check_topic(topic)
-        topic = with_namespace(self._options.namespace, topic)
+        topic = with_namespace(self._options.namespace, plain_topic(topic))
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
 
@@ -314,7 +319,7 @@ class Producer(OpenedByUser):
                 else:
                     encoded.append(encode(message, unique_key, topic, message.delay_level))
             except (AttributeError, TypeError):
-                check_types(message)
+                plain_message(message)
                 raise
         return encoded
 
@@ -324,21 +329,28 @@ class Producer(OpenedByUser):
         """Return the message with its id and its level of delay. Raises: ClientError."""
         self._check_loop()
         try:
-            level = message.delay_level
-            if message.delay is not None:
-                level = await self._delay_level(message)
             topic = self._topics.get(message.topic)
             if topic is None:
-                topic = with_namespace(self._options.namespace, message.topic)
-                if is_topic(topic):
-                    await self._introduce(topic)
-                    self._topics[message.topic] = topic
+                topic = await self._use(plain_text("topic", message.topic))
+            level = message.delay_level
+            if message.delay is not None:
+                level = await self._delay_level(message, topic)
             if self._options.namespace:
                 more = {INSTANCE_ID: self._options.namespace, **(more or {})}
             return encode(message, self._ids.make(), topic, level, more)
         except (AttributeError, TypeError):
-            check_types(message)
+            plain_message(message)
             raise
+
+    async def _use(self, name: str) -> str:
+        """Return the name of a topic with its namespace, once its brokers know this client."""
+        if name not in self._topics:
+            topic = with_namespace(self._options.namespace, name)
+            if not is_topic(topic):
+                return topic  # `encode` refuses it
+            await self._introduce(topic)
+            self._topics[name] = topic
+        return self._topics[name]
 
     async def _introduce(self, topic: str) -> None:
         """Let the brokers of a topic know this client: they ask it about its transactions.
@@ -357,12 +369,11 @@ class Producer(OpenedByUser):
             await self._instance.routes.writable(topic)
             await self._instance.heartbeat()
 
-    async def _delay_level(self, message: Message) -> int:
+    async def _delay_level(self, message: Message, topic: str) -> int:
         """Return the level of the shortest delay that is long enough. Raises: ClientError."""
         assert message.delay is not None
         if message.delay_level:
             raise InvalidArgument("delay and delay_level are both given", "Give one of them")
-        topic = with_namespace(self._options.namespace, message.topic)
         delay = message.delay
 
         async def level() -> int:

@@ -54,6 +54,8 @@ IN_FLIGHT_MAX: Final = 8
 """Requests of one sender under way: enough to hide the round trip."""
 INDEX_MAX: Final = 1 << 20
 """Above the number of queues of a topic: a random index below it may be any of them."""
+TOPICS_COUNTED_MAX: Final = 1_024
+"""Topics whose next queue is known; the topic counted longest then begins anew."""
 DISK_FULL: Final = "the broker's disk is full"
 """What a remark of wakelog ends with; those of 4.9.3 list it among other reasons."""
 FIELDS_REMEMBERED_MAX: Final = 1_024
@@ -108,13 +110,14 @@ class Sender:
     ) -> None:
         """Send nothing yet.
 
-        first_queue: the index of the queue that is used first; None for a random one, so that many
-        short-lived producers do not all begin with the same queue.
+        first_queue: the index of each topic's queue that is used first; None for a random one, so
+            that many short-lived producers do not all begin with the same queue.
         """
         self._connections = connections
         self._options = options
         self._pause, self._now_seconds = pause, now_seconds
-        self._next_queue = random.randrange(INDEX_MAX) if first_queue is None else first_queue
+        self._first_queue = first_queue
+        self._next_queues: dict[str, int] = {}  # by topic
         self.routes = routes or Routes(connections, options)
         self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
 
@@ -257,8 +260,18 @@ class Sender:
         others = queues
         if failed_broker:
             others = [queue for queue in queues if queue.broker != failed_broker] or queues
-        self._next_queue += 1
-        return others[(self._next_queue - 1) % len(others)]
+        return others[self._next_index(message.topic) % len(others)]
+
+    def _next_index(self, topic: str) -> int:
+        """Return the index of a topic's next queue: other topics do not move it on."""
+        index = self._next_queues.get(topic)
+        if index is None:
+            if len(self._next_queues) >= TOPICS_COUNTED_MAX:
+                del self._next_queues[next(iter(self._next_queues))]
+            first = self._first_queue
+            index = random.randrange(INDEX_MAX) if first is None else first
+        self._next_queues[topic] = index + 1
+        return index
 
 
 def _may_succeed(failed: ClientError) -> bool:

@@ -22,10 +22,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
 from wakelog.client.allocation import Strategy
+from wakelog.client.consumer_arguments import Topics
 from wakelog.client.consumer_message import ConsumerMessage as AioMessage
 from wakelog.client.errors import ClientError, log_unexpected
 from wakelog.client.offset_stores import LOCAL_FOLDER
 from wakelog.client.options import Settings, Target
+from wakelog.client.plain import not_accepted
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
 from wakelog.client.transactions import TransactionState
@@ -249,7 +251,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         name_servers: Target,
         *,
         group: str,
-        topics: aio_consumer.Topics = (),
+        topics: Topics = (),
         start: str | datetime = "last",
         ordered: bool = False,
         broadcast: bool = False,
@@ -259,6 +261,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         offset_folder: Path | str = LOCAL_FOLDER,
         instance_name: str = "DEFAULT",
         trace: bool = False,
+        start_timeout: timedelta | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         """Make no connection yet. Raises: InvalidArgument."""
@@ -276,6 +279,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
                 offset_folder=offset_folder,
                 instance_name=instance_name,
                 trace=trace,
+                start_timeout=start_timeout,
                 **settings,
             )
         )
@@ -319,6 +323,8 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
     def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
         """Have a message consumed again: see `wakelog.client.ConsumerMessage.nack`."""
+        if not isinstance(message, ConsumerMessage):
+            raise not_accepted("message", message, "what `fetch` or the iteration returned")
         message.nack(delay)
 
     @property

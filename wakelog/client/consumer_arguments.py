@@ -1,0 +1,91 @@
+"""What users give a consumer: topics with filters, and places in queues.
+
+Each function returns plain values, or refuses what it gets by the argument's name (`plain`).
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final, NamedTuple, SupportsIndex, TypeAlias
+
+from wakelog.client.errors import InvalidArgument
+from wakelog.client.messages import plain_topic
+from wakelog.client.options import with_namespace
+from wakelog.client.plain import moment_milliseconds, not_accepted, plain_text, whole_number
+from wakelog.protocol.bodies import SubscriptionData
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.java import INT_MAX
+from wakelog.protocol.subscription import build_subscription
+
+TOPICS: Final = "the name of a topic, several, or each with its tags or Sql(...)"
+STARTS: Final = ("first", "last")
+SQL92: Final = "SQL92"
+
+
+class Sql(NamedTuple):
+    """A filter by SQL92, such as `amount > 100 AND region = 'EU'`, in the place of tags."""
+
+    expression: str
+
+
+Topics: TypeAlias = Mapping[str, str | Sql] | Iterable[str] | str
+
+
+def read_topics(topics: object, namespace: str, *, version: int) -> dict[str, SubscriptionData]:
+    """Return the subscriptions by topic, with the namespace. Raises: InvalidArgument."""
+    if isinstance(topics, str):
+        topics = [topics]
+    if not isinstance(topics, Iterable) or isinstance(topics, bytes | bytearray | memoryview):
+        raise not_accepted("topics", topics, TOPICS)
+    pairs = topics.items() if isinstance(topics, Mapping) else ((each, "*") for each in topics)
+    found = {}
+    for topic, given in pairs:
+        kind, expression = (SQL92, given.expression) if isinstance(given, Sql) else (None, given)
+        expression = plain_text("topics", expression, TOPICS)
+        name = with_namespace(namespace, plain_topic(topic, "topics", TOPICS))
+        try:
+            found[name] = build_subscription(name, expression, kind, sub_version=version)
+        except RemoteProtocolError as error:
+            cause = f"the expression {expression!r} for topic {topic} is no filter"
+            raise InvalidArgument(cause, "Give tags with || between, *, or Sql(...)") from error
+    return found
+
+
+def plain_start(given: object) -> str | datetime:
+    """Return where a queue begins. Raises: InvalidArgument."""
+    if isinstance(given, datetime):
+        moment_milliseconds("start", given)
+        return given
+    place = plain_text("start", given, "first, last or a datetime")
+    if place not in STARTS:
+        raise not_accepted("start", place, "first, last or a datetime")
+    return place
+
+
+def plain_place(given: object) -> int | str | datetime:
+    """Return where to go on. Raises: InvalidArgument."""
+    if isinstance(given, datetime):
+        moment_milliseconds("place", given)
+        return given
+    if isinstance(given, SupportsIndex):
+        return whole_number("place", given, 0)
+    place = plain_text("place", given, "an offset, a time, first or last")
+    if place not in STARTS:
+        raise not_accepted("place", place, "an offset, a time, first or last")
+    return place
+
+
+def plain_queue(given: object) -> MessageQueue:
+    """Return a queue whose parts are plain. Raises: InvalidArgument."""
+    if not isinstance(given, MessageQueue):
+        raise not_accepted("queue", given, "one of `await consumer.queues(topic)`")
+    topic, broker_name = plain_text("queue", given.topic), plain_text("queue", given.broker_name)
+    return MessageQueue(topic, broker_name, whole_number("queue", given.queue_id, 0, INT_MAX))
+
+
+def plain_instance(given: object) -> str:
+    """Return the name of an instance, a part of a path. Raises: InvalidArgument."""
+    name = plain_text("instance_name", given)
+    if not name or "/" in name or "\0" in name:
+        raise not_accepted("instance_name", name, "a text that can be the name of a folder")
+    return name
