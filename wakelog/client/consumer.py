@@ -30,10 +30,13 @@ from wakelog.client.arrow import readable, to_table
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_arguments import (
     Topics,
+    check_modes,
     plain_instance,
     plain_place,
     plain_queue,
+    plain_retries,
     plain_start,
+    plain_start_timeout,
     read_topics,
 )
 from wakelog.client.consumer_message import ConsumerMessage
@@ -46,12 +49,10 @@ from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOption
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, OpenedByUser
 from wakelog.client.messages import SendRequest, plain_topic
-from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets
+from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets, OffsetStore
 from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
 from wakelog.client.plain import (
-    check_flags,
     delay_milliseconds,
-    milliseconds,
     not_accepted,
     positive_milliseconds,
     seconds,
@@ -71,7 +72,6 @@ from wakelog.protocol.bodies import (
     SubscriptionData,
 )
 from wakelog.protocol.body_codec import MessageQueue
-from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.subscription import build_subscription
 
@@ -158,18 +158,9 @@ class Consumer(OpenedByUser):
         self._is_ordered = ordered
         self._is_broadcast = broadcast
         self._start = plain_start(start)
-        check_flags(ordered=ordered, broadcast=broadcast, trace=trace)
-        if ordered and broadcast:
-            cause = "ordered and broadcast are both given"
-            raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
-        self._retries_max = (
-            None if max_retries is None else whole_number("max_retries", max_retries, 0, INT_MAX)
-        )
-        self._start_seconds_max = (
-            None
-            if start_timeout is None
-            else max(milliseconds("start_timeout", start_timeout), 0) / 1000
-        )
+        check_modes(ordered=ordered, broadcast=broadcast, trace=trace)
+        self._retries_max = plain_retries(max_retries)
+        self._start_seconds_max = plain_start_timeout(start_timeout)
         self._consume_timeout_ms = positive_milliseconds("consume_timeout", consume_timeout)
         self._now_ms = now_ms
         self.namespace = self._options.namespace
@@ -184,13 +175,10 @@ class Consumer(OpenedByUser):
         self._delays = Delays(Admin(self._instance.connections, self._options))
         self._calls = GroupCalls(self._instance, self._options.group)
         self._inbox = Inbox()
-        client = f"{self._instance.address}@{plain_instance(instance_name)}"
         self._member = GroupMember(
             self._instance,
             self._calls,
-            FileOffsets(offset_folder, client, self._options.group)
-            if broadcast
-            else BrokerOffsets(self._calls),
+            self._offsets_in(offset_folder, plain_instance(instance_name)),
             self._inbox,
             self,
             MemberOptions(ordered, self._start, None if broadcast else strategy),
@@ -199,6 +187,12 @@ class Consumer(OpenedByUser):
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
         self.is_open = False
         self._has_queues = bool(self._subscriptions)
+
+    def _offsets_in(self, folder: Path | str, instance_name: str) -> OffsetStore:
+        if not self._is_broadcast:
+            return BrokerOffsets(self._calls)
+        client = f"{self._instance.address}@{instance_name}"
+        return FileOffsets(folder, client, self._options.group)
 
     def _make_tracer(self) -> ConsumerTracer:
         tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)

@@ -10,7 +10,14 @@ from typing import Final, NamedTuple, SupportsIndex, TypeAlias
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.messages import plain_topic
 from wakelog.client.options import with_namespace
-from wakelog.client.plain import moment_milliseconds, not_accepted, plain_text, whole_number
+from wakelog.client.plain import (
+    check_flags,
+    milliseconds,
+    moment_milliseconds,
+    not_accepted,
+    plain_text,
+    whole_number,
+)
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.errors import RemoteProtocolError
@@ -60,6 +67,24 @@ def plain_start(given: object) -> str | datetime:
     if place not in STARTS:
         raise not_accepted("start", place, "first, last or a datetime")
     return place
+
+
+def plain_retries(given: object) -> int | None:
+    """Return how often a message is consumed again, None for the default."""
+    return None if given is None else whole_number("max_retries", given, 0, INT_MAX)
+
+
+def plain_start_timeout(given: object) -> float | None:
+    """Return for how many seconds a start may wait, None for a start that does not."""
+    return None if given is None else max(milliseconds("start_timeout", given), 0) / 1000
+
+
+def check_modes(*, ordered: bool, broadcast: bool, trace: bool) -> None:
+    """Check the flags of a consumer. Raises: InvalidArgument."""
+    check_flags(ordered=ordered, broadcast=broadcast, trace=trace)
+    if ordered and broadcast:
+        cause = "ordered and broadcast are both given"
+        raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
 
 
 def plain_place(given: object) -> int | str | datetime:
