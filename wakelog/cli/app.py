@@ -53,6 +53,13 @@ Progress = Annotated[
     Literal["notifications", "references"],
     typer.Option(help="How progress travels between actors."),
 ]
+NameServerStore = Annotated[
+    Text, option("DIR", "Where its values and logs are kept.  [default: ~/namesrv]", "--store")
+]
+NameServerOwnPort = Annotated[Number, option("PORT", "Its port.  [default: 9876]", "--port")]
+NameServerConf = Annotated[
+    Text, option("FILE", "RocketMQ's namesrv.conf; flags beat it.", "--config")
+]
 Local = Annotated[bool, typer.Option("--local", help="Everything in this process, without Ray.")]
 PlainRay = Annotated[
     bool, typer.Option("--plain-ray", help="Start Ray by ray.init, some seconds slower.")
@@ -96,7 +103,7 @@ _KINDS = {
 """By what typer says of a number, what is said here; {} is the last word there."""
 
 INTERRUPTED = SIGNALLED + signal.SIGINT
-STOPS_IN_ORDER = frozenset({"up"})
+STOPS_IN_ORDER = frozenset({"up", "nameserver"})
 """A signal asks these commands to stop, and interrupts the others."""
 
 
@@ -155,6 +162,34 @@ def up(
     )
     process: Process = context.obj
     return run_up(options, process.signals, process.make)
+
+
+@app.command("nameserver")
+def name_server(
+    context: typer.Context,
+    store: NameServerStore = None,
+    port: NameServerOwnPort = None,
+    bind: Bind = "127.0.0.1",
+    advertise: Advertise = None,
+    config: NameServerConf = None,
+    settings: Settings = None,
+    metrics_port: MetricsPort = None,
+) -> int:
+    """Start a name server alone, in this process."""
+    from wakelog.actors.deploy.plan import NameServerOptions
+    from wakelog.cli.up import run_name_server
+
+    options = NameServerOptions(
+        store=store,
+        port=port,
+        bind=bind,
+        advertise=advertise,
+        config_path=config,
+        settings=tuple(settings or ()),
+        metrics_port=metrics_port,
+    )
+    process: Process = context.obj
+    return run_name_server(options, process.signals)
 
 
 class AdminCommand(TyperCommand):

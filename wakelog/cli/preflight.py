@@ -91,6 +91,8 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
 
 def _impatient_checks(plan: Plan) -> list[str]:
     """Return a warning if half messages are given up before a producer can have come back."""
+    if not plan.brokers:
+        return []
     config = plan.brokers[0].settings.broker
     interval_ms, count_max = config.transaction_check_interval, config.transaction_check_max
     if interval_ms <= 0 or interval_ms * count_max >= PRODUCER_BACK_MS:
@@ -258,6 +260,8 @@ def _check_names(plan: Plan) -> None:
     Replicas with a register share theirs, and the register says who is master. A broker that takes
     a name over is told to share it.
     """
+    if not plan.brokers:
+        return
     listed = read_name_servers(plan.brokers[0].settings.broker.namesrv_addr)
     own = plan.name_server_address if plan.name_server is not None else ""
     for name_server in (address for address in listed if address != own):

@@ -21,8 +21,8 @@ import uvloop
 
 from wakelog.actors.deploy.deployment import Deployment, make_deployment
 from wakelog.actors.deploy.host_addresses import reachable_from_here
-from wakelog.actors.deploy.plan import Plan, UpOptions
-from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
+from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services.session import open_logs
 from wakelog.actors.transport.clocks import wall_ms
@@ -62,6 +62,11 @@ ACTOR = "up"
 """The actor's name in the logs, unless this process is the broker."""
 
 
+def run_name_server(options: NameServerOptions, signals: StopSignals) -> int:
+    """As `run_up`, for a name server alone."""
+    return _run(make_name_server_plan(options), signals, None)
+
+
 def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory | None) -> int:
     """Plan, check, start, watch and stop; return the exit code.
 
@@ -70,7 +75,11 @@ def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory | N
     if options.broker_port == 0:
         port = free_broker_port(options.bind, options.store_count)
         options = msgspec.structs.replace(options, broker_port=port)
-    plan = preflight(make_plan(options), FileSystem())
+    return _run(make_plan(options), signals, make)
+
+
+def _run(plan: Plan, signals: StopSignals, make: DeploymentFactory | None) -> int:
+    plan = preflight(plan, FileSystem())
     open_logs(plan, FILES_OF_BROKER if plan.is_local else ACTOR, wall_ms())
     deployment = (make or make_deployment)(plan)
     up = Up(plan, deployment, make_screen(sys.stdout), signals)
@@ -285,8 +294,7 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
     name_server = plan.name_server_address
     rows = [("name server", name_server if plan.name_server else f"{name_server} (not ours)")]
     rows += [(one.name, f"{one.address}  store {one.store_directory}") for one in plan.brokers]
-    if register := plan.brokers[0].register:
-        rows.append(("register", register))
+    rows += [("register", one.register) for one in plan.brokers[:1] if one.register]
     rows.append(("logs", plan.log_directory))
     if plan.tls_text:
         rows.append(("tls", plan.tls_text))
@@ -295,7 +303,8 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
         host = f"[{host}]" if ":" in host else host
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
     with_tls = " --tls-insecure" if plan.tls.mode is TlsMode.ENFORCING else ""
-    rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))
+    if plan.brokers:
+        rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))
     width = max(len(title) for title, _ in rows)
     return [
         f"wakelog {version()}",

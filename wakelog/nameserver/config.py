@@ -93,6 +93,13 @@ def all_settings(settings: NameServerSettings) -> dict[str, str]:
     return shown_defaults(KEYS_WITHOUT_EFFECT) | settings.others | settings_of(settings.config)
 
 
+def read_name_server_conf(given: Mapping[str, str]) -> NameServerSettings:
+    """Return the settings of a namesrv.conf. Raises: IllegalConfiguration."""
+    config = read_settings(NameServerConfig, given)
+    others = {key: given[key] for key in given if key in KEYS_WITHOUT_EFFECT}
+    return NameServerSettings(config, others)
+
+
 def with_changes(settings: NameServerSettings, held: Mapping[str, Change]) -> NameServerSettings:
     """Return the settings of a start with changes that hold. Raises: IllegalConfiguration."""
     values = {key: one.value for key, one in held.items()}

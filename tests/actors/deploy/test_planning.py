@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from wakelog.actors.deploy.host_addresses import HostAddresses
-from wakelog.actors.deploy.plan import Plan, UpOptions
-from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
+from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.network.tls import TlsMode
@@ -464,3 +464,74 @@ def test_a_broker_calls_its_name_servers_with_tls(settings: list[str], uses_tls:
 )
 def test_tls_settings_that_cannot_be_used_are_refused(setting: str, message: str) -> None:
     assert refusal(setting).startswith(message)
+
+
+def name_server_plan(*settings: str, **options: Any) -> Plan:
+    return make_name_server_plan(NameServerOptions(settings=settings, **options), FakeAddresses())
+
+
+def test_a_name_server_alone_has_the_defaults_of_rocketmq(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    made = name_server_plan()
+    assert made.name_server is not None and made.brokers == ()
+    config = made.name_server.settings.config
+    assert (config.listen_port, config.kv_config_path) == (
+        9876,
+        "/home/someone/namesrv/kvConfig.json",
+    )
+    assert made.name_server_address == "127.0.0.1:9876"
+    assert [use.flag for use in made.ports] == ["--port", "--metrics-port"]
+    assert made.warnings == ()
+
+
+def test_a_name_server_alone_takes_a_namesrv_conf_which_flags_beat(tmp_path: Path) -> None:
+    conf = tmp_path / "namesrv.conf"
+    conf.write_text("listenPort=1\norderMessageEnable=true\nserverWorkerThreads=9\nnoKey=1\n")
+    made = name_server_plan(
+        "serverSocketBacklog=7", config_path=str(conf), port=2, store=f"{tmp_path}/s"
+    )
+    assert made.name_server is not None
+    settings = made.name_server.settings
+    config = settings.config
+    assert (config.listen_port, config.order_message_enable) == (2, True)
+    assert (config.server_socket_backlog, settings.others) == (7, {"serverWorkerThreads": "9"})
+    assert config.kv_config_path == f"{tmp_path}/s/kvConfig.json"
+    assert made.log_directory == f"{tmp_path}/s/wakelog.logs"
+    assert made.warnings == ("noKey is not a key of RocketMQ 4.9.3's name server",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns", "home"),
+    [
+        ((), True, ""),
+        (("wakelog.trustedAddresses=10.0.0.*",), False, ""),
+        (("aclEnable=true", "rocketmqHome=/etc/rocketmq"), False, "/etc/rocketmq"),
+    ],
+)
+def test_a_name_server_for_other_hosts_says_which_brokers_it_takes(
+    settings: tuple[str, ...], warns: bool, home: str
+) -> None:
+    made = name_server_plan(*settings, bind="0.0.0.0")
+    assert made.name_server is not None
+    assert (made.advertised_host, made.name_server.accounts_home) == (OUTWARD, home)
+    assert any("brokers of other hosts are refused" in line for line in made.warnings) == warns
+
+
+@pytest.mark.parametrize(
+    ("settings", "port", "said"),
+    [
+        ((), 0, "--port: 0 is no port"),
+        (("listenPort=70000",), None, "listenPort=70000 is not accepted (--set)"),
+        (("aclEnable=true",), None, "aclEnable=true is not accepted (--set)"),
+        (("wakelog.register=x", "wakelog.logLevels=x"), None, "no setting wakelog.logLevels"),
+    ],
+)
+def test_an_impossible_name_server_is_refused(
+    settings: tuple[str, ...], port: int | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
+    with pytest.raises(PlanRefused) as refused:
+        name_server_plan(*settings, port=port)
+    assert said in str(refused.value)

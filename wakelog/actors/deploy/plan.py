@@ -5,7 +5,7 @@ only: `cli/preflight.py` checks whether ports are free and the store belongs to 
 directory for each broker (`Plan.in_directory`) it is what the Supervisor is constructed with.
 
 Invariants:
-    - there is at least one broker, and no two users of one port.
+    - there is at least one broker or a name server, and no two users of one port.
     - every path is absolute, every host an address.
 """
 
@@ -48,6 +48,18 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     def store_count(self) -> int:
         """How many brokers run: replicas are brokers, too."""
         return self.broker_count * self.replica_count
+
+
+class NameServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of a name server alone; None where it has none."""
+
+    store: str | None = None
+    port: int | None = None
+    bind: str = "127.0.0.1"
+    advertise: str | None = None
+    config_path: str | None = None
+    settings: tuple[str, ...] = ()
+    metrics_port: int | None = None
 
 
 class PortUse(msgspec.Struct, frozen=True):
@@ -123,7 +135,8 @@ class Plan(LogSettings, frozen=True, kw_only=True):
         found = []
         if self.name_server is not None:
             port = self.name_server.settings.config.listen_port
-            found.append(PortUse(port, "the name server", "--namesrv-port"))
+            flag = "--namesrv-port" if self.brokers else "--port"
+            found.append(PortUse(port, "the name server", flag))
         for broker in self.brokers:
             for offset, suffix in (
                 (0, ""),

@@ -21,12 +21,13 @@ Which name server a broker registers with:
 Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController (4.9.3).
 """
 
+import contextlib
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from os.path import join
+from os.path import dirname, join
 from typing import Any
 
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
@@ -42,7 +43,7 @@ from wakelog.actors.deploy.own_keys import (
     TAKE_OVER_NAME,
     TRUSTED_ADDRESSES,
 )
-from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
 from wakelog.actors.deploy.replicas import check_replicas, register_of, replicas_of
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.registers.register import RegisterRefused, read_address
@@ -53,7 +54,12 @@ from wakelog.broker.access.administrators import read_trusted
 from wakelog.broker.config import DEFAULT_LISTEN_PORT, BrokerConfig
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
-from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.nameserver.config import (
+    NameServerConfig,
+    NameServerSettings,
+    all_settings,
+    read_name_server_conf,
+)
 from wakelog.network.errors import TlsRefused
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import (
@@ -85,6 +91,9 @@ PORTS_BETWEEN_BROKERS = 20
 
 LOG_DIRECTORY_NAME = "wakelog.logs"
 NAME_SERVER_DIRECTORY_NAME = "wakelog.namesrv"
+DEFAULT_NAME_SERVER_STORE = "~/namesrv"  # the folder of 4.9.3's kvConfigPath
+KV_CONFIG_NAME = "kvConfig.json"
+ACL_ENABLE = "aclEnable"
 
 _NOT_SHOWN = (OWN_PREFIX, PREFIX)
 """How keys begin that a broker does not show to clients (code 26)."""
@@ -101,12 +110,23 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
         "--advertise": ("brokerIP1", options.advertise),
         "--open": (OPEN, "true" if options.open else None),
     }
+    with _in_words_of_options(flags, options.config_path, options.settings) as layers:
+        plan = _Planning(options, layers, addresses or HostAddresses()).plan()
+    refuse_shared_ports(plan)
+    return plan
+
+
+@contextlib.contextmanager
+def _in_words_of_options(
+    flags: Mapping[str, tuple[str, str | None]], config_path: str | None, sets: Sequence[str]
+) -> Iterator[Layers]:
+    """Yield the settings; say of one that is refused where it was given. Raises: PlanRefused."""
     layers = Layers({}, {}, {})
     try:
-        layers = read_layers(options.config_path, options.settings, flags)
-        plan = _Planning(options, layers, addresses or HostAddresses()).plan()
+        layers = read_layers(config_path, sets, flags)
+        yield layers
     except IllegalConfiguration as error:
-        place = "--set" if error.key in layers.sets else options.config_path or "not set"
+        place = "--set" if error.key in layers.sets else config_path or "not set"
         if error.key in layers.flags:
             [place] = [flag for flag, (key, _) in flags.items() if key == error.key]
         raise PlanRefused(
@@ -115,6 +135,24 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
     except TlsRefused as error:
         cause, _, remedy = str(error).partition("; ")
         raise PlanRefused(cause, sentence(remedy)) from None
+
+
+def make_name_server_plan(
+    options: NameServerOptions, addresses: HostAddresses | None = None
+) -> Plan:
+    """Return the plan of a name server alone, in one process. Raises: PlanRefused."""
+    flags = {
+        "--store": ("kvConfigPath", options.store and join(options.store, KV_CONFIG_NAME)),
+        "--port": ("listenPort", None if options.port is None else str(options.port)),
+    }
+    up = UpOptions(
+        bind=options.bind,
+        advertise=options.advertise,
+        is_local=True,
+        metrics_port=options.metrics_port,
+    )
+    with _in_words_of_options(flags, options.config_path, options.settings) as layers:
+        plan = _Planning(up, layers, addresses or HostAddresses()).plan_name_server()
     refuse_shared_ports(plan)
     return plan
 
@@ -195,6 +233,56 @@ class _Planning:
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,
+        )
+
+    def plan_name_server(self) -> Plan:
+        given = self._given
+        _refuse_unknown_own_keys(given)
+        bind_host = self._resolve("--bind", self._options.bind)
+        path = given.get("kvConfigPath") or join(DEFAULT_NAME_SERVER_STORE, KV_CONFIG_NAME)
+        path = os.path.abspath(os.path.expanduser(path))
+        settings = read_name_server_conf({**given, "kvConfigPath": path})
+        for key in given:
+            if not key.startswith(_NOT_SHOWN) and key not in (*all_settings(settings), ACL_ENABLE):
+                self._warnings.append(f"{key} is not a key of RocketMQ 4.9.3's name server")
+        _refuse_no_port(settings.config.listen_port, "--port")
+        advertised_host = self._advertised_host(bind_host)
+        trusted = self._trusted_addresses()
+        has_accounts = convert_value(ACL_ENABLE, given.get(ACL_ENABLE) or "false", bool)
+        home = given.get("rocketmqHome") or _from_environment().get("rocketmqHome", "")
+        if has_accounts and not home:
+            raise IllegalConfiguration(ACL_ENABLE, "true", "it with rocketmqHome, or ROCKETMQ_HOME")
+        if not (is_loopback(bind_host) or trusted or has_accounts):
+            self._warnings.append(
+                f"brokers of other hosts are refused: give {TRUSTED_ADDRESSES} with their"
+                f" addresses, or {ACL_ENABLE}=true"
+            )
+        everywhere: dict[str, Any] = {
+            "bind_host": bind_host,
+            "advertised_host": advertised_host,
+            "log_directory": join(dirname(path), LOG_DIRECTORY_NAME),
+            "log_level": self._own(LOG_LEVEL, LogLevel),
+            "log_format": self._own(LOG_FORMAT, LogFormat),
+            "tls": self._tls(),
+        }
+        metrics_port = self._options.metrics_port
+        return Plan(
+            checks_advertised=False,
+            name_server=NameServerPlan(
+                settings=settings,
+                trusted_addresses=trusted,
+                accounts_home=home if has_accounts else "",
+                **everywhere,
+            ),
+            brokers=(),
+            store_root=dirname(path),
+            is_local=True,
+            plain_ray=False,
+            metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
+            metrics_port_is_default=metrics_port is None,
+            warnings=tuple(dict.fromkeys(self._warnings)),
+            tls_text=self._tls_text,
+            **everywhere,
         )
 
     def _broker(
@@ -337,7 +425,7 @@ class _Planning:
         # The brokers reach it where it listens, whatever is advertised.
         first = f"{reachable_from_here(bind_host)}:{port}"
         _refuse_no_port(port, "--namesrv-port")
-        path = join(root, NAME_SERVER_DIRECTORY_NAME, "kvConfig.json")
+        path = join(root, NAME_SERVER_DIRECTORY_NAME, KV_CONFIG_NAME)
         name_server = NameServerConfig(listen_port=port, kv_config_path=path)
         return name_server, [first, *(address for address in others if address != first)]
 
