@@ -312,6 +312,13 @@ class FakeStore:
             found.setdefault(topic, []).append(queue_id)
         return found
 
+    def queues_beyond(self, topic: str, queue_count: int) -> dict[int, int]:
+        return {
+            key[1]: queue.readable
+            for key, queue in sorted(self.queues_by_name.items())
+            if key[0] == topic and key[1] >= queue_count and queue.readable > queue.begin
+        }
+
     def expired_queues(self) -> dict[tuple[str, int], int]:
         return {
             key: len(queue.messages)

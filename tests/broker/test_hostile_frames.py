@@ -69,7 +69,10 @@ _BODIES: dict[int, list[bytes]] = {
     Code.HEART_BEAT: [encode_body(_HEARTBEAT)],
     Code.LOCK_BATCH_MQ: [encode_body(_LOCKS)],
     Code.UNLOCK_BATCH_MQ: [encode_body(_LOCKS)],
-    Code.UPDATE_BROKER_CONFIG: [b"traceOn=true\nbrokerPermission=6\nflushIntervalCommitLog=500"],
+    Code.UPDATE_BROKER_CONFIG: [
+        b"traceOn=true\nbrokerPermission=6\nflushIntervalCommitLog=500",
+        b"traceOn=false",
+    ],
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: [
         encode_body(SubscriptionGroupConfig("g", retry_queue_nums=2))
     ],

@@ -35,6 +35,7 @@ from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.transient_pool import TransientPool
+from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.queue.entries import ENTRY, QueueEntry
@@ -50,7 +51,7 @@ from wakelog.storage.read.reader import (
     MatchUnit,
 )
 from wakelog.storage.read.store_readers import StoreReaders
-from wakelog.storage.recovery.queues import list_queues
+from wakelog.storage.recovery.queues import list_queue_ids, list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.store_parts import (
     OpenOptions,
@@ -462,6 +463,20 @@ class MessageStore:
         for topic, queue_id in list_queues(self._parts.fs, self.config.paths):
             found.setdefault(topic, []).append(queue_id)
         return found
+
+    def queues_beyond(self, topic: str, queue_count: int) -> dict[int, int]:
+        """Return the ends of a topic's queues from this id on that have messages; reads the disk.
+
+        Nobody sends to them or reads them, since the topic was given fewer queues.
+        """
+        check_topic_name(topic)
+        ids = sorted(list_queue_ids(self._parts.fs, self.config.paths, topic))
+        beyond = {each: self.max_queue_offset(topic, each) for each in ids if each >= queue_count}
+        return {
+            queue_id: end
+            for queue_id, end in beyond.items()
+            if end > self.min_queue_offset(topic, queue_id)
+        }
 
     def expired_queues(self) -> dict[QueueKey, int]:
         """Return the queues whose last message has expired, with their ends; reads the disk.

@@ -15,6 +15,7 @@ from wakelog.protocol.bodies import (
     QueryConsumeTimeSpanBody,
     QueryCorrectionOffsetBody,
     QueueTimeSpan,
+    TopicStatsTable,
     decode_body,
 )
 from wakelog.protocol.body_codec import MessageQueue
@@ -237,3 +238,20 @@ def test_an_offset_below_the_begin_of_its_queue_does_not_count(harness: Harness)
     commit(harness, "h", at=1)
     assert corrected(harness) == {0: 5}
     assert corrected(harness, compareGroup="h") == {0: 5}
+
+
+def test_messages_hidden_by_fewer_queues_are_shown_as_a_lag(harness: Harness) -> None:
+    """4.9.3 shows a lag of 0, and no tool of it names the queues."""
+    define(harness, "T", reads=8, writes=8)
+    for queue_id in (1, 5, 6):
+        harness.send("T", e=str(queue_id))
+    define(harness, "T", reads=2, writes=2)
+    commit(harness, "g", queue_id=1, at=1)
+    commit(harness, "g", queue_id=6, at=1)
+    shown = stats_of(harness)
+    assert shown.offset_table[queue(5)] == OffsetWrapper(1, 0, 0)
+    assert {each.queue_id for each in shown.offset_table} == {0, 1, 5}
+    assert shown.total_diff() == 1
+    topic = harness.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"})
+    ends = decode_body(TopicStatsTable, topic.body).offset_table
+    assert {each.queue_id: one.max_offset for each, one in ends.items()} == {0: 0, 1: 1, 5: 1, 6: 1}

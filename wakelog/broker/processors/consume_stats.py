@@ -205,10 +205,18 @@ def _take_room(room_count: int, queue_count: int) -> int:
 def _measure(
     store: MessageStore, broker_name: str, progress: _Progress
 ) -> dict[MessageQueue, OffsetWrapper]:
-    """Read the end of each queue and the time of the last message consumed."""
+    """Read the end of each queue and the time of the last message consumed.
+
+    Queues that the topic had once are among them while they have messages that nobody consumes.
+    """
     table = {}
     topic = progress.topic
-    for queue_id in range(progress.queue_count):
+    hidden = [
+        queue_id
+        for queue_id, end in store.queues_beyond(topic, progress.queue_count).items()
+        if end > progress.offsets.get(queue_id, 0)
+    ]
+    for queue_id in [*range(progress.queue_count), *hidden]:
         end = store.max_queue_offset(topic, queue_id)
         offset = max(progress.offsets.get(queue_id, NO_OFFSET), 0)
         last_ms = max(store.store_time_at(topic, queue_id, offset - 1), 0) if offset > 0 else 0

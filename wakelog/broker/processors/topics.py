@@ -206,7 +206,7 @@ def _refuse_system_topic(state: BrokerState, topic: str) -> None:
 
 def _topic_stats(store: MessageStore, topic: str, broker_name: str, queue_count: int) -> bytes:
     table = TopicStatsTable({})
-    for queue_id in range(queue_count):
+    for queue_id in [*range(queue_count), *store.queues_beyond(topic, queue_count)]:
         queue_offset_max = store.max_queue_offset(topic, queue_id)
         last_ms = 0
         if queue_offset_max > 0:

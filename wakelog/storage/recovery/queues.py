@@ -229,12 +229,18 @@ def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:
     """Yield topic and queue id of every consume queue directory; skip other names."""
     root = paths.consume_queue_root
     for topic in names_in(fs, root):
-        for name in names_in(fs, join(root, topic)):
-            queue_id = parse_queue_id(name)
-            with suppress(IllegalName):
-                if queue_id is not None:
-                    paths.consume_queue(topic, queue_id)
-                    yield topic, queue_id
+        for queue_id in list_queue_ids(fs, paths, topic):
+            yield topic, queue_id
+
+
+def list_queue_ids(fs: FileSystem, paths: StorePaths, topic: str) -> Iterator[int]:
+    """Yield the id of every consume queue directory of a topic; skip other names."""
+    for name in names_in(fs, join(paths.consume_queue_root, topic)):
+        queue_id = parse_queue_id(name)
+        with suppress(IllegalName):
+            if queue_id is not None:
+                paths.consume_queue(topic, queue_id)
+                yield queue_id
 
 
 def _no_file(path: str, size_bytes: int) -> None:
