@@ -1,6 +1,7 @@
 """Which records get an entry in which queue; restarts, cuts, removal."""
 
 import errno
+from contextlib import closing
 
 import pytest
 
@@ -14,12 +15,14 @@ from wakelog.dispatchers.consume_queue import (
     ConsumeQueueDispatcher,
 )
 from wakelog.protocol.names import SCHEDULE_TOPIC
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability import deleted_topics
 from wakelog.storage.durability.deleted_topics import (
     QueueRemoval,
     TooManyDeleted,
     read_deleted_topics,
 )
+from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import ENTRY_BYTES
@@ -377,3 +380,96 @@ def test_nothing_is_removed_that_cannot_be_noted(
     with pytest.raises(TooManyDeleted):
         dispatcher.remove_queues(removal("A", "B"))
     assert sorted(fs.list_directory("/store/consumequeue")) == ["A", "B"]
+
+
+def opened_later(
+    fs: MemoryFileSystem, end: int, *, are_durable: bool = True, config: StoreConfig = CONFIG
+) -> ConsumeQueueDispatcher:
+    dispatcher = ConsumeQueueDispatcher(fs, config)
+    dispatcher.open_later(are_durable=are_durable)
+    dispatcher.recover(end)
+    return dispatcher
+
+
+def note_dispatched(fs: MemoryFileSystem, physical_offset: int) -> None:
+    with closing(DispatchedFile(fs, CONFIG.paths.dispatched)) as file:
+        file.note(physical_offset, IndexEnd())
+
+
+def test_a_start_opens_no_queue_before_its_first_record(fs: MemoryFileSystem) -> None:
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    opened = fs.calls["open"]
+    dispatcher = opened_later(fs, log.end)
+    assert dispatcher.truncate(log.end) == log.end
+    assert fs.calls["open"] == opened + 2  # which topics are deleted, and what is dispatched
+    assert dispatcher.statistics()["queues_count"] == 6
+    assert dispatcher.prepare_flush().paths == []
+    place = log.add(topic="A", queue_id=0, queue_offset=1)
+    dispatcher.dispatch(batch_of(log, begin=place))
+    assert [entry[0] for entry in queue_entries(fs, CONFIG, "A")] == [log.offsets[0], place]
+    assert dispatcher.statistics()["queues_count"] == 6
+    assert dispatcher.statistics()["files_made_count"] == 0
+    assert dispatcher.prepare_flush().paths == [f"/store/consumequeue/A/0/{0:020}"]
+
+
+def test_what_a_killed_writer_left_unsynced_is_dispatched_again(fs: MemoryFileSystem) -> None:
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    fs.make_directories("/store")
+    note_dispatched(fs, log.offsets[4])
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.open_later(are_durable=False)
+    assert dispatcher.recover(log.end) == log.offsets[4]
+    assert dispatcher.truncate(log.offsets[5]) == log.offsets[4]
+    dispatcher.dispatch(batch_of(log, begin=log.offsets[4]))
+    part = dispatcher.prepare_flush()
+    assert part.paths == [f"/store/consumequeue/{queue}/{0:020}" for queue in ("A/1", "B/2")]
+    assert {"/store/consumequeue/A/1", "/store/consumequeue/A"} < set(part.directories)
+    counts = [len(queue_entries(fs, CONFIG, "AB"[i % 2], i % 3)) for i in range(6)]
+    assert counts == [1] * 6
+
+
+def test_an_entry_above_what_is_dispatched_is_cut_before_its_record_comes_again(
+    fs: MemoryFileSystem,
+) -> None:
+    log = log_of_queues()
+    for i in range(6):
+        log.add(topic="AB"[i % 2], queue_id=i % 3, queue_offset=1)
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    dispatcher = opened_later(fs, log.end)
+    dispatcher.truncate(log.offsets[8])
+    queue = dispatcher.queue("A", 2)
+    assert queue is not None and queue.max_queue_offset == 1
+    dispatcher.dispatch(batch_of(log, begin=log.offsets[8]))
+    found = [entry[0] for entry in queue_entries(fs, CONFIG, "A", 2)]
+    assert found == [log.offsets[2], log.offsets[8]]
+
+
+def test_much_that_would_come_again_has_all_queues_opened(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    monkeypatch.setattr(consume_queue, "DISPATCHED_AGAIN_BYTES_MAX", log.end - 1)
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.open_later(are_durable=False)
+    assert dispatcher.recover(log.end) == log.end
+    assert len(dispatcher.prepare_flush().paths) == 6
+
+
+def test_queues_that_are_not_open_are_removed_and_trimmed(fs: MemoryFileSystem) -> None:
+    log = LogBytes(segment_bytes=1 << 16)
+    for i in range(2 * CONFIG.consume_queue_bytes // ENTRY_BYTES):
+        log.add(topic="A", queue_offset=i)
+        log.add(topic="B", queue_offset=i)
+    log.add(topic="C", queue_offset=0)
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    assert opened_later(fs, log.end).remove_queues(removal("A")) == 1
+    assert fs.list_directory("/store/consumequeue") == ["B", "C"]
+    dispatcher = opened_later(fs, log.end)
+    assert dispatcher.remove_before(log.end) == 1
+    opened = fs.calls["open"]
+    assert dispatcher.remove_before(log.end) == 0 and fs.calls["open"] == opened
+    stale = opened_later(fs, log.end).stale_queues({"C": log.end})
+    assert (stale.keys, stale.again_from) == ([("C", 0)], None)

@@ -220,6 +220,9 @@ class MemoryFileSystem(FileSystem):
         names = (*self._disk.files, *self._disk.directories)
         return sorted(basename(name) for name in names if dirname(name) == path and name != "/")
 
+    def links_in(self, path: str) -> list[str]:
+        return []
+
     def sync_directory(self, path: str) -> None:
         self._count("sync_directory")
         self._check_directory(path)

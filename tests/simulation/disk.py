@@ -402,6 +402,10 @@ class SimulatedFileSystem(FileSystem):
         found += [name for name in self.disk.directories if parent(name) == path != name]
         return sorted([name.rpartition("/")[2] for name in found])
 
+    def links_in(self, path: str) -> list[str]:
+        links = (name for name, inode in self.disk.files.items() if inode.leads_to is not None)
+        return sorted(name.rpartition("/")[2] for name in links if parent(name) == path)
+
     def sync_directory(self, path: str) -> None:
         self._call("sync_directory", path)
         self._check_directory(path)

@@ -292,7 +292,7 @@ def _recover_by_bisection(self: ConsumeQueueWriter, **_careful: Any) -> None:
 _RECOVER = ConsumeQueueWriter.recover
 
 
-def _remove_blank(self: ConsumeQueueWriter, queue_offset: int, *, keep_blank: bool = False) -> None:
+def _remove_blank(self: ConsumeQueueWriter, queue_offset: int, **_careful: bool) -> None:
     _SET_END(self, queue_offset)
 
 

@@ -7,6 +7,8 @@ Invariants:
 - After `dispatch` every entry of the batch is in its file. Readers in other processes find it as
   soon as the watermark covers it.
 - A queue's files are made in one step, outside the data folders first; some are made ahead.
+- A queue that no record came for since the start is not opened, if `open_later` was called. So a
+  start takes no longer with thousands of queues.
 - The files of queues that are new in one batch are made together, FILES_TOGETHER_MAX at a time: a
   disk syncs many in little more time than one.
 - The name of a queue's first file is durable after the next flush. So a first message waits for no
@@ -16,7 +18,7 @@ Invariants:
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from posixpath import dirname, join
 from typing import Final, NamedTuple
@@ -33,7 +35,7 @@ from wakelog.storage.durability.deleted_topics import (
 )
 from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import IllegalName, StoreError
-from wakelog.storage.file_system import FileSystem, process_descriptors_max
+from wakelog.storage.file_system import FileSystem, names_in, process_descriptors_max
 from wakelog.storage.log.allocate import FilesAhead, clean_unfinished, make_segment
 from wakelog.storage.log.mapped_file import OpenFiles, open_files_allowed
 from wakelog.storage.log.queue_offsets import QueueKey
@@ -48,6 +50,10 @@ FILES_AHEAD_COUNT: Final = 4
 FILES_TOGETHER_MAX: Final = 64
 """As many descriptors are open then; a process that may open few makes fewer files at once. With it
 16,000 new queues are made three times as fast as with one file at a time (docs/overload.md)."""
+
+DISPATCHED_AGAIN_BYTES_MAX: Final = 64 << 20
+"""Where more would have to be dispatched again, `recover` opens all queues instead: some tenths of
+a second, as long as thousands of queues take."""
 
 
 class StaleQueues(NamedTuple):
@@ -82,6 +88,10 @@ class ConsumeQueueDispatcher:
         self._fill_gaps = fill_gaps
         self._open_files = OpenFiles()
         self._queues: dict[QueueKey, ConsumeQueueWriter] = {}
+        self._unopened: set[QueueKey] = set()
+        self._opens_later = self._are_durable = self._rest_has_one_file = False
+        self._durable: int | None = None
+        self._cut_at = self._end = 0
         self._deleted = deleted or DeletedTopics(fs, config.paths)
         self._placement = EntryPlacement(
             config, self.open_queue, lambda: self._deleted.ends, self._expect
@@ -120,20 +130,34 @@ class ConsumeQueueDispatcher:
         """
         self.close()
         clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
-        durable = read_dispatched(self._fs, self._config.paths.dispatched).physical_offset
         self._unsynced.append(self._config.paths.root)
-        for key in list_queues(self._fs, self._config.paths):
-            queue = self.open_queue(key)
-            if queue is not None:
-                queue.mark_unsynced(durable)
-                for directory in queue.directories:
-                    topic = dirname(directory)
-                    self._unsynced += [dirname(topic), topic, directory]
+        self._unopened = set(list_queues(self._fs, self._config.paths))
+        self._rest_has_one_file, self._cut_at = False, max_physical_offset
+        are_durable, self._are_durable = self._are_durable, False
+        durable = read_dispatched(self._fs, self._config.paths.dispatched).physical_offset
+        self._durable = None if are_durable else durable
+        self._end = max_physical_offset if are_durable else durable
+        if not self._opens_later or self._end < max_physical_offset - DISPATCHED_AGAIN_BYTES_MAX:
+            self._open(list(self._unopened))
+            self._end = 0
         return self.truncate(max_physical_offset)
 
+    def open_later(self, *, are_durable: bool) -> None:
+        """Let `recover` open no queue: each is opened with its first record.
+
+        are_durable: until the next `recover` the queues are durable, checked and cut at the log's
+            end. Later ones return the position in `wakelog.dispatched` instead: what a writer left
+            unsynced belongs to records above it, which come again.
+        """
+        self._opens_later, self._are_durable = True, are_durable
+
     def truncate(self, physical_offset: int) -> int:
-        """Cut each queue at the first entry of a record at or above `physical_offset`."""
-        end = 0
+        """Cut each queue at the first entry of a record at or above `physical_offset`.
+
+        One that is not open is cut when it is opened.
+        """
+        self._cut_at = min(self._cut_at, physical_offset)
+        end = min(self._end, physical_offset)
         for queue in self._queues.values():
             queue.truncate_physical(physical_offset)
             end = max(end, queue.max_physical_offset)
@@ -142,6 +166,9 @@ class ConsumeQueueDispatcher:
     def remove_before(self, physical_offset: int) -> int:
         """Delete each queue's files below the log's begin, never the last one of a queue."""
         self._deleted.forget_before(physical_offset)
+        if not self._rest_has_one_file:
+            self._open([key for key in self._unopened if self._has_more_files(key)])
+            self._rest_has_one_file = True
         return sum(queue.remove_files_before(physical_offset) for queue in self._queues.values())
 
     def remove_queues(self, removal: QueueRemoval) -> int:
@@ -151,6 +178,7 @@ class ConsumeQueueDispatcher:
         the next start.
         """
         topics, expired = set(removal.topics), set(removal.queues)
+        self._open([key for key in self._unopened if key[0] in topics or key in expired])
         keys = [key for key in self._queues if key[0] in topics or key in expired]
         if removal.topics:
             self._deleted.note(removal.topics, removal.physical_offset)
@@ -163,6 +191,7 @@ class ConsumeQueueDispatcher:
     def stale_queues(self, ends: Mapping[str, int]) -> StaleQueues:
         """Return what `restart_queues` would remove for a master's deleted ends."""
         keys, again_from = [], None
+        self._open([key for key in self._unopened if key[0] in ends])
         for key, queue in self._queues.items():
             end = max(ends.get(key[0], 0), self._deleted.ends.get(key[0], 0))
             if key[0] in ends and queue.has_entry_below(end):
@@ -187,14 +216,15 @@ class ConsumeQueueDispatcher:
         remove_units(self._fs, paths.consume_queue_extension(*key))
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:
-        """Return an open queue, None if there is none; for tests."""
+        """Return a queue, opened if needed, None if there is none; for tests."""
+        self._open([key for key in self._unopened if key == (topic, queue_id)])
         return self._queues.get((topic, queue_id))
 
     def statistics(self) -> dict[str, int]:
         """Return counters; those of queues are sums over all of them."""
         queues = self._queues.values()
         return {
-            "queues_count": len(queues),
+            "queues_count": len(queues) + len(self._unopened),
             "files_made_count": self._files_made_count,
             "illegal_names_count": self._illegal_names_count,
             "repeated_count": sum(queue.repeated_count for queue in queues),
@@ -209,6 +239,7 @@ class ConsumeQueueDispatcher:
         for queue in self._queues.values():
             queue.close()
         self._queues.clear()
+        self._unopened.clear()
 
     def open_queue(self, key: QueueKey) -> ConsumeQueueWriter | None:
         """Return a queue, opened or made if needed; None, counted, if its name cannot be a path."""
@@ -229,13 +260,33 @@ class ConsumeQueueDispatcher:
             fill_gaps=self._fill_gaps,
             extension=self._extension(key),
         )
-        queue.recover()
+        is_old = key in self._unopened
+        queue.recover(is_durable=self._opens_later)
+        if is_old:
+            if self._durable is not None:
+                queue.mark_unsynced(self._durable)
+                for path in queue.directories:
+                    topic = dirname(path)
+                    self._unsynced += [dirname(topic), topic, path]
+            queue.truncate_physical(self._cut_at)
+            self._unopened.remove(key)
         self._queues[key] = queue
         return queue
 
+    def _open(self, keys: Iterable[QueueKey]) -> None:
+        for key in keys:
+            self.open_queue(key)
+
+    def _has_more_files(self, key: QueueKey) -> bool:
+        """Tell whether a queue may have files that a trim removes: the last one always stays."""
+        if self._config.enable_consume_queue_extension:
+            return True
+        return len(names_in(self._fs, self._config.paths.consume_queue(*key))) > 1
+
     def _expect(self, keys: Collection[QueueKey]) -> None:
         """Note how many files of new queues a batch needs at most."""
-        self._expected_count = sum(key not in self._queues for key in keys)
+        known = self._queues, self._unopened
+        self._expected_count = sum(not any(key in some for some in known) for key in keys)
 
     def _extension(self, key: QueueKey) -> ConsumeQueueExtWriter | None:
         if not self._config.enable_consume_queue_extension:

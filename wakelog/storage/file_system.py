@@ -347,6 +347,14 @@ class FileSystem:
         """Return the names in a directory, sorted; FileNotFoundError where there is none."""
         return sorted(os.listdir(path))
 
+    def links_in(self, path: str) -> list[str]:
+        """Return the names of symbolic links in a directory, none where there is no directory."""
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_symlink())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
     def sync_directory(self, path: str) -> None:
         """Return once the names in a directory are durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

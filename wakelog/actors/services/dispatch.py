@@ -165,6 +165,8 @@ class Dispatch:
             self._dispatched.lower(0)
             found = recover_derived(fs, config)
             dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
+        # Who recovered has checked, cut and synced every queue.
+        self._queues.open_later(are_durable=recovered or is_doubtful)
         self.core.start(
             known.committed,
             clean_exit=known.clean_exit and recovered and not is_doubtful,

@@ -44,8 +44,8 @@ def refuse_links_out(fs: FileSystem, config: StoreConfig) -> None:
     folders = chain(
         (directory for directory in directories if directory.startswith(paths.root + "/")),
         (paths.sums_directory, join(paths.root, QUARANTINE_NAME)),
-        _queue_folders(fs, paths.consume_queue_root),
-        _queue_folders(fs, paths.consume_queue_extension_root),
+        _linked_folders(fs, paths.consume_queue_root),
+        _linked_folders(fs, paths.consume_queue_extension_root),
     )
     for path in folders:
         _refuse_out(fs, paths.root, path)
@@ -65,14 +65,20 @@ def _refuse_out(fs: FileSystem, root: str, path: str) -> None:
         )
 
 
-def _queue_folders(fs: FileSystem, root: str) -> Iterator[str]:
-    """Yield a folder of queues, and those of topics and queues in it, each before its content."""
+def _linked_folders(fs: FileSystem, root: str) -> Iterator[str]:
+    """Yield a folder of queues, and those of topics and queues in it that are links.
+
+    Each comes before its content. There may be thousands, so none is asked by itself.
+    """
     yield root
+    yield from _links_in(fs, root)
     for topic in names_in(fs, root):
-        folder = join(root, topic)
-        yield folder
-        for name in names_in(fs, folder):
-            yield join(folder, name)
+        yield from _links_in(fs, join(root, topic))
+
+
+def _links_in(fs: FileSystem, directory: str) -> list[str]:
+    with store_errors(directory, "list"):
+        return [join(directory, name) for name in fs.links_in(directory)]
 
 
 def leads_out(fs: FileSystem, root: str, path: str) -> bool:

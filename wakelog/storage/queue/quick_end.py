@@ -23,6 +23,8 @@ from wakelog.storage.queue.entries import ENTRY, PAGE_BYTES, QueueEntry
 NEAR_COUNT: Final = 52
 """So many places at the end are compared: two sectors of a disk, each of which a crash may tear."""
 
+_ZEROS: Final = bytes(2 * ENTRY_BYTES)
+
 _WIDER: Final = 16
 """So many times as much is read next if a piece has zeros only."""
 
@@ -88,30 +90,47 @@ def _last_entry(fs: FileSystem, fd: int, file_bytes: int) -> QuickEnd | None:
         stretches.append((begin, end))
         begin = fs.next_data(fd, end) if end < file_bytes else None
     for begin, end in reversed(stretches):
-        written_end = _written_end(fs, fd, begin, end)
-        if written_end > begin:
-            place = (written_end - 1) // ENTRY_BYTES
-            first = max(0, place + 1 - NEAR_COUNT)
-            length = (place + 1 - first) * ENTRY_BYTES
-            data = fs.pread(fd, length, first * ENTRY_BYTES)
-            if len(data) < length:
-                return None
-            entries = [QueueEntry._make(entry) for entry in ENTRY.iter_unpack(data)]
-            is_plain = all(map(_is_sound, entries)) and all(map(_follows, entries, entries[1:]))
-            return QuickEnd(place + 1, entries[-1]) if is_plain else None
+        piece = _last_written(fs, fd, begin, end)
+        if piece is not None:
+            return _checked(fs, fd, *piece)
     return None
 
 
-def _written_end(fs: FileSystem, fd: int, begin: int, end: int) -> int:
-    """Return where the last byte of [begin, end) lies that is not zero, plus one, else `begin`."""
+def _last_written(fs: FileSystem, fd: int, begin: int, end: int) -> tuple[int, bytes] | None:
+    """Return where a piece of [begin, end) begins that ends with its last byte that is not zero."""
     length = PAGE_BYTES
     while begin < end:
         piece_begin = max(begin, end - length)
-        written = fs.pread(fd, end - piece_begin, piece_begin).rstrip(b"\0")
-        if written:
-            return piece_begin + len(written)
+        piece = _without_zeros(fs.pread(fd, end - piece_begin, piece_begin))
+        if piece:
+            return piece_begin, piece
         end, length = piece_begin, length * _WIDER
-    return begin
+    return None
+
+
+def _without_zeros(piece: bytes) -> bytes:
+    """Return a piece without the zeros at its end."""
+    # Nearly all of a page is zero, and `rstrip` takes a byte at a time.
+    zeros = piece.find(_ZEROS)
+    if zeros >= 0 and piece[zeros:] == bytes(len(piece) - zeros):
+        piece = piece[:zeros]
+    return piece.rstrip(b"\0")
+
+
+def _checked(fs: FileSystem, fd: int, piece_begin: int, piece: bytes) -> QuickEnd | None:
+    """Return the last entry of a written piece if those in front of it are plain as well."""
+    place = (piece_begin + len(piece) - 1) // ENTRY_BYTES
+    first = max(0, place + 1 - NEAR_COUNT)
+    position, length = first * ENTRY_BYTES, (place + 1 - first) * ENTRY_BYTES
+    if position >= piece_begin:
+        data = piece[position - piece_begin :].ljust(length, b"\0")
+    else:
+        data = fs.pread(fd, length, position)
+        if len(data) < length:
+            return None
+    entries = [QueueEntry._make(entry) for entry in ENTRY.iter_unpack(data)]
+    is_plain = all(map(_is_sound, entries)) and all(map(_follows, entries, entries[1:]))
+    return QuickEnd(place + 1, entries[-1]) if is_plain else None
 
 
 def _is_sound(entry: QueueEntry) -> bool:
