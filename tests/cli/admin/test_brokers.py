@@ -32,6 +32,19 @@ def test_a_setting_of_a_broker_is_changed(admin: AdminCommand) -> None:
     assert said == [f"update broker config success, {admin.cluster.broker}"]
 
 
+def test_a_setting_that_waits_for_a_restart_is_said_to(admin: AdminCommand) -> None:
+    update = f"updateBrokerConfig -b {admin.cluster.broker} -k flushDiskType -v"
+    said = admin(f"{update} SYNC_FLUSH")
+    assert said[1:] == ["kept, and used after a restart: flushDiskType"]
+    [found] = admin.json(f"getBrokerConfig -b {admin.cluster.broker}")
+    assert found["settings"]["flushDiskType"] == "SYNC_FLUSH"
+    assert found["waitsForRestart"] == {"flushDiskType": "ASYNC_FLUSH"}
+    line = "flushDiskType waits for a restart: until then it is ASYNC_FLUSH"
+    assert line in admin(f"getBrokerConfig -b {admin.cluster.broker}")
+    assert admin(f"{update} ASYNC_FLUSH")[1:] == []
+    assert "waitsForRestart" not in admin.json(f"getBrokerConfig -b {admin.cluster.broker}")[0]
+
+
 def test_the_settings_of_a_name_server(admin: AdminCommand) -> None:
     [found] = admin.json("getNamesrvConfig")
     assert found["addr"] == admin.cluster.name_server

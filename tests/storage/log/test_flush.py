@@ -52,6 +52,18 @@ def step(core: Flush, offset: int, now_ms: int) -> FlushDecision:
     return core.step(committed_offset=offset, appended_offset=offset, now_ms=now_ms)
 
 
+def test_new_times_are_used_by_the_next_step() -> None:
+    core = flush()
+    core.use_settings(
+        small_config(
+            commit_log_file_bytes=SEGMENT,
+            flush_interval_commit_log_ms=7,
+            flush_commit_log_least_pages=1,
+        )
+    )
+    assert step(core, PAGE, 0) == FlushDecision(PAGE, 7)
+
+
 class TestTimed:
     def test_four_pages_are_flushed_every_500_ms(self) -> None:
         core = flush()
