@@ -76,6 +76,7 @@ async def fetch_all(consumer: Consumer, count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         table = await consumer.fetch_arrow(max=count - len(found), wait=10.0)
+        assert len(table), f"{len(found)} of {count} came"
         found += table["queueOffset"].to_pylist()
         await consumer.ack_arrow(table)
     return found

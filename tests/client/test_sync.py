@@ -139,9 +139,11 @@ def test_after_an_interruption_the_next_fetch_gives_what_the_first_took(
         monkeypatch.setattr(sync.LOOP, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             consumer.fetch(8, 10.0)
-        found = 0
-        while found < 8:
-            found += len(consumer.fetch(8 - found, 10.0))
+        found: list[sync.ConsumerMessage] = []
+        while len(found) < 8:
+            more = consumer.fetch(8 - len(found), 10.0)
+            assert more, f"{len(found)} of 8 came"
+            found += more
         monkeypatch.undo()
 
 
