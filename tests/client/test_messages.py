@@ -14,11 +14,21 @@ from tests.client.odd_values import (
     numbers_of,
     texts_of,
 )
+from tests.fakes.records import record
 from wakelog.client.errors import InvalidArgument
-from wakelog.client.messages import EncodedMessage, Message, SendRequest, encode, pack
+from wakelog.client.messages import (
+    EncodedMessage,
+    Message,
+    SendRequest,
+    encode,
+    pack,
+    stored_again,
+)
 from wakelog.client.route import QueueAt
 from wakelog.protocol.batch import decode_batch_body
+from wakelog.protocol.compression import inflate
 from wakelog.protocol.properties import WAIT, decode_properties, encode_properties
+from wakelog.protocol.record import decode_record
 
 
 def test_each_message_of_a_batch_keeps_flag_and_properties() -> None:
@@ -148,3 +158,11 @@ def test_a_queue_of_another_topic_is_refused() -> None:
     assert encode(Message("T", b"x", queue=QueueAt("b", "T", 1, "h:1")), KEY).queue == ("b", 1)
     with pytest.raises(InvalidArgument, match="queue is one of topic U, and"):
         encode(Message("T", b"x", queue=QueueAt("b", "U", 1, "h:1")), KEY)
+
+
+def test_a_compressed_message_that_is_sent_again_stays_readable() -> None:
+    sent = encode(Message("T", b"a" * 100_000), "K")
+    assert sent.sys_flag
+    stored = decode_record(record(0, body=sent.body, sys_flag=sent.sys_flag))
+    again = stored_again(stored, "T", "")
+    assert inflate(again.body, again.sys_flag) == b"a" * 100_000

@@ -31,6 +31,7 @@ from wakelog.client.plain import (
 from wakelog.client.route import QueueAt
 from wakelog.protocol import properties as names
 from wakelog.protocol.batch import MESSAGE_BYTES_MIN, encode_batch_body
+from wakelog.protocol.compression import METHOD_MASK
 from wakelog.protocol.java import INT_MAX, INT_MIN
 from wakelog.protocol.names import (
     AUTO_CREATE_TOPIC,
@@ -54,6 +55,7 @@ from wakelog.protocol.properties import (
     WAIT,
     encode_properties,
 )
+from wakelog.protocol.record import MessageRecord
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 BODY_BYTES_MAX: Final = 4 << 20
@@ -258,6 +260,15 @@ def _encode_any(
         sys_flag,
         False,
         unique_key,
+    )
+
+
+def stored_again(record: MessageRecord, topic: str, properties: str) -> EncodedMessage:
+    """Return a message with the body of a record as it is stored, compressed or not."""
+    sys_flag = record.sys_flag & (MESSAGE_COMPRESSED | METHOD_MASK)
+    body = bytes(record.body)
+    return EncodedMessage(
+        topic, body, properties, record.flag, is_alone=bool(sys_flag), sys_flag=sys_flag
     )
 
 

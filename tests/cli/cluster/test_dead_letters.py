@@ -3,6 +3,11 @@
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from tests.fakes.records import record
+from wakelog.cli.cluster.dead_letters import retry_of
+from wakelog.client.received import ReceivedMessage
+from wakelog.protocol.record import decode_record
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 
 @pytest.mark.slow
@@ -44,3 +49,13 @@ def test_a_group_without_dead_letters_has_none_and_an_unknown_one_is_refused(
     assert cli("dlq", "export", "careful") == []
     cli("dlq", "resend", "careful", "--all", code=1)
     assert "has no such dead letters" in cli.err
+
+
+def test_a_body_that_cannot_be_read_is_sent_again_as_it_is_stored() -> None:
+    """It had ended the command, after some letters were sent."""
+    damaged = record(0, b"TAGS\1paid", body=b"no zlib", sys_flag=MESSAGE_COMPRESSED, flag=3)
+    sent = retry_of(ReceivedMessage(decode_record(damaged)), "g")
+    assert (sent.topic, sent.body, sent.properties) == ("%RETRY%g", b"no zlib", "TAGS\1paid")
+    assert (sent.sys_flag, sent.is_alone, sent.flag) == (MESSAGE_COMPRESSED, True, 3)
+    plain = retry_of(ReceivedMessage(decode_record(record(0, body=b"x"))), "g")
+    assert (plain.body, plain.sys_flag, plain.is_alone) == (b"x", 0, False)

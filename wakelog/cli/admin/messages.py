@@ -25,7 +25,7 @@ from wakelog.cli.admin.java_text import (
 from wakelog.client.admin import Admin, records
 from wakelog.client.broker_calls import Pulled
 from wakelog.client.errors import ClientError
-from wakelog.client.messages import EncodedMessage, SendRequest
+from wakelog.client.messages import SendRequest, stored_again
 from wakelog.client.route import QueueAt
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import CONSUME_ACTIVELY, QueryConsumeQueueResponseBody
@@ -64,7 +64,7 @@ async def query_by_id(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             yield await _consume_directly(admin, record, flags)
         elif flags.truth("s"):
             properties = encode_properties(decode_properties(record.properties_text))
-            message = EncodedMessage(record.topic, bytes(record.body), properties, record.flag)
+            message = stored_again(record, record.topic, properties)
             stored = await admin.sender.send(SendRequest((message,)))
             value = {"originalMsgId": text, "offsetMsgId": stored.message_id}
             yield Text(f"resent {text} as {stored.message_id}", value)

@@ -17,7 +17,7 @@ from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.cluster.tail import Shown, Wanted, tail
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
-from wakelog.client.messages import EncodedMessage, SendRequest
+from wakelog.client.messages import EncodedMessage, SendRequest, stored_again
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol import properties as names
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -91,4 +91,4 @@ def retry_of(message: ReceivedMessage, group: str) -> EncodedMessage:
     """Return what makes a group consume a dead letter again."""
     kept = {name: text for name, text in message.properties.items() if name not in LEFT_OUT}
     text = names.encode_properties(kept)
-    return EncodedMessage(RETRY_PREFIX + group, message.body, text, message.record.flag)
+    return stored_again(message.record, RETRY_PREFIX + group, text)
