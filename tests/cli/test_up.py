@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.cli.fakes import FakeDeployment, FakeScreen, broker_values, forever, plan_in
+from tests.network.test_tls import SERVER, SERVER_KEY
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli import up as module
@@ -288,6 +289,10 @@ def test_the_ready_lines_say_that_tls_is_on(tmp_path: Path) -> None:
     lines = ready_lines(plan, 1.0)
     assert "tls          enforcing, a self-signed certificate" in lines
     assert lines[-2].endswith("hello 127.0.0.1:9876 --tls-insecure")
+    files = [f"tls.server.certPath={SERVER}", f"tls.server.keyPath={SERVER_KEY}"]
+    own = ("tls.server.mode=enforcing", "tls.test.mode.enable=false", *files)
+    plan = plan_in(tmp_path, *own, metrics_port=0)
+    assert ready_lines(plan, 1.0)[-2].endswith("hello 127.0.0.1:9876 --tls")
 
 
 def test_replicas_that_elect_name_their_register_and_are_waited_for(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def up(
     plain_ray: PlainRay = False,
     metrics_port: MetricsPort = None,
 ) -> int:
-    """Start a name server and a broker here, show rates, stop in order."""
+    """Start a name server and a broker, show rates, stop in order."""
     from wakelog.actors.deploy.plan import UpOptions
     from wakelog.actors.transport.service_plan import Transport
     from wakelog.cli.up import run_up

@@ -36,6 +36,7 @@ from wakelog.cli.rates import RateWatch
 from wakelog.cli.screen import Screen, make_screen
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.network.tls import TlsMode
+from wakelog.network.tls_properties import read_tls
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import version
 from wakelog.telemetry.logs import FILES_OF_BROKER, Log, logger
@@ -302,7 +303,10 @@ def ready_lines(plan: Plan, seconds: float) -> list[str]:
         host = reachable_from_here(plan.bind_host)
         host = f"[{host}]" if ":" in host else host
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
-    with_tls = " --tls-insecure" if plan.tls.mode is TlsMode.ENFORCING else ""
+    with_tls = ""
+    if plan.tls.mode is TlsMode.ENFORCING:
+        is_self_signed = read_tls(plan.tls).server.is_self_signed
+        with_tls = " --tls-insecure" if is_self_signed else " --tls"
     if plan.brokers:
         rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))
     width = max(len(title) for title, _ in rows)

@@ -186,7 +186,7 @@ def now_ms() -> int:
 
 
 def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> None:
-    """Send one message through a cluster and fetch it back.
+    """Send one message through a cluster and fetch it.
 
     \b
     wakelog hello
@@ -249,7 +249,7 @@ def tail(
     lines: Lines = 10,
     follow: Follow = False,
 ) -> None:
-    """Show messages of a topic, in the order in which they were stored.
+    """Show messages of a topic in the order of their storage.
 
     \b
     wakelog tail orders --follow
@@ -372,7 +372,7 @@ def bench(
     in_flight: BenchInFlight = 256,
     rate: BenchRate = 0.0,
 ) -> None:
-    """Send to a topic, consume it, or both, and say how fast that was.
+    """Send to a topic, consume it, or both, and say how fast.
 
     \b
     wakelog bench speed
@@ -430,7 +430,7 @@ def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = 
 
 
 def check(wire: Wire, config: ConfigFile = None) -> None:
-    """Say which keys of a 4.9.3 broker.conf are ignored, unknown or refused.
+    """Say which keys of a broker.conf do nothing or are refused.
 
     Without a file it asks the brokers that run, and shows what waits for a restart.
 
