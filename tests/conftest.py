@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.compat.spares import end_spares
-from tests.leftovers import SESSION_VARIABLE, Leftovers, make_session_directory
+from tests.leftovers import SESSION_VARIABLE, Leftovers, Watcher, make_session_directory
 
 pytest_plugins = ["tests.kinds", "pytester"]
 
 _DIRECTORY = pytest.StashKey[Path]()
 _LEFTOVERS = pytest.StashKey[Leftovers]()
+_WATCHER = pytest.StashKey[Watcher]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(directory)
     config.stash[_DIRECTORY] = directory
     config.stash[_LEFTOVERS] = Leftovers(session, directory)
+    config.stash[_WATCHER] = Watcher(session, directory)
 
 
 @pytest.hookimpl(trylast=True)
@@ -40,7 +42,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     Last of all, since this is where an interrupted session ends its fixtures.
     """
     end_spares()
-    found = session.config.stash[_LEFTOVERS].wait_none()
+    leftovers, watcher = session.config.stash[_LEFTOVERS], session.config.stash[_WATCHER]
+    watcher.stop()
+    leftovers.note_files(watcher.noted())
+    found = leftovers.wait_none()
     if found:
         session.config.pluginmanager.getplugin("wakelog-accountant").report_outside(found)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -48,6 +53,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove what the tests wrote; `--basetemp DIR` is the way to keep it for a look."""
+    config.stash[_WATCHER].close()
     shutil.rmtree(config.stash[_DIRECTORY], ignore_errors=True)
 
 

@@ -5,8 +5,9 @@ Other sessions may run on the same machine, so everything is attributed, not mer
   holds for daemons too, whoever their parent is by then;
 - listening sockets are those of such processes (gone with them) and of the test process itself;
 - temporary files go to a directory of the session's own (`TMPDIR`);
-- a new file in `/dev/shm`, or one with our name in the system's temporary directory, is ours if no
-  living process has it open and no other session is running.
+- a new file in `/dev/shm`, or one with our name in the system's temporary directory, is ours if a
+  process of this session was seen to have it open. A process of its own looks for that all along.
+  It is left over if no living process has it open.
 
 Invariants: looking changes nothing; what is found is reported by name, never removed or killed.
 """
@@ -14,8 +15,12 @@ Invariants: looking changes nothing; what is found is reported by name, never re
 import getpass
 import os
 import re
+import select
+import subprocess
+import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -28,6 +33,9 @@ _SHARED_PLACES = {Path("/dev/shm"): re.compile(""), Path("/tmp"): re.compile("wa
 _SESSION_PREFIX = "wl-"  # short: UNIX sockets below it have about a hundred characters in all
 # pytest keeps the folders of its own fixtures until the session's directory is removed.
 _EXPECTED_FOLDERS = (f"pytest-of-{getpass.getuser()}",)
+CHECK_SECONDS = 0.3
+CHECKS_COUNT_MAX = 40
+"""How often a new file is checked; whose it is shows once that process has opened it."""
 _LISTEN_STATE = "0A"  # of /proc/net/tcp
 
 
@@ -38,18 +46,22 @@ def session_processes(session: str) -> dict[int, str]:
 
 def heirs(variable: str, value: str) -> dict[int, str]:
     """Return the command lines of the processes, but this one, that inherited a variable, by id."""
-    word = f"{variable}={value}".encode()
     found = {}
     for process_id in _process_ids():
-        if process_id == os.getpid():
-            continue
         try:
-            inherited = (_PROC / str(process_id) / "environ").read_bytes().split(b"\0")
-            if word in inherited:
+            if process_id != os.getpid() and _inherits(process_id, value, variable):
                 found[process_id] = _command_line(process_id)
         except OSError:
-            continue  # gone meanwhile, or not ours to read
+            continue  # gone meanwhile
     return found
+
+
+def _inherits(process_id: int, value: str, variable: str = SESSION_VARIABLE) -> bool:
+    try:
+        environment = (_PROC / str(process_id) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # gone meanwhile, or not ours to read
+    return f"{variable}={value}".encode() in environment
 
 
 def listening_sockets() -> set[str]:
@@ -103,7 +115,13 @@ def in_use(paths: Iterable[str]) -> set[str]:
     wanted = set(paths)
     held = {fields[7] for fields in _rows(_PROC / "net" / "unix") if len(fields) > 7}
     held |= open_paths(_process_ids() if wanted else ())
-    return {path for path in wanted if any(x == path or x.startswith(path + "/") for x in held)}
+    return _covered(wanted, held)
+
+
+def _covered(paths: set[str], held: Iterable[str]) -> set[str]:
+    """Return those of the paths that are held, or under which something is."""
+    seen = set(held)
+    return {path for path in paths if any(x == path or x.startswith(path + "/") for x in seen)}
 
 
 def make_session_directory() -> Path:
@@ -111,13 +129,68 @@ def make_session_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{_SESSION_PREFIX}{os.getpid()}-"))
 
 
-def other_sessions(own: Path) -> list[Path]:
-    """Return the directories of the sessions, other than our own, whose process lives."""
-    return [
-        path
-        for path in own.parent.glob(f"{_SESSION_PREFIX}*")
-        if path != own and (_PROC / path.name.split("-")[1]).exists()
-    ]
+def held_among(paths: set[str], process_ids: Iterable[int]) -> set[str]:
+    """Return those of the paths that one of these processes has open or mapped, or a file below."""
+    return _covered(paths, open_paths(process_ids) if paths else ())
+
+
+def watch(session: str, process_id: int) -> None:
+    """Print each file in a shared place that a process of a session holds, until stdin ends.
+
+    process_id: of the session itself.
+    """
+    checks: Counter[str] = Counter()
+    is_heir: dict[int, bool] = {}
+    while True:
+        is_over = bool(select.select([sys.stdin], [], [], CHECK_SECONDS)[0])
+        new = {path for path in shared_files() if checks[path] < CHECKS_COUNT_MAX}
+        if new:
+            # What a process has inherited does not change: each is read once.
+            is_heir = {
+                number: is_heir[number] if number in is_heir else _inherits(number, session)
+                for number in _process_ids()
+            }
+            ours = [number for number, inherits in is_heir.items() if inherits]
+            for path in held_among(new, [process_id, *ours]):
+                print(path, flush=True)
+                checks[path] = CHECKS_COUNT_MAX
+        checks.update(new)
+        if is_over:
+            return
+
+
+class Watcher:
+    """The process that watches, which is none of the session's."""
+
+    def __init__(self, session: str, directory: Path) -> None:
+        environment = {k: v for k, v in os.environ.items() if k != SESSION_VARIABLE}
+        self._notes = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, session, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=self._notes,
+            env=environment,
+            start_new_session=True,  # a Ctrl-C is for the session
+        )
+
+    def noted(self) -> set[str]:
+        """Return the files that were seen to be this session's."""
+        size_bytes = os.fstat(self._notes.fileno()).st_size
+        return set(os.pread(self._notes.fileno(), size_bytes, 0).decode().split("\n")) - {""}
+
+    def stop(self) -> None:
+        """Have it look once more, and end."""
+        try:
+            self._process.communicate(timeout=GRACE_MS_MAX / 1000)
+        except subprocess.TimeoutExpired:  # a fork of this process holds the other end
+            self._process.kill()
+            self._process.communicate()
+
+    def close(self) -> None:
+        """End it if it runs, and forget what it has noted."""
+        if self._process.poll() is None:
+            self.stop()
+        self._notes.close()
 
 
 class Leftovers:
@@ -128,13 +201,20 @@ class Leftovers:
         self._directory = directory
         self._sockets = listening_sockets()
         self._files = shared_files()
+        self._own_files: set[str] = set()
+
+    def note_files(self, paths: Iterable[str]) -> None:
+        """Note files in shared places that are this session's."""
+        self._own_files.update(paths)
 
     def find(self) -> list[str]:
         """Say what is left right now, one line each."""
         processes = session_processes(self._session)
         found = [f"process {number}: {line}" for number, line in sorted(processes.items())]
         found += [f"listening socket: {x}" for x in sorted(listening_sockets() - self._sockets)]
-        new = set() if other_sessions(self._directory) else shared_files() - self._files
+        new = shared_files() - self._files
+        self._own_files |= held_among(new, [os.getpid(), *processes])
+        new &= self._own_files
         found += [f"file: {path}" for path in sorted(new - in_use(new))]
         inside = [path for path in self._directory.iterdir() if path.name not in _EXPECTED_FOLDERS]
         return found + [f"temporary file: {path}" for path in sorted(inside)]
@@ -179,3 +259,7 @@ def _rows(table: Path) -> Iterator[list[str]]:
     if table.exists():
         for line in table.read_text().splitlines()[1:]:
             yield line.split()
+
+
+if __name__ == "__main__":
+    watch(sys.argv[1], int(sys.argv[2]))

@@ -1,11 +1,14 @@
 """The leftover check finds what it is there for, and nothing that belongs to somebody else."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,9 +16,9 @@ import pytest
 from tests.leftovers import (
     SESSION_VARIABLE,
     Leftovers,
+    Watcher,
     in_use,
     listening_sockets,
-    other_sessions,
     session_processes,
 )
 
@@ -85,14 +88,55 @@ def test_a_folder_with_a_bound_socket_is_in_use(short_path: Path) -> None:
         assert in_use([str(short_path)]) == {str(short_path)}
 
 
-def test_a_file_that_another_session_may_have_made_is_not_ours(tmp_path: Path) -> None:
-    own = tmp_path / "wl-1-a"
-    assert other_sessions(own) == []
-    (tmp_path / "wl-999999999-b").mkdir()  # no such process: a session that was killed
-    assert other_sessions(own) == []
-    other = tmp_path / f"wl-{os.getppid()}-c"
-    other.mkdir()
-    assert other_sessions(own) == [other]
+HOLDS = "import sys; held = open(sys.argv[1], 'wb'); print(flush=True); input()"
+
+
+@contextmanager
+def holder(path: Path, session: str) -> Iterator[None]:
+    """Run a process of a session that makes a file, holds it, and is killed."""
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLDS, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, SESSION_VARIABLE: session},
+        ) as process:
+            assert process.stdout is not None and process.stdout.readline()
+            yield
+            process.kill()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_file_of_another_process_is_not_ours(tmp_path: Path, is_own: bool) -> None:
+    """Whether or not that is of a session: parallel runs on a machine do not see each other."""
+    own, other = uuid.uuid4().hex, uuid.uuid4().hex
+    leftovers, watcher = Leftovers(own, tmp_path), Watcher(own, tmp_path)
+    path = Path(f"/dev/shm/wakelog-local-{other}")
+    with closing(watcher), holder(path, own if is_own else other):
+        watcher.stop()
+        assert (str(path) in watcher.noted()) == is_own
+        leftovers.note_files(watcher.noted())
+        assert f"file: {path}" not in leftovers.find(), "it is in use"
+        [process_id] = session_processes(own if is_own else other)
+        os.kill(process_id, signal.SIGKILL)
+        while (Path("/proc") / str(process_id) / "maps").read_bytes():
+            time.sleep(0.001)
+        assert (f"file: {path}" in leftovers.find()) == is_own
+
+
+@pytest.mark.process
+def test_the_watcher_sees_what_comes_and_ends_with_the_session(tmp_path: Path) -> None:
+    word = uuid.uuid4().hex
+    path = Path(f"/dev/shm/wakelog-test-{word}")
+    with closing(Watcher(word, tmp_path)) as watcher, holder(path, word):
+        limit = time.monotonic() + 10
+        while str(path) not in watcher.noted():
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+    assert watcher._process.returncode == 0 and not list(tmp_path.iterdir())
 
 
 def test_a_temporary_file_is_found(tmp_path: Path) -> None:
