@@ -59,6 +59,10 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
         'import re\nre.compile(rf"(?:{x}-y)*+")\n',
         'import re\nre.compile(r"a*+(?:-y*+[0-9]?+)*+(?:ab)*")\n',
     ),
+    tidy.shared_randomness: (
+        "import random\nport = random.choice(range(9))\n",
+        "import random\nport = random.SystemRandom().choice(range(9))\n",
+    ),
     tidy.reminders: ("# TO" + "DO: later\n", "# to do: later\n"),
     tidy.foreign_words: ("see https" + "://index.example/x", "see http://localhost:9876/x"),
     tidy.broken_links: ("[a](none.md)", "[a](../../LICENSE#there) [b](#here)"),

@@ -139,6 +139,27 @@ def bare_excepts(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: bare except"
 
 
+def shared_randomness(source: Source) -> Iterator[str]:
+    """The numbers of `random` itself are the user's: who seeds them gets the same ones each time.
+
+    Several processes that are seeded alike would draw alike, too.
+    """
+    sound = {"Random", "SystemRandom"}
+    if source.path.startswith("tests/"):
+        sound |= {"seed", "getstate"}  # to see that nothing draws
+    nodes = list(ast.walk(source.tree))
+    imports = [alias.name for x in nodes if isinstance(x, ast.Import) for alias in x.names]
+    drawn: list[tuple[int, str]] = []
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module == "random":
+            drawn += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Attribute) and _is_of_module(node, "random"):
+            drawn += [(node.lineno, node.attr)] if "random" in imports else []
+    for line, name in drawn:
+        if name not in sound:
+            yield f"{source.path}:{line}: random.{name} draws the user's numbers"
+
+
 def reminders(source: Source) -> Iterator[str]:
     """What is left to do stands in an issue, not in the code."""
     for number, match in source.matches(REMINDERS):
@@ -250,6 +271,7 @@ CHECKS = [
     Check(untested_modules, (".py",)),
     Check(prints, (".py",)),
     Check(bare_excepts, (".py",)),
+    Check(shared_randomness, (".py",)),
     Check(mistaken_repeats, (".py",)),
     Check(reminders, ("",)),
     Check(foreign_words, ("",)),

@@ -137,7 +137,7 @@ def free_port(*distances: int) -> int:
     with _giving:
         while True:
             candidates = [port for part in _own_parts for port in part if port % 2]
-            random.shuffle(candidates)
+            random.SystemRandom().shuffle(candidates)
             own = {port for part in _own_parts for port in part}
             for port in candidates:
                 wanted = {port + distance for distance in (0, *distances)}

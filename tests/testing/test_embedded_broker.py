@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from tests.actors.client import Client, brokers_in, route_of
 from wakelog.actors.transport import clocks
+from wakelog.client.sync import Producer
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -69,6 +71,20 @@ def test_it_is_ready_at_once_small_and_leaves_nothing() -> None:
     assert set(threading.enumerate()) <= threads
     assert sys.getswitchinterval() == switch_seconds
     assert clocks.steady_ms() < before_ms + 600_000
+
+
+def test_numbers_that_a_test_has_seeded_are_its_own() -> None:
+    """Nor do workers that are seeded alike begin with the same ports."""
+    addresses = set[str]()
+    for _ in range(3):
+        random.seed(7)
+        state = random.getstate()
+        with EmbeddedBroker() as broker:
+            with Producer(broker.name_server, group="seeded") as producer:
+                producer.send("seeded", b"one")
+            addresses.add(broker.address)
+        assert random.getstate() == state
+    assert len(addresses) > 1
 
 
 def test_a_topic_holds_what_was_sent(broker: EmbeddedBroker) -> None:

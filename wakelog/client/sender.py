@@ -269,7 +269,7 @@ class Sender:
             if len(self._next_queues) >= TOPICS_COUNTED_MAX:
                 del self._next_queues[next(iter(self._next_queues))]
             first = self._first_queue
-            index = random.randrange(INDEX_MAX) if first is None else first
+            index = random.SystemRandom().randrange(INDEX_MAX) if first is None else first
         self._next_queues[topic] = index + 1
         return index
 

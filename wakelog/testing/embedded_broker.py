@@ -251,7 +251,7 @@ class EmbeddedBroker:
 
     def _start_on_free_ports(self) -> None:
         for tries_left in reversed(range(PORTS_TRIED_MAX)):
-            first = random.choice(PORTS)
+            first = random.SystemRandom().choice(PORTS)  # the test may have seeded its own
             try:
                 return self._start((first, first + 4))
             except PortUnavailable:
