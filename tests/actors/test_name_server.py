@@ -181,6 +181,22 @@ def test_a_value_that_was_answered_is_there_after_a_restart(tmp_path: Path) -> N
     run(main)
 
 
+def test_a_file_that_was_read_from_its_backup_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.write_text("{")
+    Path(f"{path}.bak").write_text('{"configTable": {}}')
+
+    async def scenario() -> None:
+        service = NameServerService(make_plan(str(path), 0))
+        await service.start()
+        [notice] = service.notices
+        assert notice.startswith(f"kvConfig.json: {path}: it cannot be read: ")
+        assert "is in use: what was changed since is lost" in notice
+        await service.stop()
+
+    run(scenario)
+
+
 def test_changes_made_during_a_save_share_the_next() -> None:
     async def main() -> None:
         fs = MemoryFileSystem()

@@ -29,7 +29,7 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.services.session import open_logs
 from wakelog.actors.start_outcome import describe_failure, started
-from wakelog.actors.table_files import TableFiles
+from wakelog.actors.table_files import TableFiles, backup_notice
 from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
@@ -44,6 +44,7 @@ from wakelog.broker.lane_table import (
     NAME_SERVER_LANE,
     name_server_lanes,
 )
+from wakelog.broker.trouble import notice_text
 from wakelog.nameserver.config import path_of_file
 from wakelog.nameserver.decision import (
     BrokerJoined,
@@ -100,6 +101,14 @@ class NameServerService:
         self._watching: asyncio.Task[None] | None = None
         self._is_forgetting = False
         self.port = config.listen_port
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user who started the name server must know of its file."""
+        return [
+            notice_text(f"{name}.json", backup_notice(name, backup, []))
+            for name, backup in self._tables.backups.items()
+        ]
 
     async def start(self) -> None:
         """Return when the name server accepts; `port` is then the one that it has.
@@ -312,7 +321,9 @@ class NameServerActor(ChannelActor):
                 self.open_channels(service.make_connection)
                 self._collections.begin()
                 self._free_memory.begin()
-            return started(port=self._service.port, node_id=own_node_id())
+            return started(
+                port=self._service.port, node_id=own_node_id(), notices=self._service.notices
+            )
 
     async def stop(self) -> None:
         """Stop in order."""

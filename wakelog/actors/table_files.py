@@ -16,6 +16,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from wakelog.actors.transport.batching import BatchWorker
+from wakelog.broker.trouble import Trouble
 from wakelog.storage.durability.config_files import Backup, ConfigFiles
 from wakelog.telemetry.logs import Log, logger
 
@@ -35,6 +36,16 @@ A million offsets take a second."""
 
 WaitDurable = Callable[[str], Awaitable[None]]
 """Called after a table of this name was copied; returns when the copy may be saved, or raises."""
+
+SHOWN_MAX = 10
+"""How many names a notice has."""
+
+_REMEDIES = {
+    "topics": "Make them again (wakelog admin updateTopic), or stop and restore the file.",
+    "subscriptionGroup": "Make them again (wakelog admin updateSubGroup), or stop and restore it.",
+    "consumerOffset": "Consumers go on from where they were then; resetOffsetByTime moves them.",
+}
+_OTHER_REMEDY = "Check what it has, or stop and restore the file."
 
 
 class Table(Protocol):
@@ -221,3 +232,14 @@ class TableFiles:
         if self._failures.get(name) != str(error):
             self._failures[name] = str(error)
             self._log.error("table not saved", table=name, error=str(error))
+
+
+def backup_notice(name: str, backup: Backup, missing: list[str]) -> Trouble:
+    """Return why the `.bak` was read, what is lost, and what helps."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(backup.saved_ms / 1000))
+    lost = "what was changed since is lost"
+    if missing:
+        more = f" and {len(missing) - SHOWN_MAX} more" if missing[SHOWN_MAX:] else ""
+        lost += f", such as {', '.join(missing[:SHOWN_MAX])}{more}"
+    reason = f"{backup.reason}, so its .bak of {when} is in use: {lost}"
+    return Trouble(reason, _REMEDIES.get(name, _OTHER_REMEDY))

@@ -8,7 +8,8 @@ import pytest
 from tests.actors.client import Client
 from tests.actors.test_refused_services import Broken, lines_of
 from tests.broker.harness import Harness
-from wakelog.actors.broker.tables_at_start import SHOWN_MAX, backup_notice, missing_names
+from wakelog.actors.broker.tables_at_start import missing_names
+from wakelog.actors.table_files import SHOWN_MAX, backup_notice
 from wakelog.cli.cluster.doctor import doctor
 from wakelog.cli.cluster.status import status
 from wakelog.client.admin import Admin

@@ -4,29 +4,17 @@ The file beside it is missing, empty or broken. The `.bak` is the text before th
 was changed since is lost. The queues of the log and the places of consumers show some of that.
 """
 
-import time
 from collections.abc import Iterable
 
 from wakelog.actors.broker.work_pool import WorkPool
-from wakelog.actors.table_files import TableFiles
+from wakelog.actors.table_files import SHOWN_MAX, TableFiles, backup_notice
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.names import is_lmq
 from wakelog.broker.trouble import Trouble
 from wakelog.protocol.names import SYSTEM_GROUP_PREFIX, is_topic
-from wakelog.storage.durability.config_files import Backup
 from wakelog.storage.message_store import MessageStore
 from wakelog.telemetry.logs import Log, logger
-
-SHOWN_MAX = 10
-"""How many names a notice has."""
-
-_REMEDIES = {
-    "topics": "Make them again (wakelog admin updateTopic), or stop and restore the file.",
-    "subscriptionGroup": "Make them again (wakelog admin updateSubGroup), or stop and restore it.",
-    "consumerOffset": "Consumers go on from where they were then; resetOffsetByTime moves them.",
-}
-_OTHER_REMEDY = "Check what it has, or stop and restore the file."
 
 
 def missing_names(name: str, broker: Broker, queues: Iterable[str]) -> list[str]:
@@ -40,17 +28,6 @@ def missing_names(name: str, broker: Broker, queues: Iterable[str]) -> list[str]
         groups = {group for group, _, _ in state.offsets.committed()} - known
         return sorted(one for one in groups if not one.startswith(SYSTEM_GROUP_PREFIX))
     return []
-
-
-def backup_notice(name: str, backup: Backup, missing: list[str]) -> Trouble:
-    """Return why the `.bak` was read, what is lost, and what helps."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(backup.saved_ms / 1000))
-    lost = "what was changed since is lost"
-    if missing:
-        more = f" and {len(missing) - SHOWN_MAX} more" if missing[SHOWN_MAX:] else ""
-        lost += f", such as {', '.join(missing[:SHOWN_MAX])}{more}"
-    reason = f"{backup.reason}, so its .bak of {when} is in use: {lost}"
-    return Trouble(reason, _REMEDIES.get(name, _OTHER_REMEDY))
 
 
 async def load_tables(

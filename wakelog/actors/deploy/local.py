@@ -108,8 +108,12 @@ class LocalDeployment:
         }
 
     def notices(self) -> list[str]:
-        """Return what the brokers found when they opened their stores."""
-        return [f"{one.plan.name}: {line}" for one in self.brokers for line in one.service.notices]
+        """Return what name server and brokers found when they opened their files."""
+        name_server = [] if self._name_server is None else self._name_server.notices
+        return [
+            *(f"name server: {line}" for line in name_server),
+            *(f"{one.plan.name}: {line}" for one in self.brokers for line in one.service.notices),
+        ]
 
     def failure(self) -> str | None:
         """Return None: what runs in one process lives and dies with it."""

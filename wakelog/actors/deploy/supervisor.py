@@ -167,7 +167,10 @@ class SupervisorActor:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
                 await self._ready.wait()
-        notices = [f"{one.broker_name}: {line}" for one in self._brokers for line in one.notices]
+        started = [one for one in (self._name_server, *self._brokers) if one is not None]
+        notices = [
+            f"{one.broker_name or 'name server'}: {line}" for one in started for line in one.notices
+        ]
         return {
             "ready": self._ready.is_set() and self._failure is None,
             "progress": self._progress,
