@@ -16,6 +16,7 @@ import msgspec
 
 from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.group import actors_count, make_supervisor
+from wakelog.actors.deploy.kept_changes import with_kept_changes
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.hosted_ray import HostedRay
@@ -24,6 +25,7 @@ from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
 from wakelog.actors.services.added_services import offered_services
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
+from wakelog.storage.file_system import FileSystem
 
 READY_SECONDS_MAX = 600.0
 """A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
@@ -153,8 +155,9 @@ class RayDeployment:
 def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]:
     """Yield the running actors of a plan, at the head, and stop them in order at the end.
 
-    Raises: DeploymentFailed.
+    Raises: DeploymentFailed, PlanRefused, StoreError.
     """
+    plan = with_kept_changes(plan, FileSystem())
     placements = {broker.name: Placement(node_id=cluster.node_id) for broker in plan.brokers}
     actors = SupervisedActors(placed(plan, cluster.shared_directory, placements))
     try:
