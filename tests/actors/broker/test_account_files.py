@@ -1,5 +1,6 @@
 """The files of access control: which are read, when they are read again, and which are refused."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -186,3 +187,22 @@ def test_files_that_change_all_the_time_are_read_for_a_tenth_of_it() -> None:
     """9,900 accounts that changed each second kept the broker and the name server busy."""
     assert next_pause_seconds(0.001) == WATCH_SECONDS
     assert next_pause_seconds(1.0) == 9.0
+
+
+def test_a_change_that_finds_no_room_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "plain_acl.yml", account("old-account"))
+    files = files_in(tmp_path)
+    files.open()
+
+    def refuse(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            files.change(None, lambda _: account("new-account"))
+    assert file.read_text() == account("old-account")
+    assert [each.name for each in file.parent.iterdir()] == ["plain_acl.yml"]
+    assert files.change(None, lambda _: account("new-account")) is not None

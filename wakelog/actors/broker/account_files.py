@@ -176,12 +176,17 @@ def _replace(path: str, text: str) -> None:
         os.unlink(new_path)
     # O_EXCL follows no link that someone put there.
     fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fchmod(fd, mode)
-        os.fsync(fd)
-    os.rename(new_path, path)
+    try:
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(fd, mode)
+            os.fsync(fd)
+        os.rename(new_path, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(new_path)  # it has secret keys, and takes room of a full disk
+        raise
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
         os.fsync(folder)
