@@ -133,7 +133,10 @@ def _end(
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
     if request.header.commit_or_rollback == TRANSACTION_COMMIT:
         return _commit(state, request, half, properties, now_ms)
-    _put_op(state, half, now_ms)
+    status = _put_op(state, half, now_ms)
+    if status is not PutStatus.PUT_OK:
+        # 4.9.3 answers success, and the producer is asked again.
+        return request.refusal(*_REFUSALS[status])
     state.transactions.rolled_back += 1
     return request.refusal(ResponseCode.SUCCESS, _NOT_SET)
 
@@ -163,7 +166,7 @@ def _commit(
     )
 
 
-def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> None:
+def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> PutStatus:
     """Put the op message. If the store refuses it, the half message is checked again."""
     result = state.store.put_message(op_draft(half, state.store_host, now_ms), now_ms)
     state.open_check.note_ended(half.queue_offset)
@@ -171,6 +174,7 @@ def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> None:
         values = {"queue_offset": half.queue_offset, "cause": result.status.value}
         line = WriteLine(Appender.TRANSACTION, "transaction op message write failed", values)
         state.instructions.append(line)
+    return result.status
 
 
 def resume_check(
