@@ -21,6 +21,7 @@ from wakelog.protocol.headers.send import V2_LETTERS
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.steps import InOrder, finish
+from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import PutStatus
 
 MakeHarness = Callable[..., Harness]
@@ -542,8 +543,25 @@ def test_a_long_batch_that_the_store_refuses_is_answered_so(harness: Harness) ->
     work = in_order(harness, long_batch())
     encoded = finish(work.steps)
     harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
-    response = answered(harness, work.finish(encoded, harness.now_ms))
+    response = harness.settle(work.finish(encoded, harness.now_ms))
+    assert isinstance(response, RemotingCommand)
     assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_a_refusal_without_a_cause_says_how_full_the_disks_are(harness: Harness) -> None:
+    """So does 4.9.3 at a slave."""
+    paths = harness.settings.store.paths
+    (log,) = paths.commit_log_directories
+    harness.store.usages = {
+        log: DiskUsage(100, 25, 75),
+        paths.consume_queue_root: DiskUsage(100, 50, 50),
+    }
+    harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
+    response = harness.send("T")
+    assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    full = "the broker's disk is full [CL:  0.25 CQ:  0.50 INDEX: -1.00], messages are put to"
+    assert full in (response.remark or "")
+    assert response.ext_fields["TRACE_ON"] == "true"
 
 
 def test_a_long_batch_waits_for_the_disk_from_its_put_on(make_harness: MakeHarness) -> None:

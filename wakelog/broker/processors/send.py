@@ -14,11 +14,11 @@ Source: org.apache.rocketmq.broker.processor.SendMessageProcessor (with handlePu
 org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
+from wakelog.broker.decision import Appender, AwaitFlush, Outcome, RunInPool, WriteLine
 from wakelog.broker.delayed_delivery import delay_level, park
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.processors.send_check import (
@@ -61,6 +61,7 @@ from wakelog.protocol.sys_flag import (
     TRANSACTION_MASK,
     transaction_type,
 )
+from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.encoded_batch import EncodedBatch
 
@@ -84,7 +85,7 @@ _REFUSALS = {
     PutStatus.SERVICE_NOT_AVAILABLE: (
         ResponseCode.SERVICE_NOT_AVAILABLE,
         "service not available now. It may be caused by one of the following reasons: "
-        "the broker's disk is full, messages are put to the slave, "
+        "the broker's disk is full [%s], messages are put to the slave, "
         "message store has been shut down, etc.",
     ),
     PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"),
@@ -159,7 +160,7 @@ def _send_single(
     )
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
-        return _put_refusal(state, request.command, result.status, result.cause)
+        return _store_refusal(state, request.command, result)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
         state.delayed.parked_count += 1
@@ -272,7 +273,7 @@ def _batch_put(
     wait: str | None,
 ) -> Outcome:
     if result.status is not PutStatus.PUT_OK:
-        return _put_refusal(state, request.command, result.status, result.cause)
+        return _store_refusal(state, request.command, result)
     state.traffic.count_put(outer.topic, len(result.physical_offsets), result.size_bytes)
     message_ids = create_message_ids(*state.store_host, result.physical_offsets)
     return _stored(state, request, result, message_ids, outer.queue_id, wait=wait)
@@ -310,6 +311,32 @@ def _stored(
             failure = ResponseCode.SLAVE_NOT_AVAILABLE
             response.code = failure
     return state.await_flush(response, result, request.now_ms, failure, needs_replica=needs_replica)
+
+
+def _store_refusal(state: BrokerState, request: RemotingCommand, result: PutResult) -> Outcome:
+    """Make the response to a put that was refused; without a cause, as of a slave, 4.9.3's list.
+
+    It has how full the disks are, which the pool finds out.
+    """
+    response = _put_refusal(state, request, result.status, result.cause)
+    if result.status is not PutStatus.SERVICE_NOT_AVAILABLE or result.cause is not None:
+        return response
+    reasons = response.remark or ""
+
+    def finish(usages: dict[str, DiskUsage], _now_ms: int) -> Outcome:
+        response.remark = reasons % _disks(state, usages)
+        return response
+
+    return RunInPool(state.store.disk_usages, finish)
+
+
+def _disks(state: BrokerState, usages: Mapping[str, DiskUsage]) -> str:
+    """Write how full the disks are in the form of SendMessageProcessor.diskUtil."""
+    paths = state.store_config.paths
+    shares = {path: each.used_bytes / each.total_bytes for path, each in usages.items()}
+    log = max((shares.get(path, -1.0) for path in paths.commit_log_directories), default=-1.0)
+    queues, index = shares.get(paths.consume_queue_root, -1.0), shares.get(paths.root, -1.0)
+    return f"CL: {log:5.2f} CQ: {queues:5.2f} INDEX: {index:5.2f}"
 
 
 def _put_refusal(
