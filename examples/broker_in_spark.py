@@ -46,4 +46,6 @@ def main(store: str, name_server_port: int = 9876, broker_port: int = 10911) -> 
 
 
 if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 4:
+        sys.exit(f"usage: {sys.argv[0]} STORE [NAME_SERVER_PORT [BROKER_PORT]]")
     main(sys.argv[1], *map(int, sys.argv[2:]))

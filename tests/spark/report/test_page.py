@@ -85,3 +85,4 @@ def test_what_is_not_there_is_said(name: str) -> None:
 def test_what_needs_attention_comes_first() -> None:
     header = next(made(some_figures()).iter("header"))
     assert [each.text for each in header.iter("li")] == [NOTHING_FOUND]
+    assert [each.get("class") for each in header.iter("ul")] == ["attention calm"]

@@ -92,13 +92,13 @@ def latencies(figures: Figures) -> list[Chart]:
 
 
 def sizes(figures: Figures) -> list[Chart]:
-    """Draw how many messages of each topic have which size."""
+    """Draw how many messages of each topic have which size, and one empty size on each side."""
     charts = []
     for each in figures.topics[: len(figures.shown)]:
         used = [n for n, count in zip(SIZE_BITS, each.sizes, strict=True) if count]
         values = {
             f"from {size(1 << bits)}": each.sizes[bits - SIZE_BITS[0]]
-            for bits in range(used[0], used[-1] + 1)
+            for bits in SIZE_BITS[max(used[0] - 1 - SIZE_BITS[0], 0) : used[-1] + 2 - SIZE_BITS[0]]
         }
         series = Series("messages", colours(figures)[each.topic], values)
         charts.append(_chart(each.topic, "size", [series], list(values), lambda x: f"{x:,}"))

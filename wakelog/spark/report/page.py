@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from wakelog.spark.report.attention import attention
+from wakelog.spark.report.attention import NOTHING, attention
 from wakelog.spark.report.charts import Chart, lags, latencies, sizes, traffic
 from wakelog.spark.report.figures import Figures
 from wakelog.spark.report.scales import compact, duration, moment, size
@@ -34,6 +34,7 @@ h1, h3 { overflow-wrap: anywhere; margin: 0 0 4px; } h2 { margin: 36px 0 2px; }
 p { margin: 0 0 12px; color: var(--soft); }
 .attention { background: var(--card); border-left: 4px solid #d98a00; margin: 0;
   padding: 10px 14px 10px 32px; }
+.attention.calm { border-left-color: #3b8f5a; }
 .pictures { display: grid; gap: 16px; align-items: start;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); }
 figure, .wide { margin: 0; background: var(--card); border: 1px solid var(--line);
@@ -42,7 +43,8 @@ figure, .wide { margin: 0; background: var(--card); border: 1px solid var(--line
 table { border-collapse: collapse; font-size: 13px; width: 100%; }
 th, td { text-align: right; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
-th { color: var(--soft); } .text { text-align: left; }
+th { color: var(--soft); } td { white-space: nowrap; }
+.text { text-align: left; white-space: normal; min-width: 8em; }
 details { font-size: 13px; } summary { color: var(--soft); cursor: pointer; }
 """
 _BREAKS: Final = {code: "\ufffd" for code in range(32) if chr(code) not in "\t\n\r"}
@@ -88,8 +90,10 @@ def _header(store: str, figures: Figures, made_ms: int) -> str:
             f"{len(figures.groups):,} groups. "
             f"Stored from {moment(sums.first_ms)} to {moment(sums.last_ms)}."
         )
-        items = "".join(f"<li>{_text(each)}</li>" for each in attention(figures))
-        found = f'<ul class="attention">{items}</ul>'
+        sentences = attention(figures)
+        items = "".join(f"<li>{_text(each)}</li>" for each in sentences)
+        classes = "attention calm" if sentences == [NOTHING] else "attention"
+        found = f'<ul class="{classes}">{items}</ul>'
     return (
         f"<header><h1>The log of <code>{_text(store)}</code></h1><p>{said} Made "
         f"{moment(made_ms)}. Times are UTC, as the brokers' clocks had them.</p>{found}</header>"
