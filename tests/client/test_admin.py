@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from tests.client.odd_values import SURROGATE, numbers_of, texts_of
 from tests.fakes.records import record
 from wakelog.client.admin import (
     Admin,
@@ -183,3 +185,49 @@ def test_an_admin_is_opened_as_a_producer_is() -> None:
                 pass
 
     asyncio.run(run())
+
+
+def test_a_topic_is_created_at_every_master_without_an_address() -> None:
+    members = {"a": BROKERS[0], "b": BrokerData("c", "b", {0: "b0:1"}), "d": BROKERS[1]}
+    info = ClusterInfo(broker_addr_table=members, cluster_addr_table={"c": {"a", "b"}, "e": {"d"}})
+    operator, peer = admin(
+        {
+            Code.GET_BROKER_CLUSTER_INFO: (0, encode_body(info)),
+            Code.UPDATE_AND_CREATE_TOPIC: (0, b""),
+        }
+    )
+    for name, queues in zip(texts_of("orders"), numbers_of(8), strict=True):
+        peer.asked.clear()
+        asyncio.run(operator.create_topic(name, queues=queues))
+        made = [(at, each.ext_fields) for at, each in peer.asked if each.code == 17]
+        assert sorted(at for at, _ in made) == ["a0:1", "b0:1"]
+        fields = {(one["topic"], one["readQueueNums"], one["writeQueueNums"]) for _, one in made}
+        assert fields == {("orders", "8", "8")}
+    wrong: dict[str, Any] = {"queues": 0, "topic": "a b", "cluster_name": 5}
+    for name, odd in wrong.items():
+        with pytest.raises(InvalidArgument, match=rf"^{name} (is|has) "):
+            asyncio.run(operator.create_topic(**{"topic": "orders", name: odd}))
+    with pytest.raises(ClientError, match="there is no cluster x"):
+        asyncio.run(operator.create_topic("orders", cluster_name="x"))
+    with pytest.raises(ClientError, match="no broker has registered"):
+        asyncio.run(operator.create_topic("orders", cluster_name="e"))
+
+
+ODD_FIELDS = [*texts_of("g"), *numbers_of(7), True]
+NO_FIELDS = [2.5, b"g", SURROGATE, ["g"], object()]
+
+
+@pytest.mark.parametrize("odd", ODD_FIELDS, ids=lambda odd: type(odd).__name__)
+def test_fields_of_any_class_go_over_the_wire_as_their_text(odd: Any) -> None:
+    operator, peer = admin({Code.GET_BROKER_RUNTIME_INFO: (0, b"")})
+    asyncio.run(operator.ask("h:1", Code.GET_BROKER_RUNTIME_INFO, {"field": odd}))
+    [(_, command)] = peer.asked
+    found = command.ext_fields["field"]
+    assert type(found) is str and found in ("g", "7", "true")
+
+
+@pytest.mark.parametrize("odd", NO_FIELDS, ids=lambda odd: type(odd).__name__)
+def test_fields_that_are_no_texts_are_refused_by_name(odd: Any) -> None:
+    operator, _ = admin({})
+    with pytest.raises(InvalidArgument, match=r"^field (is|has) "):
+        asyncio.run(operator.ask("h:1", Code.GET_BROKER_RUNTIME_INFO, {"field": odd}))

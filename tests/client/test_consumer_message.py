@@ -1,10 +1,16 @@
 """What a received message says of itself, and the decoding of pulls."""
 
+import asyncio
+import pickle
+import threading
+
 import pytest
 
 from tests.client.group_cluster import SETTLER
 from tests.fakes.records import record
-from wakelog.client.consumer_message import ConsumerMessage, decode_messages
+from wakelog.client.consumer_message import ConsumerMessage, Settler, decode_messages
+from wakelog.client.errors import ClientError
+from wakelog.client.sync import ConsumerMessage as SyncMessage
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.errors import RemoteProtocolError
 
@@ -30,3 +36,23 @@ def test_other_tags_with_the_same_hash_are_left_out() -> None:
 def test_a_damaged_record_is_an_error() -> None:
     with pytest.raises(RemoteProtocolError):
         decode_messages(record(0)[:-1], QUEUE, SETTLER, frozenset())
+
+
+def test_a_copy_in_another_process_has_the_content_and_no_consumer() -> None:
+    message = received(record(0, b"TAGS\1t"))
+    message.settler = Unpicklable(message.settler)  # as a consumer with its connections
+    assert message.body
+    copy = pickle.loads(pickle.dumps(message))
+    assert (copy.body, copy.tags, copy.queue, copy.topic) == (message.body, "t", QUEUE, "T")
+    for settle in (copy.ack, copy.nack, lambda: copy.reply(b"x")):
+        with pytest.raises(ClientError, match="is a copy in another process"):
+            asyncio.run(settle())
+    of_sync = pickle.loads(pickle.dumps(SyncMessage(message)))
+    assert (of_sync.body, of_sync.keys, of_sync.reconsume_times) == (message.body, [], 0)
+
+
+class Unpicklable:
+    def __init__(self, settler: Settler) -> None:
+        self.namespace = settler.namespace
+        self.lock = threading.Lock()
+        self.ack, self.nack, self.reply = settler.ack, settler.nack, settler.reply

@@ -121,3 +121,23 @@ def test_a_folder_without_a_way_in_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("")
     with pytest.raises(ClientError):
         asyncio.run(FileOffsets(tmp_path / "c", "c", "g").write({Q0: 1}))
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{", None])
+def test_an_older_file_counts_where_the_newer_one_is_of_no_use(
+    tmp_path: Path, text: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = MessageQueue("T", "b", 1)
+    asyncio.run(FileOffsets(tmp_path, "client", "g").write({queue: 7}))
+    path = tmp_path / "client" / "g" / "offsets.json"
+    path.rename(f"{path}.bak")
+    if text is not None:
+        path.write_text(text)
+    assert asyncio.run(FileOffsets(tmp_path, "client", "g").read(queue)) == 7
+    assert f"offsets are those of {path}.bak" in caplog.text
+    Path(f"{path}.bak").unlink()
+    if text == "{":
+        with pytest.raises(ClientError, match=r"offsets\.json cannot be read"):
+            FileOffsets(tmp_path, "client", "g")
+    else:
+        assert asyncio.run(FileOffsets(tmp_path, "client", "g").read(queue)) is None

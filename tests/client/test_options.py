@@ -1,5 +1,6 @@
 """The options of a client in errors and logs."""
 
+import inspect
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -7,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from wakelog.client.consumer import Consumer
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.options import (
+    _OWN_ARGUMENTS,
     ClientOptions,
     Settings,
     make_options,
     with_namespace,
     without_namespace,
 )
+from wakelog.client.producer import Producer
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 
@@ -44,7 +48,8 @@ def test_settings_become_options() -> None:
         ("localhost", "g", {}, "'localhost' is no address. Give HOST:PORT"),
         ("", "g", {}, "no name server is given"),
         ("a:1", "a b", {}, "'a b' is no name of a group"),
-        ("a:1", "g", {"secret": 1}, "unknown settings secret. Known: access_key, "),
+        ("a:1", "g", {"secret": 1}, "unknown settings secret. Perhaps secret_key. Known: "),
+        ("a:1", "g", {"topic": "T"}, "unknown settings topic. Perhaps topics. Known: access_key, "),
         ("a:1", "g", {"timeout": timedelta()}, "timeout is .*Give a time above 0"),
         ("a:1", "g", {"retries_max": -1}, "retries_max is -1, .*number of 0 or more"),
         ("a:1", "g", {"retries_max": "3"}, "retries_max is '3', "),
@@ -89,3 +94,14 @@ def test_a_namespace_is_behind_the_prefix_of_a_group(name: str, wrapped: str) ->
     assert with_namespace("", name) == name
     assert without_namespace("ns", wrapped) == name.removeprefix("ns%")
     assert without_namespace("", wrapped) == wrapped
+
+
+def test_a_near_name_is_found_among_all_arguments() -> None:
+    own: set[str] = set()
+    for client in (Producer, Consumer):
+        own |= {
+            name
+            for name, given in inspect.signature(client.__init__).parameters.items()
+            if given.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+    assert set(_OWN_ARGUMENTS) == own - {"connect", "now_ms"}

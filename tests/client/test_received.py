@@ -3,11 +3,13 @@
 import sys
 import zlib
 
+import msgspec
 import pytest
 
 from tests.fakes.records import STORE_MS, record
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
+from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
@@ -56,3 +58,15 @@ def test_a_body_that_cannot_be_read_is_an_error_of_its_use(
     message = ReceivedMessage(decode_record(record(0, body=body, sys_flag=flag)))
     with pytest.raises(ClientError, match=reason):
         _ = message.body
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "year"), [(LONG_MAX, 9999), (LONG_MIN, 1), (0, 1970), (-1, 1969)]
+)
+def test_a_time_that_no_datetime_can_be_is_the_nearest(time_ms: int, year: int) -> None:
+    stored = decode_record(record(1, b""))
+    found = ReceivedMessage(
+        msgspec.structs.replace(stored, born_timestamp_ms=time_ms, store_timestamp_ms=time_ms)
+    )
+    assert found.born_at.year == found.stored_at.year == year
+    assert found.born_at.tzinfo is not None

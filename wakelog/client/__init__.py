@@ -23,6 +23,7 @@ from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.transactions import Transaction, TransactionState
 from wakelog.network.tls import Tls
+from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "ReceivedMessage",
     "Sql",
     "Tls",
+    "TopicConfig",
     "Transaction",
     "TransactionState",
 ]

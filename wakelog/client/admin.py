@@ -14,7 +14,7 @@ MQClientAPIImpl (4.9.3).
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple, TypeVar, Unpack
+from typing import Final, NamedTuple, SupportsIndex, TypeVar, Unpack
 
 import msgspec
 
@@ -29,7 +29,8 @@ from wakelog.client.errors import (
     remedy_of,
     tls_refused,
 )
-from wakelog.client.options import ClientOptions, Settings, Target, make_options
+from wakelog.client.options import ClientOptions, Settings, Target, make_options, with_namespace
+from wakelog.client.plain import plain_text, plain_topic, whole_number
 from wakelog.client.route import MASTER_ID, Connections, QueueAt
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
@@ -55,7 +56,7 @@ from wakelog.protocol.codes import LanguageCode, ResponseCode
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.java import boolean_text
+from wakelog.protocol.java import INT_MAX, LONG_MIN, boolean_text
 from wakelog.protocol.message_id import create_message_id, decode_message_id
 from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, WAITING_FIELD
 from wakelog.protocol.record import MessageRecord, decode_record
@@ -140,7 +141,7 @@ class Admin:
         fields: by their names on the wire; one that is None is left out. Raises: ClientError.
         """
         texts = {
-            name: boolean_text(value) if isinstance(value, bool) else str(value)
+            name: _field_text(name, value)
             for name, value in (fields or {}).items()
             if value is not None
         }
@@ -255,8 +256,28 @@ class Admin:
         """Return one address, of the master if there is one, of each broker of a topic."""
         return list(addresses_by_broker(await self.route(topic)).values())
 
+    async def create_topic(self, topic: str, *, queues: int = 4, cluster_name: str = "") -> None:
+        """Create a topic at every master, or change its number of queues at each.
+
+        cluster_name: at the masters of this cluster alone. Raises: ClientError; InvalidArgument.
+        """
+        name = with_namespace(self.options.namespace, plain_topic(topic))
+        count = whole_number("queues", queues, 1, INT_MAX)
+        wanted = plain_text("cluster_name", cluster_name)
+        info = await self.cluster()
+        clusters = [wanted] if wanted else sorted(info.cluster_addr_table)
+        found = [each for cluster in clusters for each in cluster_members(info, cluster)]
+        addresses = [address for _, broker_id, address in found if broker_id == MASTER_ID]
+        if not addresses:
+            raise ClientError("no broker has registered", "Start one, or wait until it has")
+        for address in addresses:
+            await self.update_topic(address, TopicConfig(name, count, count))
+
     async def update_topic(self, address: str, topic: TopicConfig) -> None:
-        """Create a topic, or change it. Raises: ClientError."""
+        """Create a topic at a broker, or change it. Raises: ClientError.
+
+        topic: `wakelog.protocol.bodies.TopicConfig`, which is in `wakelog.client`, too.
+        """
         fields = {
             "topic": topic.topic_name,
             "defaultTopic": AUTO_CREATE_TOPIC,
@@ -461,6 +482,15 @@ def records(body: bytes) -> Iterator[MessageRecord]:
         record = decode_record(body, position)
         yield record
         position += record.size_bytes
+
+
+def _field_text(name: str, value: object) -> str:
+    """Return a field as the wire has it, of any class. Raises: InvalidArgument."""
+    if isinstance(value, bool):
+        return boolean_text(value)
+    if isinstance(value, SupportsIndex):
+        return str(whole_number(name, value, LONG_MIN))
+    return plain_text(name, value, "a text, a whole number, True or False")
 
 
 def _unknown(topic: str) -> ClientError:

@@ -48,12 +48,13 @@ from wakelog.client.group_calls import GroupCalls, is_filter
 from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOptions
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, OpenedByUser
-from wakelog.client.messages import SendRequest, plain_topic
+from wakelog.client.messages import SendRequest
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets, OffsetStore
 from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
 from wakelog.client.plain import (
     delay_milliseconds,
     not_accepted,
+    plain_topic,
     positive_milliseconds,
     seconds,
     whole_number,

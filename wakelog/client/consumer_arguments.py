@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final, NamedTuple, SupportsIndex, TypeAlias
 
 from wakelog.client.errors import InvalidArgument
-from wakelog.client.messages import plain_topic
 from wakelog.client.options import with_namespace
 from wakelog.client.plain import (
     check_flags,
@@ -16,6 +15,7 @@ from wakelog.client.plain import (
     moment_milliseconds,
     not_accepted,
     plain_text,
+    plain_topic,
     whole_number,
 )
 from wakelog.protocol.bodies import SubscriptionData

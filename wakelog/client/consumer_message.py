@@ -7,6 +7,7 @@ DefaultMQPushConsumerImpl#resetRetryAndNamespace (4.9.3).
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
+from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.names import RETRY_PREFIX
@@ -42,8 +43,30 @@ class GivenAt(NamedTuple):
     time_ms: int
 
 
+class Elsewhere(NamedTuple):
+    """The settler of a message that was copied to another process, such as a task of Ray's."""
+
+    namespace: str
+
+    async def ack(self, message: "ConsumerMessage") -> None:
+        """Refuse. Raises: ClientError."""
+        raise self._refusal(message)
+
+    async def nack(self, message: "ConsumerMessage", delay: timedelta | None) -> None:
+        """Refuse. Raises: ClientError."""
+        raise self._refusal(message)
+
+    async def reply(self, message: "ConsumerMessage", body: bytes | str) -> None:
+        """Refuse. Raises: ClientError."""
+        raise self._refusal(message)
+
+    def _refusal(self, message: "ConsumerMessage") -> ClientError:
+        cause = f"{message!r} is a copy in another process than its consumer's"
+        return ClientError(cause, "Acknowledge the original, or reply by a Producer here")
+
+
 class ConsumerMessage(ReceivedMessage):
-    """One message of one queue.
+    """One message of one queue. A copy by pickle has its content, and no consumer.
 
     Attributes:
         queue: where it was pulled from; a message that is consumed again is in the retry topic.
@@ -59,6 +82,10 @@ class ConsumerMessage(ReceivedMessage):
         self.settler = settler
         self.local_returns_count = 0
         self.given_at: GivenAt | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a copy has: the consumer stays where it is."""
+        return {**self.__dict__, "settler": Elsewhere(self.namespace)}
 
     @property
     def full_topic(self) -> str:

@@ -382,15 +382,6 @@ def _properties_text(
     return text
 
 
-def plain_topic(given: object, name: str = "topic", accepted: str = "the name of a topic") -> str:
-    """Return the name of a topic as a plain text. Raises: InvalidArgument."""
-    topic = plain_text(name, given, accepted)
-    if not is_topic(topic):
-        remedy = "Use letters, digits, %, |, _ and -"
-        raise InvalidArgument(f"{name} has {topic!r}, which is no name of a topic", remedy)
-    return topic
-
-
 def refusal_reason(topic: str, body: bytes | None) -> str:
     """Return why a broker would refuse a message, "" if it would not."""
     reason, _ = _topic_rules(topic)

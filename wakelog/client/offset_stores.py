@@ -9,10 +9,11 @@ Source: org.apache.rocketmq.client.consumer.store.{RemoteBrokerOffsetStore, Loca
 (4.9.3).
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
@@ -24,6 +25,11 @@ from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body
 
 LOCAL_FOLDER: Final = Path("~/.rocketmq_offsets")
 """rocketmq.client.localOffsetStoreDir."""
+
+
+Offsets: TypeAlias = dict[MessageQueue, int]
+
+logger = logging.getLogger("wakelog.client")
 
 
 class OffsetStore(Protocol):
@@ -67,6 +73,15 @@ class BrokerOffsets:
         return failures | {queues[at]: error for at, error in failed.items()}
 
 
+def _read_offsets(path: Path) -> Offsets | None:
+    """Return the offsets of a file, None if it is absent or empty. Raises: OSError, ValueError."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    return dict(decode_file(ResetOffsetBody, text).offset_table) if text.strip() else None
+
+
 class FileOffsets:
     """The offsets of one client that broadcasts, in a file."""
 
@@ -74,13 +89,27 @@ class FileOffsets:
         """Read the file, if there is one. Raises: ClientError for one that cannot be read."""
         self.path = plain_path("offset_folder", folder) / client / group / "offsets.json"
         try:
-            found = decode_file(ResetOffsetBody, self.path.read_text("utf-8"))
-            self._offsets = dict(found.offset_table)
-        except FileNotFoundError:
-            self._offsets = {}
+            found = _read_offsets(self.path)
         except (OSError, ValueError) as error:
+            found = self._read_older(error)
+        self._offsets = (self._read_older() if found is None else found) or {}
+
+    def _read_older(self, error: OSError | ValueError | None = None) -> Offsets | None:
+        """Return the offsets that a Java client left before its last ones, None without a file.
+
+        error: why the newer file cannot be read. Raises: ClientError if neither can be.
+        """
+        older = self.path.with_suffix(".json.bak")
+        try:
+            found = _read_offsets(older)
+        except (OSError, ValueError):
+            found = None
+        if found is None and error is not None:
             remedy = "Repair the file, or remove it to begin where start= says"
             raise ClientError(f"{self.path} cannot be read: {error}", remedy) from error
+        if found is not None:
+            logger.warning("%s is empty or damaged: offsets are those of %s", self.path, older)
+        return found
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Return what the file has (OffsetStore)."""

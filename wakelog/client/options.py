@@ -5,7 +5,9 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
@@ -31,6 +33,13 @@ from wakelog.protocol.names import (
 )
 
 NAMESPACE_SEPARATOR: Final = "%"
+
+_OWN_ARGUMENTS: Final = (
+    "group", "topics", "start", "ordered", "broadcast", "allocation", "max_retries",
+    "consume_timeout", "offset_folder", "instance_name", "trace", "start_timeout", "check",
+    "batching", "messages_max", "bytes_max",
+)  # fmt: skip
+"""What a producer or a consumer takes beside the settings; a test compares the signatures."""
 
 
 class Dialed(Protocol):
@@ -105,8 +114,7 @@ def make_options(
     group = plain_group(group)
     unknown = settings.keys() - Settings.__optional_keys__
     if unknown:
-        known = ", ".join(sorted(Settings.__optional_keys__))
-        raise InvalidArgument(f"unknown settings {', '.join(sorted(unknown))}", f"Known: {known}")
+        raise _unknown_settings(sorted(unknown))
     timeout_ms = positive_milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
     retries_max = whole_number("retries_max", settings.get("retries_max", retries_max), 0)
     # None: an environment variable that is not set.
@@ -130,6 +138,15 @@ def make_options(
         namespace=namespace,
         dial=None if isinstance(target, str) else target.dial,
     )
+
+
+def _unknown_settings(unknown: Sequence[str]) -> InvalidArgument:
+    """Return the error about arguments that no client has, with the nearest that some have."""
+    known = sorted({*Settings.__optional_keys__, *_OWN_ARGUMENTS})
+    near = [found for name in unknown for found in get_close_matches(name, known, 1)]
+    hint = f"Perhaps {', '.join(near)}. " if near else ""
+    known_text = ", ".join(sorted(Settings.__optional_keys__))
+    return InvalidArgument(f"unknown settings {', '.join(unknown)}", f"{hint}Known: {known_text}")
 
 
 def plain_group(given: object) -> str:

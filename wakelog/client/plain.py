@@ -24,6 +24,7 @@ from typing import Final
 
 from wakelog.client.errors import InvalidArgument
 from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.names import is_topic
 
 MILLISECOND: Final = timedelta(milliseconds=1)
 SHOWN_MAX: Final = 200
@@ -53,6 +54,15 @@ def plain_text(name: str, given: object, accepted: str = "a text") -> str:
     if not text.isascii():
         check_encodes(name, text)
     return text
+
+
+def plain_topic(given: object, name: str = "topic", accepted: str = "the name of a topic") -> str:
+    """Return the name of a topic as a plain text. Raises: InvalidArgument."""
+    topic = plain_text(name, given, accepted)
+    if not is_topic(topic):
+        remedy = "Use letters, digits, %, |, _ and -"
+        raise InvalidArgument(f"{name} has {topic!r}, which is no name of a topic", remedy)
+    return topic
 
 
 def plain_secret(name: str, given: object) -> str:

@@ -30,7 +30,6 @@ from wakelog.client.messages import (
     encode,
     pack,
     plain_message,
-    plain_topic,
 )
 from wakelog.client.options import Settings, Target, make_options, with_namespace
 from wakelog.client.plain import (
@@ -38,6 +37,7 @@ from wakelog.client.plain import (
     milliseconds,
     not_accepted,
     plain_text,
+    plain_topic,
     whole_number,
 )
 from wakelog.client.receipts import Receipt, Receipts, receipts_of

@@ -7,8 +7,9 @@ Source: org.apache.rocketmq.common.message.{MessageExt, MessageDecoder#decode} (
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import Final
 
 from wakelog.client.errors import ClientError
 from wakelog.client.options import without_namespace
@@ -17,6 +18,8 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.properties import KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
 from wakelog.protocol.record import MessageRecord
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ReceivedMessage:
@@ -99,14 +102,22 @@ class ReceivedMessage:
 
     @property
     def born_at(self) -> datetime:
-        """When its producer sent it."""
-        return datetime.fromtimestamp(self.record.born_timestamp_ms / 1000, UTC)
+        """When its producer says that it sent it; the nearest moment that a datetime can be."""
+        return _moment(self.record.born_timestamp_ms)
 
     @property
     def stored_at(self) -> datetime:
         """When the broker stored it."""
-        return datetime.fromtimestamp(self.record.store_timestamp_ms / 1000, UTC)
+        return _moment(self.record.store_timestamp_ms)
 
     def __repr__(self) -> str:
         """Name the message, not its content."""
         return f"{type(self).__name__}({self.topic!r}, {self.message_id!r})"
+
+
+def _moment(time_ms: int) -> datetime:
+    """Return a time that another client gave: any long, of which a datetime has a part."""
+    try:
+        return _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return (datetime.max if time_ms > 0 else datetime.min).replace(tzinfo=UTC)

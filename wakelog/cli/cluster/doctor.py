@@ -343,7 +343,8 @@ def client_findings(
         remedy += "messages away from the others"
         yield Finding(PROBLEM, about, f"subscriptions differ: {found}", remedy)
     elif infos:
-        yield Finding(OK, about, f"{len(infos)} clients subscribe alike")
+        text = f"{len(infos)} clients subscribe alike" if len(infos) > 1 else "1 client subscribes"
+        yield Finding(OK, about, text)
     if topic and infos and not any(x == topic for each in subscribed.values() for x, _ in each):
         yield Finding(PROBLEM, about, f"no client subscribes to {topic}", "Subscribe to it")
     for name, info in sorted(infos.items()):
