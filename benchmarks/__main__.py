@@ -32,6 +32,7 @@ from benchmarks.rebuild import RebuildLog, measure_rebuild
 from benchmarks.rows import ROWS, Kind, Row
 from benchmarks.sides import Prepare, Side, Wakelog, leave_empty, other_side
 from benchmarks.slaves import wait_followed
+from benchmarks.starts import StartStore, measure_starts
 from benchmarks.table import PICTURE_NAME, render_page, summary_line
 
 PAIRS_COUNT = 5
@@ -47,6 +48,7 @@ class Bench:
         self._sides = {side.name: side for side in (Wakelog, other)}
         self._drivers: Drivers = compile_drivers(folder / "classes")
         self._log: RebuildLog | None = None
+        self._start_stores: dict[int, StartStore] = {}
 
     def run_side(self, row: Row, name: str) -> tuple[Run, Mapping[str, object]]:
         """Measure one side once, over a new store."""
@@ -62,6 +64,8 @@ class Bench:
             return measure_rebuild(lambda: make(log.copy_into), log, folder / "store")
         if row.kind is Kind.HELD:
             return self._run_held(row, kind, folder)
+        if row.kind is Kind.STARTS:
+            return measure_starts(lambda: make(self.start_store(row.messages).copy_into))
         if row.kind is Kind.CATCH_UP:
             prepare: Prepare = self.rebuild_log().copy_into
         else:
@@ -93,6 +97,13 @@ class Bench:
                 empty.stop()
         finally:
             side.stop()
+
+    def start_store(self, queues_count: int) -> StartStore:
+        """Return the store that starts of one row begin with, written the first time."""
+        if queues_count not in self._start_stores:
+            folder = self._folder / f"queues-{queues_count}"
+            self._start_stores[queues_count] = StartStore(folder, queues_count)
+        return self._start_stores[queues_count]
 
     def rebuild_log(self) -> RebuildLog:
         """Return the log that every rebuild begins with, written the first time."""

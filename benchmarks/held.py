@@ -37,18 +37,20 @@ DISPATCHED_SECONDS_MAX = 120.0
 POLL_SECONDS = 0.1
 
 
-def add_topics(store: Path) -> None:
+def add_topics(
+    store: Path, topics_count: int = TOPICS_COUNT, queues_count: int = QUEUES_COUNT
+) -> None:
     """Write the topics into a store that no broker has opened yet."""
-    names = [topic_name(number) for number in range(TOPICS_COUNT)]
+    names = [topic_name(number) for number in range(topics_count)]
     table = {
         name: {
             "order": False,
             "perm": 6,
-            "readQueueNums": QUEUES_COUNT,
+            "readQueueNums": queues_count,
             "topicFilterType": "SINGLE_TAG",
             "topicName": name,
             "topicSysFlag": 0,
-            "writeQueueNums": QUEUES_COUNT,
+            "writeQueueNums": queues_count,
         }
         for name in names
     }

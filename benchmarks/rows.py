@@ -35,6 +35,7 @@ class Kind(Enum):
     REBUILD = "a start over a log without queues and index"
     IDLE = "a start, and then nothing"
     CATCH_UP = "an empty slave of a broker that has a log of 1 GB"
+    STARTS = "starts over many queues, after a stop and after a kill"
     HELD = "sends in turn to a broker with held pulls and to an empty one"
 
 
@@ -108,6 +109,13 @@ _IDLE = (
     Figure("ready_cpu_seconds", "CPU s until ready"),
     Figure("idle_percent", "idle, % of a core"),
     Figure("above_empty_percent", "above empty actors, % of a core", most=5.0),
+    *_MEMORY,
+)
+_STARTS = (
+    Figure("killed_seconds", "ready after a kill, s"),
+    Figure("killed_cpu_seconds", "CPU s until then"),
+    Figure("orderly_seconds", "ready after an orderly stop, s"),
+    Figure("orderly_cpu_seconds", "CPU s until then, after a stop"),
     *_MEMORY,
 )
 _HELD = (
@@ -227,5 +235,9 @@ ROWS = (
     Row("catch-up", Kind.CATCH_UP, _CATCH_UP, "up", messages=REBUILD_MESSAGES),
     Row("rebuild", Kind.REBUILD, _REBUILD, "up", messages=REBUILD_MESSAGES),
     Row("idle", Kind.IDLE, _IDLE, "up"),
+    *(
+        Row(f"starts-{queues}", Kind.STARTS, _STARTS, "up", messages=queues)
+        for queues in (1, 1_000, 16_000)
+    ),
     Row("held", Kind.HELD, _HELD, "send", 1, 10_000, warmup=3_000),
 )

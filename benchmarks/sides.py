@@ -13,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.cost import MARK, SLAVE_MARK, Cost, cost_of, processes_of
@@ -75,11 +76,16 @@ class Side:
         self._settings = settings
         ports = free_port(), free_port(-2, 1)
         self.name_server, self.broker = (f"127.0.0.1:{port}" for port in ports)
+        self._ports = ports
         self.configuration: dict[str, object] = {}
         self._processes: list[TestProcess] = []
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Start over the store as it is, and return once the broker is in the route and accepts."""
         self.began_seconds = time.time()
         try:
-            self._start(*ports, settings)
+            self._start(*self._ports, self._settings)
             self._processes[-1].wait_until(
                 lambda: serves(self.name_server, self.broker),
                 seconds_max=READY_SECONDS_MAX,
@@ -89,6 +95,14 @@ class Side:
             self.stop()
             raise
         self.ready_seconds = time.time() - self.began_seconds
+
+    def kill(self) -> None:
+        """End every process by SIGKILL, those too that were started by others here."""
+        for process in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(int(process.name), signal.SIGKILL)
+        while self._processes:
+            self._processes.pop().wait_end(seconds_max=STOP_SECONDS_MAX)
 
     def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
         raise NotImplementedError
