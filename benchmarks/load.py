@@ -37,7 +37,7 @@ WARM = "warm\n"
 MIB = 1 << 20
 BACKLOG_IN_FLIGHT = 256
 QUEUE_FILE_BYTES = 40_000
-"""Of the row with 16,000 queues: wakelog reserves 64 KiB of a larger file with its first entry."""
+"""Of the row with 16,000 queues: wakelog reserves up to 64 KiB of a larger file ahead."""
 SETTLE_SECONDS = 1.0
 """After a backlog was sent, so that dispatching it is not counted as consuming it."""
 

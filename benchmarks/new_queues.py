@@ -39,12 +39,12 @@ from benchmarks.paced import Connection
 from benchmarks.sides import Wakelog
 from wakelog.dispatchers.consume_queue import FILES_TOGETHER_MAX
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.reservation import QUEUE_STEP_BYTES
+from wakelog.storage.log.reservation import QUEUE_FIRST_BYTES
 
 COUNT = TOPICS_COUNT * QUEUES_COUNT
 FILE_BYTES = 6_000_000
 IMAGE_BYTES = 24 << 30
-"""Of a sparse file. A broker reserves 64 KiB for each queue, and a bare program as much."""
+"""Of a sparse file. A broker reserves 4 KiB for each queue, and a bare program as much."""
 PAIRS_COUNT = 3
 PER_SECOND_MIN = 2_000
 JSON_NAME = "new_queues.json"
@@ -90,7 +90,7 @@ def measure_bare(folder: Path) -> dict[str, float]:
             os.rename(folder / f"new.{number}", directory / f"{0:020}")
         at.append(clock())
         for fd in fds:
-            fs.reserve(fd, 0, QUEUE_STEP_BYTES)
+            fs.reserve(fd, 0, QUEUE_FIRST_BYTES)
             os.pwrite(fd, bytes(20), 0)
             os.close(fd)
         at.append(clock())

@@ -200,3 +200,15 @@ def test_a_reservation_that_cannot_be_takes_nothing(
     assert blocks_bytes(path) == 4096 * 10
     assert path.stat().st_size == 1 << 20
     fs.close(fd)
+
+
+def test_steps_that_begin_small_double() -> None:
+    """One of thousands of queues with a few messages takes a block, not sixteen."""
+    fs = Disk()
+    fd = fs.open("/file", create=True)
+    fs.truncate(fd, 200)
+    file = MappedFile(fs, "/file", start_offset=0, size_bytes=200)
+    reservation = Reservation(40, 10)
+    for end in range(1, 130):
+        reservation.cover(file, end - 1, end)
+    assert fs.reserved == [(0, 10), (10, 10), (20, 20), (40, 40), (80, 40), (120, 40)]

@@ -19,6 +19,8 @@ LOG_STEP_BYTES: Final = 64 << 20
 """Some 60,000 messages of 1 KiB; a step of a segment takes the disk a tenth of a millisecond."""
 QUEUE_STEP_BYTES: Final = 64 << 10
 """3,276 entries: small, because a broker may have thousands of queues."""
+QUEUE_FIRST_BYTES: Final = 4 << 10
+"""204 entries, a block of most file systems: most of thousands of queues have few messages."""
 
 
 def step_end(position: int, step_bytes: int, file_bytes: int) -> int:
@@ -32,11 +34,16 @@ class Reservation:
     end: the offset in the sequence below which the writer needs to reserve nothing.
     """
 
-    __slots__ = ("_step_bytes", "end")
+    __slots__ = ("_first_bytes", "_step_bytes", "end")
 
-    def __init__(self, step_bytes: int) -> None:
-        """Begin with nothing: what was reserved before is not known."""
+    def __init__(self, step_bytes: int, first_bytes: int | None = None) -> None:
+        """Begin with nothing: what was reserved before is not known.
+
+        first_bytes: the first step of each file, if it is smaller; each later one ends at twice the
+            size until `step_bytes` are reached.
+        """
         self._step_bytes = step_bytes
+        self._first_bytes = first_bytes or step_bytes
         self.end = 0
 
     def cover(self, file: MappedFile, begin: int, end: int) -> None:
@@ -46,7 +53,10 @@ class Reservation:
         """
         if end > max(begin, self.end):
             position = file.position_of(max(begin, self.end))
-            reserved_end = step_end(file.position_of(end), self._step_bytes, file.size_bytes)
+            wanted, step_bytes = file.position_of(end), self._first_bytes
+            while step_bytes < min(wanted, self._step_bytes):
+                step_bytes *= 2
+            reserved_end = step_end(wanted, step_bytes, file.size_bytes)
             file.reserve(position, reserved_end - position)
             self.end = file.start_offset + reserved_end
 

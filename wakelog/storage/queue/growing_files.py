@@ -13,7 +13,11 @@ from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.log.reservation import QUEUE_STEP_BYTES, Reservation
+from wakelog.storage.log.reservation import (
+    QUEUE_FIRST_BYTES,
+    QUEUE_STEP_BYTES,
+    Reservation,
+)
 
 
 class GrowingFiles:
@@ -28,7 +32,7 @@ class GrowingFiles:
         self._fs = fs
         self._files = files
         self._make_file = make_file
-        self._reservation = Reservation(QUEUE_STEP_BYTES)
+        self._reservation = Reservation(QUEUE_STEP_BYTES, QUEUE_FIRST_BYTES)
         self.dirty: set[str] = set()
 
     def load(self) -> None:
