@@ -9,6 +9,8 @@ The word after the fence's language says how; a block without one is run to its 
     ```sh in spark         run by tests/spark/test_documents.py, in the session that those share
     ```sh not run: reason  shown only, for the reason given
 
+The processes of the brokers that such a block names stand there as `4633`, `4986` and `5388`.
+
 Blocks in other languages, and fences without one, are pictures and samples. The default ports and
 `./store` stand for free ports and an empty folder, so that the tests disturb nobody.
 """
@@ -27,6 +29,9 @@ from tests.compat.processes import free_port
 ROOT = Path(__file__).resolve().parent.parent
 RUN_SECONDS_MAX = 120
 IN_SPARK = "in spark"
+PROCESSES = ("4633", "4986", "5388")
+NO_PROCESS = "4194305"  # above the highest that Linux gives
+_PROCESS = re.compile(r"  process (\d+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```(?P<info>.*)\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
 
 
@@ -75,8 +80,10 @@ def groups_of(blocks: list[Block]) -> list[tuple[Block, list[Block]]]:
 
 def substitutes(directory: Path) -> dict[str, str]:
     """Return what stands in a document for something that the tests take elsewhere."""
-    ports = {"9876": free_port(), "10911": free_port(-2, 1)}
+    three_brokers = (first + by for first in (0, 20, 40) for by in (-2, 0, 1))
+    ports = {"9876": free_port(), "10911": free_port(*three_brokers)}
     return {
+        **dict.fromkeys(PROCESSES, NO_PROCESS),  # until they are named
         **{name: str(port) for name, port in ports.items()},
         "./store": str(directory / "store"),
     }
@@ -90,6 +97,7 @@ def run_block(block: Block, directory: Path, beside: Sequence[Block] = ()) -> st
             output = ""
             if block.how:
                 output = _read_until(process, block.how.removeprefix("until "))
+                words |= dict(zip(PROCESSES, _PROCESS.findall(output), strict=False))
                 for other in beside:
                     with _start(other, directory, words) as other_process:
                         output += _finish(other, other_process)

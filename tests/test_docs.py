@@ -6,11 +6,21 @@ from pathlib import Path
 import pytest
 
 from tests.compat.provision import JVM_OPTIONS, java_runtime
-from tests.documents import IN_SPARK, ROOT, Block, blocks_of, documents, groups_of, run_block
+from tests.documents import (
+    IN_SPARK,
+    NO_PROCESS,
+    ROOT,
+    Block,
+    blocks_of,
+    documents,
+    groups_of,
+    run_block,
+)
 
 BLOCKS = [block for path in documents() for block in blocks_of(path)]
 NEEDS = {
     "./dev up": [pytest.mark.ray, pytest.mark.slow],
+    "up --replicas": [pytest.mark.ray, pytest.mark.slow, pytest.mark.long],
     "wakelog.spark": [pytest.mark.spark, pytest.mark.slow],
 }
 HOW = ("", "beside", IN_SPARK)
@@ -67,12 +77,14 @@ def test_a_failing_line_fails_the_block(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_block_that_stays_is_stopped_as_a_person_would(tmp_path: Path) -> None:
-    program = "trap 'echo stopped; exit 0' INT; echo ready; while :; do read -t 9 <> <(:); done"
+    begin = "trap 'echo stopped; exit 0' INT; echo 'it  process 77'; echo ready"
+    program = f"{begin}; while :; do read -t 9 <> <(:); done"
     staying = Block("a.md:1", "sh", "until ready", program)
-    beside = Block("a.md:5", "sh", "beside", "echo ./store; echo 10911")
-    ready, store, port, stopped = run_block(staying, tmp_path, [beside]).splitlines()
+    beside = Block("a.md:5", "sh", "beside", "echo ./store; echo 10911; echo 4633 4986")
+    _, ready, store, port, processes, stopped = run_block(staying, tmp_path, [beside]).splitlines()
     assert (ready, store, stopped) == ("ready", f"{tmp_path}/store", "stopped")
     assert port != "10911"
+    assert processes == f"77 {NO_PROCESS}"
 
 
 def test_every_document_is_in_the_index() -> None:

@@ -59,7 +59,7 @@ def greets(up: Up) -> bool:
 
 def store_of(up: Up) -> str:
     [line] = [line for line in up.command.lines if line.startswith("broker-a")]
-    return line.rpartition("store ")[2]
+    return line.rpartition("store ")[2].partition("  process ")[0]
 
 
 def wait_gone(up: Up) -> dict[int, str]:

@@ -30,10 +30,11 @@ def up(store: Path) -> Iterator[Up]:
 
 def test_ports_are_20_apart_and_each_store_has_a_directory(up: Up, store: Path) -> None:
     first, second = up.broker_ports
+    process = up.command.process_id
     assert second == first + 20
     assert [line for line in up.command.lines if line.startswith("broker-")] == [
-        f"broker-a     127.0.0.1:{first}  store {store}/broker-a",
-        f"broker-b     127.0.0.1:{second}  store {store}/broker-b",
+        f"broker-a     127.0.0.1:{first}  store {store}/broker-a  process {process}",
+        f"broker-b     127.0.0.1:{second}  store {store}/broker-b  process {process}",
     ]
     for name in ("broker-a", "broker-b"):
         assert (store / name / "commitlog").is_dir()

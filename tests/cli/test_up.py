@@ -271,11 +271,11 @@ def test_notices_of_the_start_come_before_the_ready_line(tmp_path: Path) -> None
 
 def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, broker_count=2, bind="0.0.0.0", open=True, advertise="127.0.0.1")
-    lines = ready_lines(plan, 1.26)
+    lines = ready_lines(plan, 1.26, {"broker-a": 4711})
     root = tmp_path / "store"
     assert lines[1:6] == [
         "name server  127.0.0.1:9876",
-        f"broker-a     127.0.0.1:10911  store {root}/broker-a",
+        f"broker-a     127.0.0.1:10911  store {root}/broker-a  process 4711",
         f"broker-b     127.0.0.1:10931  store {root}/broker-b",
         f"logs         {root}/wakelog.logs",
         "metrics      http://127.0.0.1:5557/metrics",
@@ -284,20 +284,32 @@ def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
     assert lines[7] == "ready after 1.3 s; Ctrl-C stops in order"
 
 
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_start_says_the_process_of_each_broker(tmp_path: Path, is_local: bool) -> None:
+    run = Run(plan_in(tmp_path, broker_count=2, is_local=is_local, metrics_port=0))
+    process_ids = {"broker-a.Broker": 4711, "broker-a.Reput": 4712, "broker-b.Broker": 0}
+    run.deployment.values = {"supervisor": {"process_ids": process_ids}}
+    run.run(run.stop_when_ready())
+    ends = [line.split("  ")[-1] for line in run.screen.lines if line.startswith("broker-")]
+    own = f"process {os.getpid()}"
+    not_known = f"store {tmp_path}/store/broker-b"
+    assert ends == ([own, own] if is_local else ["process 4711", not_known])
+
+
 def test_the_ready_lines_say_that_tls_is_on(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, "tls.server.mode=enforcing", metrics_port=0)
-    lines = ready_lines(plan, 1.0)
+    lines = ready_lines(plan, 1.0, {})
     assert "tls          enforcing, a self-signed certificate" in lines
     assert lines[-2].endswith("hello 127.0.0.1:9876 --tls-insecure")
     files = [f"tls.server.certPath={SERVER}", f"tls.server.keyPath={SERVER_KEY}"]
     own = ("tls.server.mode=enforcing", "tls.test.mode.enable=false", *files)
     plan = plan_in(tmp_path, *own, metrics_port=0)
-    assert ready_lines(plan, 1.0)[-2].endswith("hello 127.0.0.1:9876 --tls")
+    assert ready_lines(plan, 1.0, {})[-2].endswith("hello 127.0.0.1:9876 --tls")
 
 
 def test_replicas_that_elect_name_their_register_and_are_waited_for(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, replica_count=2, metrics_port=0)
-    assert f"register     file://{tmp_path}/store/wakelog.register" in ready_lines(plan, 1.0)
+    assert f"register     file://{tmp_path}/store/wakelog.register" in ready_lines(plan, 1.0, {})
     assert led_here(plan) == {"broker-a"}
     assert not led_here(plan_in(tmp_path, "brokerRole=SYNC_MASTER", replica_count=2))
     one_of_a_group = plan_in(tmp_path, "wakelog.register=etcd://e:1", "brokerId=2")
@@ -322,6 +334,6 @@ def test_the_start_of_a_group_ends_once_it_has_a_master(
 
 def test_the_ready_lines_mark_a_foreign_name_server(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, "namesrvAddr=203.0.113.1:9876;203.0.113.2:9876", metrics_port=0)
-    lines = ready_lines(plan, 1.0)
+    lines = ready_lines(plan, 1.0, {})
     assert lines[1] == "name server  203.0.113.1:9876 (not ours)"
     assert not any(line.startswith("metrics") for line in lines)

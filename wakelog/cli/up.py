@@ -20,10 +20,12 @@ import msgspec
 import uvloop
 
 from wakelog.actors.deploy.deployment import Deployment, make_deployment
+from wakelog.actors.deploy.group import BROKER
 from wakelog.actors.deploy.host_addresses import reachable_from_here
 from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
 from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.ray.options import actor_name
 from wakelog.actors.services.session import open_logs
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
@@ -144,7 +146,8 @@ class Up:
             return
         for notice in self._deployment.notices():
             self._screen.say(f"wakelog: {notice}")
-        for line in ready_lines(self._plan, time.monotonic() - began_seconds):
+        seconds = time.monotonic() - began_seconds
+        for line in ready_lines(self._plan, seconds, await self._broker_processes()):
             self._screen.say(line)
         watching = asyncio.create_task(self._watch())
         collections, memory = FullCollections(), free_memory()
@@ -171,6 +174,14 @@ class Up:
                 if brokers.get(one.name, {}).get("election", {}).get("leads"):
                     wanted.discard(one.settings.broker.broker_name)
             await asyncio.sleep(MASTERS_POLL_SECONDS)
+
+    async def _broker_processes(self) -> dict[str, int]:
+        """Return the process of each broker that is known, by the broker's name."""
+        if self._plan.is_local:
+            return {one.name: os.getpid() for one in self._plan.brokers}
+        found = (await self._statistics()).get("supervisor", {}).get("process_ids", {})
+        own = {one.name: found.get(actor_name(one.name, BROKER), 0) for one in self._plan.brokers}
+        return {name: process_id for name, process_id in own.items() if process_id}
 
     async def _watch(self) -> None:
         """Show rates until the deployment has failed. Raises: DeploymentFailed."""
@@ -290,11 +301,16 @@ def restart_lines(before: Mapping[str, int], after: Mapping[str, int]) -> list[s
     ]
 
 
-def ready_lines(plan: Plan, seconds: float) -> list[str]:
-    """Return the lines that are shown once clients can connect."""
+def ready_lines(plan: Plan, seconds: float, processes: Mapping[str, int]) -> list[str]:
+    """Return the lines that are shown once clients can connect.
+
+    processes: of the brokers, by their names.
+    """
     name_server = plan.name_server_address
     rows = [("name server", name_server if plan.name_server else f"{name_server} (not ours)")]
-    rows += [(one.name, f"{one.address}  store {one.store_directory}") for one in plan.brokers]
+    for one in plan.brokers:
+        process = f"  process {processes[one.name]}" if one.name in processes else ""
+        rows.append((one.name, f"{one.address}  store {one.store_directory}{process}"))
     rows += [("register", one.register) for one in plan.brokers[:1] if one.register]
     rows.append(("logs", plan.log_directory))
     if plan.tls_text:
