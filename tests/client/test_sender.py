@@ -267,6 +267,39 @@ def test_a_switch_is_waited_out_for_as_long_as_unanswered_attempts_could_take() 
     assert asked.count(ROUTE) == len(clock.pauses) + 1  # a new route for each
 
 
+@pytest.mark.parametrize("brokers_count", [2, 3])
+@pytest.mark.parametrize("how", [refuse_connection, lose_connection, refuse_as_no_master])
+def test_another_broker_is_asked_at_once(
+    brokers_count: int, how: Callable[[str, RemotingCommand], Any]
+) -> None:
+    """As by 4.9.3. A pause would be had by each message that begins at a broker that is down."""
+    brokers = ("a", "b", "c")[:brokers_count]
+    cluster, clock = FakeCluster(routes={"T": dict.fromkeys(brokers, 1)}), Clock()
+    switch(cluster, clock, 100, how)
+    send(cluster, *numbered(6), clock=clock)
+    assert sorted(body for _, _, body in cluster.stored) == [b"%d" % n for n in range(6)]
+    assert clock.pauses == []
+
+
+def test_brokers_that_all_fail_are_each_asked_once_before_a_pause() -> None:
+    cluster, clock = FakeCluster(routes={"T": {"a": 1, "b": 1, "c": 1}}), Clock()
+    asked: list[str] = []
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code == ROUTE:
+            return None
+        asked.append(f"{address[0]} after {len(clock.pauses)}")
+        return answer(command, ResponseCode.SYSTEM_BUSY, "because")
+
+    cluster.fail = fail
+    with pytest.raises(NotAcknowledged):
+        send(cluster, message(), clock=clock, retries_max=3)
+    assert sorted(asked[:3]) == ["a after 0", "b after 0", "c after 0"]
+    assert [one[1:] for one in asked[3:]] == [" after 1"]
+    assert asked[3][0] != asked[2][0]
+    assert clock.pauses == [0.1]
+
+
 def test_without_retries_nothing_is_waited_out() -> None:
     cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
     switch(cluster, clock, 100, refuse_connection)

@@ -5,6 +5,8 @@ master yet, or none any more, refuses. Such an error `passes`. A call that meets
 as long as its further attempts could take if none was answered: `retries_max` times `timeout`. Any
 other error ends it after `retries_max` further attempts.
 
+A pause spares a broker that has failed. So an attempt at a broker that has not failed has none.
+
 Invariants: with `retries_max` 0 there is one attempt. No attempt begins after `waits_ms` but those
 that `retries_max` counts.
 
@@ -20,7 +22,7 @@ from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 
 PAUSE_SECONDS: Final = 0.1
-"""Before the second attempt; doubled for each further one."""
+"""Before a broker is asked again; doubled for each further pause."""
 PAUSE_SECONDS_MAX: Final = 5.0
 """After an error that does not pass."""
 PASSING_PAUSE_SECONDS_MAX: Final = 0.5
@@ -47,10 +49,14 @@ class Attempts:
         self._now_seconds = now_seconds
         self._end_seconds = now_seconds() + options.waits_ms / 1000
         self._count = 0  # further attempts
+        self._pauses_count = 0
 
-    async def again(self, failed: ClientError) -> bool:
-        """Pause before a further attempt, and return True; False if none is to be made."""
-        pause_seconds = PAUSE_SECONDS * 2.0**self._count
+    async def again(self, failed: ClientError, *, at_once: bool = False) -> bool:
+        """Pause before a further attempt, and return True; False if none is to be made.
+
+        at_once: without a pause, since another broker is asked.
+        """
+        pause_seconds = PAUSE_SECONDS * 2.0**self._pauses_count
         left_seconds = self._end_seconds - self._now_seconds()
         is_waiting = failed.passes and left_seconds > 0
         if not is_waiting and self._count >= self._retries_max:
@@ -60,6 +66,9 @@ class Attempts:
             if self._count >= self._retries_max:  # the last one begins at the end of the wait
                 pause_seconds = min(pause_seconds, left_seconds)
         self._count += 1
+        if at_once:
+            return True
+        self._pauses_count += 1
         await self._pause(min(pause_seconds, PAUSE_SECONDS_MAX))
         return True
 

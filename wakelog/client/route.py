@@ -10,6 +10,7 @@ Source: org.apache.rocketmq.client.impl.factory.MQClientInstance#updateTopicRout
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
@@ -151,6 +152,10 @@ class Routes:
         """Return the queues that may be read, None for an unknown topic. Raises: ClientError."""
         route = await self.find(topic)
         return None if route is None else readable_queues(route, topic)
+
+    def known_writable(self, topic: str) -> Sequence[QueueAt]:
+        """Return what `writable` found last, nothing if it was not asked."""
+        return self._writable.get(topic, ())
 
     async def writable(self, topic: str, *, refresh: bool = False) -> list[QueueAt]:
         """Return the queues that may be written to, at least one.

@@ -1,10 +1,10 @@
 """The sender: chooses a queue for each request, and sends again if that may help.
 
-After a failed attempt the sender pauses and asks for the route again (`attempts`). A request that
-may go to any queue then goes to another broker, if there is one. One of a sharding key stays with
-its queue while replicas of that broker are in the route: one of them will lead. A route that cannot
-be found counts as a failed attempt too, because the broker may be restarting. An error that no
-further attempt can change ends the send.
+After a failed attempt the sender asks for the route again. A request that may go to any queue then
+goes to another broker, at once if that one has not failed yet. Else the sender pauses before
+(`attempts`). A request of a sharding key stays with its queue while replicas of that broker are in
+the route: one of them will lead. A route that cannot be found counts as a failed attempt too,
+because the broker may be restarting. An error that no further attempt can change ends the send.
 
 Invariants: `send` returns only after a broker acknowledged every message; the requests of one list
 are sent one after the other.
@@ -16,7 +16,7 @@ org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from wakelog.client.errors import (
     refused,
     remedy_of,
 )
-from wakelog.client.messages import SendRequest
+from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import NEW_TOPIC_QUEUES, Connections, QueueAt, Routes, no_master
 from wakelog.network.errors import RemotingError
@@ -164,11 +164,14 @@ class Sender:
     ) -> Stored:
         """Send after a first failure, at a queue if one was found. Raises: NotAcknowledged."""
         attempts = Attempts(self._options, pause=self._pause, now_seconds=self._now_seconds)
-        topic = request.first.topic
-        while _may_succeed(failed) and await attempts.again(failed):
+        topic, tried = request.first.topic, {failed.broker}
+        while _may_succeed(failed):
+            if not await attempts.again(failed, at_once=self._has_other(request.first, tried)):
+                break
             try:
                 queues = await self.routes.writable(topic, refresh=True)
-                queue = self._choose_again(request, queues, queue, failed)
+                queue = self._choose_again(request, queues, queue, failed, tried)
+                tried.add(queue.broker)
                 return await self._attempt(request, queue)
             except NotAcknowledged:
                 raise
@@ -210,12 +213,19 @@ class Sender:
             failed.passes = False  # no other broker will lead that has space
         raise failed
 
+    def _has_other(self, message: EncodedMessage, tried: Set[str]) -> bool:
+        """Return whether a message may go to a broker that was not tried, as far as is known."""
+        if message.queue is not None or message.sharding_key:
+            return False
+        return any(each.broker not in tried for each in self.routes.known_writable(message.topic))
+
     def _choose_again(
         self,
         request: SendRequest,
         queues: Sequence[QueueAt],
         failed_queue: QueueAt | None,
         failed: ClientError,
+        tried: Set[str],
     ) -> QueueAt:
         """Return the queue of a further attempt. Raises: ClientError if it has to wait."""
         message = request.first
@@ -226,7 +236,7 @@ class Sender:
             if self.routes.lacks_master(message.topic, failed_queue.broker):
                 raise no_master(message.topic, failed_queue.broker)
         try:
-            return self._choose_queue(request, queues, failed.broker)
+            return self._choose_queue(request, queues, (tried, {failed.broker}))
         except InvalidArgument as error:
             if not failed.passes:
                 raise
@@ -236,9 +246,11 @@ class Sender:
             ) from error
 
     def _choose_queue(
-        self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str = ""
+        self, request: SendRequest, queues: Sequence[QueueAt], avoided: Sequence[Set[str]] = ()
     ) -> QueueAt:
         """Return the queue of the next attempt.
+
+        avoided: brokers that are left out, if any other is left; else the next ones are.
 
         Raises: InvalidArgument if the named one is gone; ClientError if it has no master now.
         """
@@ -258,8 +270,11 @@ class Sender:
         if message.sharding_key:
             return queues[abs(string_hash(message.sharding_key)) % len(queues)]
         others = queues
-        if failed_broker:
-            others = [queue for queue in queues if queue.broker != failed_broker] or queues
+        for brokers in avoided:
+            left = [queue for queue in queues if queue.broker not in brokers]
+            if left:
+                others = left
+                break
         return others[self._next_index(message.topic) % len(others)]
 
     def _next_index(self, topic: str) -> int:
