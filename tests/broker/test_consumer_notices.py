@@ -92,6 +92,17 @@ def test_the_period_of_a_crowd_has_a_limit(groups: Groups) -> None:
     assert groups.taken(NOW_MS + PERIOD_MS_MAX) == {"g": members[:STEP_COUNT_MAX]}
 
 
+def test_a_small_group_does_not_wait_for_the_crowd_of_another(groups: Groups) -> None:
+    """Behind 5,000 notices its members would both have a queue for 0.8 s."""
+    groups.members |= {"crowd": list(range(5_000)), "small": [1, 2, 3]}
+    groups.notices.note("crowd", NOW_MS)
+    assert len(groups.taken(NOW_MS)["crowd"]) == STEP_COUNT_MAX
+    groups.notices.note("small", NOW_MS + 1)
+    taken = groups.taken(NOW_MS + STEP_MS)
+    assert taken["small"] == [1, 2, 3]
+    assert len(taken["crowd"]) == STEP_COUNT_MAX - 3
+
+
 def test_a_short_period_ends_before_a_long_one_that_began_earlier(groups: Groups) -> None:
     groups.members |= {"large": list(range(50)), "small": [1, 2]}
     for group in ("large", "small"):

@@ -6,8 +6,9 @@ is short: ``MEMBER_PERIOD_MS`` for each member, and at most ``PERIOD_MS_MAX``. A
 has none. So a group causes some 1,000 notices a second, however many members come and go: else the
 first of 5,000 members that join one by one would get 5,000.
 
-Notices leave in steps, because each is a frame for another connection. A group whose last notices
-have not left waits for another period.
+Notices leave in steps, because each is a frame for another connection. Groups take turns with one
+notice each: a small group does not wait for a crowd of another one. A group whose last notices have
+not left waits for another period.
 
     note(group) -> [members listed] -> take: STEP_COUNT_MAX each STEP_MS
                \\-> waiting until the end of its period -/
@@ -67,12 +68,12 @@ class ConsumerNotices:
             self._step_began_ms, self._step_count = now_ms, 0
         notices: list[tuple[str, int]] = []
         while self._leaving and self._step_count < STEP_COUNT_MAX:
-            group, channel_ids = next(iter(self._leaving.items()))
+            group = next(iter(self._leaving))
+            channel_ids = self._leaving.pop(group)
+            notices.append((group, channel_ids.pop()))
+            self._step_count += 1
             if channel_ids:
-                notices.append((group, channel_ids.pop()))
-                self._step_count += 1
-            if not channel_ids:
-                del self._leaving[group]
+                self._leaving[group] = channel_ids  # behind the others
         return notices
 
     def next_ms(self) -> int | None:
@@ -86,6 +87,7 @@ class ConsumerNotices:
         assert self._waiting <= self._quiet
         assert sorted(group for _, group in self._ends) == sorted(self._quiet)
         assert self._step_count <= STEP_COUNT_MAX
+        assert all(self._leaving.values())
 
     def _begin(self, group: str, now_ms: int) -> None:
         channel_ids = list(self._members(group))
