@@ -88,7 +88,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "config_unsynced": crashes(12),
     "no_directory_sync": crashes(0),
     "queue_names_unsynced": crashes(22_222),
-    "later_queue_name_unsynced": lambda: run_reput_killed(4, Tally()),
+    "later_queue_name_unsynced": lambda: run_reput_killed(5, Tally()),
     "segment_name_unsynced": crashes(0),
     "abort_mark_unsynced": crashes(22_230),
     "dispatch_past_readable": crashes(8),
@@ -98,7 +98,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "marks_of_the_page_cache": failed_lowerings,
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
     "records_below_unchecked": lambda: lost_tail(simulated_config(), 1),
-    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(4, Tally()),
+    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(5, Tally()),
     "slots_of_torn_entries_emptied": crashes(22_220),
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),
     "queues_not_checked_after_a_crash": crashes(22_226),
@@ -107,7 +107,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "vouched_for_while_made_again": lost_twice(4),
     "cut_before_it_is_kept": lambda: run_reput_killed(1, Tally()),
     "light_queues_uncounted": lambda: run_beside_queues(0, Tally()),
-    "units_left_unsynced_by_a_killed_reput": lambda: run_beside_queues(1, Tally()),
+    "units_left_unsynced_by_a_killed_reput": lambda: run_beside_queues(3, Tally()),
 }
 
 

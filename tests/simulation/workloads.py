@@ -29,12 +29,19 @@ STEPS: Final = (
     "kill",
 )
 
+UNSYNCED: Final = (
+    *("batch", "batch", "batch", "flush", "dispatch", "kill_reput", "dispatch"),
+    *("put", "flush", "dispatch", "derive"),
+)
+"""The last record's queue is synced by its own writer; others have what the killed one left."""
+
 REPUT_KILLED: Final = (
     ("put", "batch", "flush", "dispatch", "kill_reput"),
     ("put", "batch", "flush", "dispatch", "kill_reput", "derive", "put", "flush"),
     ("put", "flush", "dispatch", "derive", "batch", "batch", "flush", "dispatch", "kill_reput"),
     ("put", "batch", "flush", "dispatch", "kill_reput", "kill_reput", "put", "flush", "dispatch"),
     ("batch", "batch", "batch", "flush", "dispatch", "kill_reput", "roll", "flush", "derive"),
+    UNSYNCED,
 )
 """Reput's process dies alone and another follows. Not among the steps, whose seeds would change."""
 
@@ -63,6 +70,7 @@ BESIDE_QUEUES: Final = (
     ("light", "put", "flush", "dispatch", "derive", "light", "light", "flush", "dispatch"),
     ("light", "batch", "flush", "dispatch", "kill_reput", "put", "light", "flush", "dispatch"),
     ("light", "roll", "flush", "dispatch", "derive", "roll", "light", "flush", "trim", "derive"),
+    UNSYNCED,
 )
 """Messages that light queues have as well, and extension units of the queues' entries. Few units
 fit into a file. They are not among the steps, whose seeds would change."""
