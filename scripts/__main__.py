@@ -14,4 +14,6 @@ from scripts.commands import main  # noqa: E402
 
 # An exception, so that whatever this process has started goes before it does.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+# A reader that has enough, such as `head`, ends this in silence.
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 sys.exit(main(sys.argv[1:]))

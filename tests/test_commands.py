@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,13 @@ def test_without_a_command_the_commands_are_printed() -> None:
     outcome = dev()
     assert (outcome.returncode, outcome.stderr) == (0, "")
     assert [line.split()[1] for line in outcome.stdout.splitlines()] == list(COMMANDS)
+
+
+@pytest.mark.process
+def test_a_reader_that_has_enough_ends_it_in_silence() -> None:
+    words = ["bash", "-c", f"'{ROOT}/dev' | true; exit ${{PIPESTATUS[0]}}"]
+    outcome = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stderr) == (128 + signal.SIGPIPE, "")
 
 
 @pytest.fixture
