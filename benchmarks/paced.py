@@ -11,6 +11,7 @@ in the same way. SIGTERM ends both early, once what was sent is answered. Frames
 only their opaque is patched: what is measured is the broker.
 """
 
+import argparse
 import gc
 import json
 import os
@@ -243,10 +244,16 @@ def _pull_template(topic: str, queue: int, queue_offset: int) -> Template:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one client."""
-    mode, address, topic, *numbers = arguments
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.paced")
+    parser.add_argument("mode", choices=("send", "route", "fill", "drain"))
+    parser.add_argument("address")
+    parser.add_argument("topic")
+    parser.add_argument("numbers", type=float, nargs="*")
+    given = parser.parse_args(arguments)
+    mode, topic = given.mode, given.topic
     gc.disable()  # a collection in the client is no latency of the broker
-    rest: Iterator[float] = map(float, numbers)
-    with Connection(address) as connection:
+    rest: Iterator[float] = iter(given.numbers)
+    with Connection(given.address) as connection:
         if mode == "send":
             result = send(connection, topic, *rest)
         elif mode == "route":

@@ -8,6 +8,7 @@ which the log was copied.
     python -m benchmarks.rebuild_alone STORE INTO WHOLE    print the figures as JSON
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -106,4 +107,7 @@ def _measure(store: Path, into: Path, whole: Path) -> Alone:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(*map(Path, sys.argv[1:4]))._asdict()))
+    parser = argparse.ArgumentParser()
+    for name in ("store", "into", "whole"):
+        parser.add_argument(name, type=Path)
+    print(json.dumps(_measure(**vars(parser.parse_args()))._asdict()))

@@ -8,6 +8,7 @@ rebuild that does not end. How its time is taken stands in ``rebuild.py``.
     python -m benchmarks.spark_rebuild STORE INTO MASTER    rebuild twice, print both as JSON
 """
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -94,4 +95,8 @@ def main(store: Path, made: Path, master: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store", type=Path)
+    parser.add_argument("made", type=Path)
+    parser.add_argument("master")
+    main(**vars(parser.parse_args()))

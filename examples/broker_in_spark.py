@@ -6,7 +6,7 @@ Spark sends messages to the broker, as any client could. It reads them back from
 by a snapshot that the broker hands over. Ray Data counts the same messages on another node.
 """
 
-import sys
+import argparse
 
 import ray
 
@@ -46,6 +46,8 @@ def main(store: str, name_server_port: int = 9876, broker_port: int = 10911) -> 
 
 
 if __name__ == "__main__":
-    if not 2 <= len(sys.argv) <= 4:
-        sys.exit(f"usage: {sys.argv[0]} STORE [NAME_SERVER_PORT [BROKER_PORT]]")
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store")
+    parser.add_argument("name_server_port", type=int, nargs="?", default=9876)
+    parser.add_argument("broker_port", type=int, nargs="?", default=10911)
+    main(**vars(parser.parse_args()))
