@@ -19,3 +19,18 @@ def test_topics_and_their_queues(cli: CommandLine) -> None:
     assert cli("topics", "listed")[0].split() == [
         "BROKER", "QUEUE", "FIRST", "OFFSET", "NEXT", "OFFSET", "MESSAGES", "LAST", "STORED"
     ]  # fmt: skip
+
+
+def test_topics_of_a_name_that_cluster_or_broker_had_before_are_not_listed(
+    cli: CommandLine,
+) -> None:
+    own = ["FormerCluster", "FormerCluster_REPLY_TOPIC", "former-broker"]
+    create = ("admin", "updateTopic", "-b", cli.broker.address, "-t")
+    cli(*create, own[0], "-p", "7")
+    cli(*create, own[1])
+    cli(*create, own[2], "-p", "1")
+    cli(*create, "asked_REPLY_TOPIC")
+    shown = {x["topic"] for x in cli.json("topics")}
+    assert "asked_REPLY_TOPIC" in shown
+    assert not shown.intersection(own)
+    assert set(own) <= {x["topic"] for x in cli.json("topics", "--all")}

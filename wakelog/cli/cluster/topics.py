@@ -1,7 +1,7 @@
 """`wakelog topics`: the topics of a cluster, or the queues of one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
 from wakelog.cli.admin.command import Output
@@ -12,7 +12,8 @@ from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import TopicList
 from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
-from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX, reply_topic
+from wakelog.protocol.sys_flag import PERM_INHERIT
 
 AT_ONCE_MAX: Final = 64
 """Topics that are asked for at a time."""
@@ -29,8 +30,22 @@ async def topics(admin: Admin, *, shows_all: bool) -> AsyncIterator[Output]:
     for begin in range(0, len(wanted), AT_ONCE_MAX):
         asked = (_row(admin, name) for name in wanted[begin : begin + AT_ONCE_MAX])
         rows += [row for row in await asyncio.gather(*asked) if row is not None]
+    if not shows_all:
+        left_over = set(_left_over(rows))
+        rows = [row for row in rows if row[0] not in left_over]
     heads = ("topic", "brokers", "queues", "perm", "messages", "last stored")
     yield Columns(heads, rows, NO_TOPICS)
+
+
+def _left_over(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    """Yield the topics of a store that RocketMQ made while cluster or broker had another name.
+
+    New topics may inherit from those alone, and each cluster has one for replies.
+    """
+    for name, _, _, perms, *_ in rows:
+        if permission_text(PERM_INHERIT).strip("-") in perms:
+            yield name
+            yield reply_topic(name)
 
 
 async def _row(admin: Admin, name: str) -> tuple[Any, ...] | None:
