@@ -1,6 +1,7 @@
 """Notifications ring without waiting, notes wait for a full receiver, a dead one is found again."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,19 @@ def test_a_drained_socket_has_every_note_in_order(
     assert [tuple(item) for item in receiver.drain()] == [(1, "a"), (2, "b"), (3, None)]
     assert receiver.received_count == 3
     assert receiver.drain() == []
+
+
+def test_a_path_longer_than_the_system_takes_is_bound_and_found(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 40)
+    with closing(Notifier(folder / "notification")) as notifier:
+        assert notifier.notify() is NotifyOutcome.MISSING
+        folder.mkdir()
+        descriptors = len(os.listdir("/proc/self/fd"))
+        with closing(NotificationSocket(folder / "notification")) as receiver:
+            assert notifier.notify([("a", 1)]) is NotifyOutcome.SENT
+            assert receiver.drain() == [["a", 1]]
+            assert len(os.listdir("/proc/self/fd")) == descriptors + 1
+        assert list(folder.iterdir()) == []
 
 
 def test_a_full_receiver_does_not_make_the_notifier_wait(

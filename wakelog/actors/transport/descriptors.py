@@ -21,7 +21,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from wakelog.actors.transport.notifications import DatagramReceiver, open_datagram_socket
+from wakelog.actors.transport.notifications import (
+    DatagramReceiver,
+    open_datagram_socket,
+    short_address,
+)
 
 BATCH_COUNT_MAX = 16  # in one datagram; the kernel takes 253 descriptors
 NOTE_BYTES_MAX = 1 << 16  # of it, too: a connection's item has the rest of a frame
@@ -68,7 +72,8 @@ def send_descriptors(path: Path, pairs: Iterable[tuple[Any, int]]) -> bool:
     listed = list(pairs)
     with open_datagram_socket() as sender:
         try:
-            sender.connect(str(path))
+            with short_address(path) as address:
+                sender.connect(address)
             for begin in range(0, len(listed), BATCH_COUNT_MAX):
                 batch = listed[begin : begin + BATCH_COUNT_MAX]
                 note = msgspec.msgpack.encode([item for item, _ in batch])

@@ -14,9 +14,11 @@ a notification from another program only makes a process read a watermark.
 
 import asyncio
 import errno
+import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,9 @@ DRAIN_COUNT_MAX = 256  # datagrams read at once; the loop comes back for the res
 NOTE_BYTES_MAX = 1 << 17  # Linux's default send buffer takes 212,992 bytes with its bookkeeping
 NOTE_ITEMS_MAX = 128  # of under 1 KiB each, so that a note stays below the line above
 PENDING_ITEMS_MAX = 100_000  # as many as pulls can be held; beyond, the oldest are dropped
+
+PATH_BYTES_MAX = 107
+"""How long the path of a socket may be on Linux."""
 
 _FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
 _MISSING = frozenset({errno.ECONNREFUSED, errno.ENOENT, errno.ENOTCONN, errno.ECONNRESET})
@@ -63,6 +68,23 @@ def open_datagram_socket() -> socket.socket:
     return opened
 
 
+@contextmanager
+def short_address(path: Path) -> Iterator[str]:
+    """Yield an address of a socket's path that is short enough to bind or to connect.
+
+    A long temporary directory or broker name makes the path longer than the system takes. Then the
+    address leads through a descriptor of its folder, which is open inside the block.
+    """
+    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
+        yield str(path)
+        return
+    folder_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder_fd}/{path.name}"
+    finally:
+        os.close(folder_fd)
+
+
 class DatagramReceiver:
     """The receiving end of datagrams, at a path; the socket of a dead process there is replaced."""
 
@@ -71,7 +93,8 @@ class DatagramReceiver:
         path.unlink(missing_ok=True)
         self._path = path
         self._socket = open_datagram_socket()
-        self._socket.bind(str(path))
+        with short_address(path) as address:
+            self._socket.bind(address)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def watch(self, on_readable: Callable[[], object]) -> None:
@@ -116,7 +139,7 @@ class Notifier:
 
     def __init__(self, path: Path, faults: NotificationFaults = NO_FAULTS) -> None:
         """Notify the socket at `path`, which need not be there yet."""
-        self._path = str(path)
+        self._path = path
         self._faults = faults
         self._socket = open_datagram_socket()
         self._connected = False
@@ -154,7 +177,8 @@ class Notifier:
     def _send(self, note: bytes) -> NotifyOutcome:
         try:
             if not self._connected:
-                self._socket.connect(self._path)
+                with short_address(self._path) as address:
+                    self._socket.connect(address)
                 self._connected = True
             self._socket.send(note)
         except OSError as error:
