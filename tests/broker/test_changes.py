@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.harness import Harness, subscription
+from tests.broker.harness import Harness, send_fields, subscription
 from tests.broker.test_hostile_frames import valid_requests
 from wakelog.broker.changes import Changes, restore
 from wakelog.broker.decision import (
@@ -141,6 +141,31 @@ def test_on_a_full_disk_it_is_an_error_with_the_reason_and_nothing_has_changed(c
         was_refused |= kept.were_asked_for
         kept.validate()
     assert was_refused or code not in CHANGE
+
+
+def test_of_two_topics_made_in_one_turn_both_wait_for_the_file() -> None:
+    kept = Kept()
+    for topic in ("new1", "new2"):
+        request = kept.request(Code.SEND_MESSAGE_V2, send_fields(topic), b"b")
+        assert isinstance(kept.broker.process(request, kept.channel, kept.now_ms), AwaitSave)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (Code.DELETE_TOPIC_IN_BROKER, {"topic": "T"}),
+        (Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "removeOffset": "false"}),
+    ],
+)
+def test_what_another_request_removes_is_gone_when_that_is_saved(
+    code: Code, fields: dict[str, str]
+) -> None:
+    kept = Kept()
+    kept.leaves_saves = True
+    for _ in range(2):
+        request = kept.request(code, fields)
+        outcome = kept.settle(kept.broker.process(request, kept.channel, kept.now_ms))
+        assert isinstance(outcome, AwaitSave) and outcome.saves[0].undo is not None
 
 
 def test_of_changes_on_top_of_each_other_the_last_is_undone_first() -> None:

@@ -42,6 +42,17 @@ def test_two_watermarks_are_waited_for() -> None:
     assert given == [ResponseCode.FLUSH_DISK_TIMEOUT]
 
 
+def test_what_came_late_keeps_no_failure_from_what_came_before_it() -> None:
+    """A response whose new topic was saved first waits for an earlier offset than those before."""
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    for offset in (10, 30, 20):
+        waiters.add(offset, 1_010, given.waiter())
+    waiters.fail_above(20, "EIO")
+    assert (given, len(waiters)) == ([ResponseCode.SYSTEM_ERROR], 2)
+    waiters.reached(20)
+    assert given == [ResponseCode.SYSTEM_ERROR, ResponseCode.SUCCESS, ResponseCode.SUCCESS]
+
+
 def test_a_failure_is_said_once() -> None:
     given = Given()
     first, second = (OffsetWaiters(50, AwaitFlush.timed_out) for _ in range(2))

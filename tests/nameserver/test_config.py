@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.broker.other_values import other_value
-from tests.nameserver.harness import Harness, make_config
+from tests.nameserver.harness import NOW_MS, FakeChannel, Harness, make_config
 from wakelog.nameserver.config import (
     FIXED_KEYS,
     KEYS_WITHOUT_EFFECT,
@@ -16,8 +16,9 @@ from wakelog.nameserver.config import (
     path_of_file,
     with_changes,
 )
+from wakelog.nameserver.decision import SaveFirst
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.names import WAITING_FIELD
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.live_settings import TABLE, read_changes
@@ -127,6 +128,20 @@ def test_what_cannot_be_kept_is_not_changed() -> None:
     assert response.code == ResponseCode.SYSTEM_ERROR
     assert "no space left" in (response.remark or "")
     assert shown(harness) == SHOWN
+
+
+def test_a_change_that_another_request_is_saving_is_no_success_before_that() -> None:
+    harness = Harness()
+    outcomes = []
+    for opaque in range(2):
+        request = make_request(
+            RequestCode.UPDATE_NAMESRV_CONFIG, {}, b"orderMessageEnable=true", opaque=opaque
+        )
+        outcome = harness.core.process(request, FakeChannel(1), NOW_MS)
+        assert isinstance(outcome, SaveFirst)
+        outcomes.append(outcome)
+    assert {outcome.finish("full").code for outcome in outcomes} == {ResponseCode.SYSTEM_ERROR}
+    assert shown(harness) == SHOWN and not harness.core.live.is_saving
 
 
 def test_the_changes_are_beside_the_values() -> None:

@@ -66,6 +66,14 @@ class Changes:
         self._asked.clear()
 
 
+def persist_again(name: str) -> Persist:
+    """Return what a request waits for that found nothing to change.
+
+    Another request may have made the change, whose save is under way and may fail.
+    """
+    return Persist(name, _nothing)
+
+
 def restore(table: dict[str, Value], name: str, ours: Value | None, before: Value | None) -> bool:
     """Undo a change of an entry, unless another one came after it; return whether it was undone."""
     if table.get(name) is not ours:
@@ -75,6 +83,10 @@ def restore(table: dict[str, Value], name: str, ours: Value | None, before: Valu
     else:
         table[name] = before
     return True
+
+
+def _nothing() -> None:
+    """Undo what changed nothing."""
 
 
 def _all(undos: list[Callable[[], None]]) -> Callable[[], None] | None:

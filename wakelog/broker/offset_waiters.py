@@ -100,10 +100,15 @@ class OffsetWaiters:
             waiter.end_one()
 
     def fail_above(self, offset: int, cause: str) -> None:
-        """Fail what waits for more than an offset."""
-        waiters = self._waiters
-        while waiters and waiters[-1][0] > offset:
-            waiters.pop()[2].fail(cause)
+        """Fail what waits for more than an offset.
+
+        They are in no order: one whose topic was saved first came after those of later offsets.
+        """
+        waiters, self._waiters = self._waiters, deque()
+        self._waiters.extend(each for each in waiters if each[0] <= offset)
+        for each in waiters:
+            if each[0] > offset:
+                each[2].fail(cause)
 
     def fail_all(self, cause: str) -> None:
         """Fail everything that waits."""

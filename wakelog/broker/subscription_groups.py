@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from wakelog.broker import names
-from wakelog.broker.changes import restore
+from wakelog.broker.changes import persist_again, restore
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
@@ -106,7 +106,9 @@ class SubscriptionGroups:
     def remove(self, group: str, now_ms: int) -> None:
         """Remove a group, if there is one; a group of the system comes back at the next start."""
         found = self._table.pop(group, None)
-        if found is not None:
+        if found is None:
+            self._instructions.append(persist_again("subscriptionGroup"))
+        else:
             self._changed(now_ms, partial(self._restore, group, None, found, now_ms))
 
     def wrapper(self) -> SubscriptionGroupWrapper:
@@ -172,6 +174,5 @@ class SubscriptionGroups:
 
     def _changed(self, now_ms: int, undo: Callable[[], None] | None = None) -> None:
         self.data_version = self.data_version.next(now_ms)
-        persist = Persist("subscriptionGroup", undo)
-        if persist not in self._instructions:
-            self._instructions.append(persist)
+        # One each, even in one turn: it marks the response that has to wait for it.
+        self._instructions.append(Persist("subscriptionGroup", undo))

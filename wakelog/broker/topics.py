@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from wakelog.broker import names
-from wakelog.broker.changes import restore
+from wakelog.broker.changes import persist_again, restore
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
 from wakelog.broker.error_response import LimitReached
@@ -164,7 +164,9 @@ class Topics:
     def remove(self, topic: str, now_ms: int) -> TopicConfig | None:
         """Remove a topic and return it, if there was one; name servers still have its route."""
         found = self._table.pop(topic, None)
-        if found is not None:
+        if found is None:
+            self._instructions.append(persist_again("topics"))
+        else:
             self._changed(now_ms, partial(self._restore, topic, None, found, now_ms))
         return found
 
@@ -274,13 +276,11 @@ class Topics:
 
     def _changed(self, now_ms: int, undo: Callable[[], None] | None = None) -> None:
         self.data_version = self.data_version.next(now_ms)
-        persist = Persist("topics", undo)
-        if persist not in self._instructions:
-            self._instructions.append(persist)
+        # One each, even in one turn: it marks the response that has to wait for it.
+        self._instructions.append(Persist("topics", undo))
 
     def _register(self, topic: str) -> None:
-        # One each, even in one turn: it marks the response that has to wait for it.
-        self._instructions.append(RegisterBroker((topic,)))
+        self._instructions.append(RegisterBroker((topic,)))  # one each, too
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:

@@ -52,6 +52,7 @@ class KvConfig:
         """
         previous = self.get(namespace, key)
         if value == previous:
+            self._wait_for_others()
             return
         grown = self._text_bytes + _size(value) - _size(previous or "")
         grown += _size(key) if previous is None else 0
@@ -76,6 +77,8 @@ class KvConfig:
         if value is not None:
             self._text_bytes -= _size(key) + _size(value)
             self._changed(namespace, partial(self._undo, namespace, key, None, value, False))
+        else:
+            self._wait_for_others()
 
     def encoded(self, namespace: str) -> Steps[bytes | None]:
         """Return the body of a KVTable of `namespace`, kept until a value changes.
@@ -156,9 +159,17 @@ class KvConfig:
         self._forget_encoded(namespace)
         self._instructions.append(Persist(FILE_NAME, undo))
 
+    def _wait_for_others(self) -> None:
+        """Wait for the file all the same: what made this change before may fail to be saved."""
+        self._instructions.append(Persist(FILE_NAME, _nothing))
+
     def _forget_encoded(self, namespace: str) -> None:
         self._change_count += 1
         self._encoded.pop(namespace, None)
+
+
+def _nothing() -> None:
+    """Undo what changed nothing."""
 
 
 def _size(text: str) -> int:

@@ -226,7 +226,7 @@ def update_name_server_config(state: State, request: Request[None]) -> RemotingC
     """
     text = decode_settings(request.command.body)
     update = state.live.begin(parse_properties(text, name="the body", what="text"))
-    if update:
+    if state.live.is_saving:
         return SaveFirst(TABLE, partial(_finish_update, state, request, update))
     state.live.abandon(update)
     return request.success()
@@ -239,6 +239,8 @@ def _finish_update(
         state.live.abandon(update)
         return request.refusal(ResponseCode.SYSTEM_ERROR, not_saved(why_not))
     keys = state.live.finish(update)
+    if not update:
+        return request.success()  # another request has made this change
     values = ", ".join(f"{key}={change.value}" for key, change in sorted(update.items()))
     changed = ConfigurationChanged(values, request.channel.remote_host, keys.remark or "")
     state.instructions.append(changed)

@@ -220,6 +220,11 @@ class LiveSettings:
         """Forget what could not be saved."""
         self._under_way.remove(update)
 
+    @property
+    def is_saving(self) -> bool:
+        """Whether changes of any request are not saved yet."""
+        return any(self._under_way)
+
     def snapshot(self) -> Callable[[], str]:
         """Return what makes the text of all changes, those that are being saved too."""
         changes = self._after()

@@ -119,6 +119,26 @@ def test_success_waits_for_the_file(harness: Harness) -> None:
     assert harness.settings.broker.trace_on
 
 
+def test_a_change_that_another_request_is_saving_is_no_success_before_that(
+    harness: Harness,
+) -> None:
+    outcomes = []
+    for _ in range(2):
+        request = harness.request(RequestCode.UPDATE_BROKER_CONFIG, body=b"traceOn=false")
+        outcome = harness.broker.process(request, harness.channel, NOW_MS)
+        outcome = outcome.finish(outcome.work(), NOW_MS)  # type: ignore[union-attr]
+        assert isinstance(outcome, AwaitSave)
+        outcomes.append(outcome)
+    for outcome in reversed(outcomes):
+        [save] = outcome.saves
+        assert save.undo is not None
+        save.undo()
+    for outcome in outcomes:
+        response = outcome.finish("full", NOW_MS)
+        assert isinstance(response, RemotingCommand) and response.code == ResponseCode.SYSTEM_ERROR
+    assert shown(harness)[0]["traceOn"] == "true" and not harness.broker.state.live.is_saving
+
+
 def test_a_live_key_is_changed_and_makes_a_new_version(harness: Harness) -> None:
     response = update(harness, "traceOn=false\n")
     assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)

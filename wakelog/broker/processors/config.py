@@ -51,7 +51,7 @@ def _judge(
     if isinstance(given, Exception):
         raise given
     update = state.live.begin(given)
-    if not update:
+    if not state.live.is_saving:
         state.live.abandon(update)
         return request.success()
     save = Persist(TABLE, partial(state.live.abandon, update))
@@ -64,6 +64,8 @@ def _apply(
     if why_not:
         return request.refusal(ResponseCode.SYSTEM_ERROR, not_saved(why_not))
     keys = state.live.finish(update)
+    if not update:
+        return request.success()  # another request has made this change
     if keys.at_once:
         use_settings(state, keys.at_once, now_ms)
     state.config_version = state.config_version.next(now_ms)
