@@ -13,13 +13,20 @@ from typing import Any
 
 import pytest
 
+from tests.actors.bounded import on_loop
 from tests.actors.deployments import small_plan, wait_until
+from tests.actors.services.fakes import FakeCalls, broker_context
 from tests.cli.fakes import FakeScreen
+from wakelog.actors import table_files
+from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalDeployment
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services import broker_services
+from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.service import Service
-from wakelog.actors.services.table import SERVICES, load
+from wakelog.actors.services.table import SERVICES, load, services_of
+from wakelog.broker.trouble import CHECK_DISK, Trouble
 from wakelog.cli import up as up_module
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.doctor import doctor
@@ -28,6 +35,7 @@ from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import Up
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.options import ClientOptions
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreFailed
 from wakelog.telemetry.collector import StatisticsCollector
 from wakelog.telemetry.metrics import METRICS
@@ -178,3 +186,54 @@ def test_a_service_that_is_mended_works_again_and_the_exit_code_is_0(
         assert await lines_of(status(admin)) == ((await lines_of(status(admin)))[0], False)
 
     assert asyncio.run(run.run(check)) == 0
+
+
+def test_a_table_that_cannot_be_saved_is_named_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Consumers would go on from old places after a kill; nobody asks for their file."""
+    save, is_mended = ConfigFiles.save, False
+    reason = "save of /store/config/consumerOffset.json failed: Permission denied"
+
+    def refuse(files: ConfigFiles, name: str, text: str) -> None:
+        if name == "consumerOffset.json" and not is_mended:
+            error = OSError(EACCES, "Permission denied")
+            raise StoreFailed("/store/config/consumerOffset.json", "save", error)
+        save(files, name, text)
+
+    monkeypatch.setattr(ConfigFiles, "save", refuse)
+    monkeypatch.setattr(table_files, "RETRY_SECONDS", 0.05)
+    run = Broken(tmp_path, "flushConsumerOffsetInterval=1000")
+    line = f"consumerOffset.json does not work: {reason}. {CHECK_DISK}"
+
+    async def check(admin: Admin) -> None:
+        nonlocal is_mended
+        service = run.deployment.brokers[0].service
+        assert isinstance(service, BrokerService)
+        service.broker.state.offsets.commit("g", "t", 0, 1)
+        await wait_until(lambda: run.says(line), "the screen names it")
+        rows, failed = await lines_of(status(admin))
+        assert failed and f"broker-a (0): {line}" in rows
+        assert (await lines_of(doctor(admin, None, None)))[1]
+        is_mended = True
+        await wait_until(lambda: run.says("consumerOffset.json works again"), "mended")
+
+    assert asyncio.run(run.run(check)) == 0
+
+
+@on_loop
+async def test_a_start_waits_for_a_service_that_lacks_a_plug_in_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker_services, "CHECK_SECONDS", 0.001)
+    monkeypatch.setattr(broker_services, "REFUSED_SECONDS_MAX", 0.002)
+    context = broker_context()
+    calls = dict.fromkeys(services_of(context.plan), FakeCalls())
+    services = BrokerServices(context.plan, calls, context.fs)
+    client = ReputClient("reput", FakeCalls(), context)
+    monkeypatch.setattr(services, "get", lambda kind: client)
+    client._note_parts({"dispatcher mine": "ImportError: no"})
+    await services.wait_unless_refused(asyncio.sleep(0.05), ReputClient)
+    client.note_trouble("step", Trouble("full"))
+    with pytest.raises(DeploymentFailed, match="full"):
+        await services.wait_unless_refused(asyncio.sleep(60.0), ReputClient)

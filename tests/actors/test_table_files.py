@@ -177,8 +177,12 @@ async def test_a_table_that_could_not_be_saved_is_saved_later_and_said_once(
     for nth in (1, 2, 3):
         fs.fail("pwrite", nth=nth, number=errno.ENOSPC)
     tables.save_soon(harness.broker, "topics")  # by a topic that a send has created
+    reasons = set()
     while not tables.saved_count:
+        reasons |= {one.reason for one in tables.troubles.values()}
         await asyncio.sleep(0.001)
+    full = "save of /store/config/topics.json failed: No space left on device"
+    assert reasons == {full} and not tables.troubles
     assert tables.failed_count == 3 and fs.exists("/store/config/topics.json")
     assert caplog.text.count("table not saved") == 1
     tables.close()

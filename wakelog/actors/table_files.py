@@ -98,6 +98,11 @@ class TableFiles:
         self.saved_count = 0
         self.failed_count = 0
 
+    @property
+    def troubles(self) -> dict[str, Trouble]:
+        """Why tables cannot be saved, by file."""
+        return {f"{name}.json": Trouble(reason) for name, reason in self._failures.items()}
+
     def load_all(self, owner: TableOwner, kept: Mapping[str, str]) -> None:
         """Load every table that has a file.
 

@@ -5,7 +5,7 @@ attached, and yet refuse the one call that it is for. The shell notes refusals a
 screen, code 28 (`status`, `doctor`), the metrics and the exit code say what is left.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Final, NamedTuple
 
 TROUBLE_PREFIX: Final = "trouble_"
@@ -40,7 +40,11 @@ class Troubles:
     @property
     def first(self) -> Trouble | None:
         """The one that began first, None if everything works."""
-        return next(iter(self._found.values()), None)
+        return self.first_but(())
+
+    def first_but(self, parts: Container[str]) -> Trouble | None:
+        """Return the one that began first, leaving out what was asked for among `parts`."""
+        return next((one for asked, one in self._found.items() if asked not in parts), None)
 
     def refused(self, asked: str, trouble: Trouble) -> bool:
         """Note a refusal; return whether it is news, to be logged."""

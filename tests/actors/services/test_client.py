@@ -184,7 +184,7 @@ async def test_a_refused_call_is_a_trouble_until_the_same_call_works() -> None:
         while client.attached_count == attached_count:
             await asyncio.sleep(0)
         await client.call("test", "rest")
-        assert client.troubles.first == ("full", "Free some.")
+        assert client.refusal == client.troubles.first == ("full", "Free some.")
     await client.call("test", "work")
     assert not client.troubles
     await client.stop()
@@ -212,6 +212,7 @@ async def test_parts_that_a_service_begins_without_are_named_until_it_has_them()
     calls = FakeCalls(attach=attach)
     client = await attached(Client(calls))
     assert client.troubles.first == ("ValueError: no", "See the logs.")
+    assert client.refusal is None  # the rest of it works
     client.mark_lost()
     while client.attached_count < 2:
         await asyncio.sleep(0)

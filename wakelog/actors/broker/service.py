@@ -571,7 +571,7 @@ class BrokerService:
                 name: (lane.depth_count, int(lane.head_wait_seconds * 1000))
                 for name, lane in lanes.items()
             },
-            troubles=self.services.troubles,
+            troubles=self.services.troubles | self._tables.troubles,
             notices=self._backup_notices,
         )
 
@@ -592,5 +592,5 @@ class BrokerService:
                 "saved_count": self._tables.saved_count,
                 "failed_count": self._tables.failed_count,
             },
-            "service_clients": self.services.statistics(),
+            "service_clients": self.services.statistics(self._tables.troubles),
         }

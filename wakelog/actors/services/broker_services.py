@@ -172,7 +172,7 @@ class BrokerServices:
         try:
             while not waiting.done():
                 await asyncio.wait([waiting], timeout=CHECK_SECONDS)
-                trouble = client.troubles.first
+                trouble = client.refusal
                 refused_seconds = 0.0 if trouble is None else refused_seconds + CHECK_SECONDS
                 if trouble is not None and refused_seconds >= REFUSED_SECONDS_MAX:
                     cause = f"{client.name} does not work: {trouble.reason}"
@@ -201,14 +201,18 @@ class BrokerServices:
         found = {name: client.troubles.first for name, client in self.clients.items()}
         return {name: one for name, one in found.items() if one is not None}
 
-    def statistics(self) -> dict[str, Any]:
-        """Return which services are attached, what crossed, and each client's counters."""
+    def statistics(self, others: Mapping[str, Trouble]) -> dict[str, Any]:
+        """Return which services are attached, what crossed, and each client's counters.
+
+        others: what else of the broker does not work.
+        """
         clients = self.clients
         notifiers = [] if self._context is None else self._context.notifiers
         return {
             "attached": {name: one.is_attached for name, one in clients.items()},
             "troubles": {
-                name: {one.reason: {one.remedy: 1}} for name, one in self.troubles.items()
+                name: {one.reason: {one.remedy: 1}}
+                for name, one in {**self.troubles, **others}.items()
             },
             "attached_count": {name: one.attached_count for name, one in clients.items()},
             "references": dict(sum((one.counts for one in self._calls.values()), Counter())),

@@ -179,6 +179,11 @@ class ServiceClient:
         """Whether calls can be made."""
         return self._attached.is_set()
 
+    @property
+    def refusal(self) -> Trouble | None:
+        """Why the service does not do its work; None if it does, or lacks a part alone."""
+        return self.troubles.first_but(self._missing_parts)
+
     def use_settings(self) -> None:
         """Have the service go by the settings as they are now; the next attach brings them, too."""
         if self.is_attached:
@@ -298,7 +303,7 @@ class ServiceClient:
             except Exception as error:
                 self._note_failure(ATTACH, error)
                 await asyncio.sleep(pause_seconds)
-                if self.troubles:
+                if self.refusal:
                     pause_seconds = min(2 * pause_seconds, self.refused_seconds_max)
                 await self.calls.find_again()
                 continue
@@ -316,13 +321,13 @@ class ServiceClient:
                 await wait_death(answer["process_id"], self._died)
             finally:
                 self._attached.clear()
-            if not self.troubles:
+            if not self.refusal:
                 self._log.warning("service lost", service=self.name)
             self._run_hook(self.on_lost)
-            if loop.time() >= attached_at + self.retry_seconds_max and not self.troubles:
+            if loop.time() >= attached_at + self.retry_seconds_max and not self.refusal:
                 pause_seconds = self.retry_seconds
             await asyncio.sleep(pause_seconds)
-            pause_max = self.refused_seconds_max if self.troubles else self.retry_seconds_max
+            pause_max = self.refused_seconds_max if self.refusal else self.retry_seconds_max
             pause_seconds = min(2 * pause_seconds, pause_max)
 
     def _note_failed(self, error: Exception) -> None:
