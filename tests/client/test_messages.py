@@ -78,15 +78,40 @@ def test_delayed_messages_and_those_of_retry_topics_go_one_by_one() -> None:
     assert packed(*[message(topic="%RETRY%g", is_alone=True)] * 2) == [[1], [1]]
 
 
-@pytest.mark.parametrize("tags", ["", "paid", "UNIQ_KEY", "é"])
-def test_a_message_with_tags_alone_has_the_properties_of_the_long_way(tags: str) -> None:
+@pytest.mark.parametrize("keys", ["", "4711", "4711 paid", "KEYS", "é", "0" * 56])
+@pytest.mark.parametrize("tags", ["", "paid", "UNIQ_KEY", "é", "0" * 56])
+def test_a_message_with_tags_and_keys_alone_is_that_of_the_long_way(tags: str, keys: str) -> None:
     key = "7F0000010001ABCDEF0123456789AB01"
-    short = encode(Message("T", b"x", tags, flag=3, queue=("b", 1)), key)
-    long = encode(Message("T", b"x", tags, flag=3, queue=("b", 1)), key, more={"A": "b"})
-    properties = decode_properties(long.properties)
-    del properties["A"]
-    assert short.properties == encode_properties(properties)
-    assert short._replace(properties="") == long._replace(properties="")
+    short = encode(Message("T", b"x", tags, keys), key)
+    long = encode(Message("T", b"x", tags, keys, flag=3), key)
+    assert (short.flag, long.flag) == (0, 3)
+    assert short == long._replace(flag=0)
+
+
+@pytest.mark.parametrize("keys", ["a\x01b", "a\x02b", SURROGATE, "k" * 40_000], ids=len)
+def test_keys_that_cannot_be_stored_are_refused(keys: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"keys|properties"):
+        encode(Message("T", b"x", keys=keys), KEY)
+
+
+class AnyCase(str):
+    """A text that equals another of other letters."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+
+def test_names_that_count_as_equal_are_each_their_own_text() -> None:
+    for name in (AnyCase("Name"), AnyCase("NAME"), "name", AnyCase("name")):
+        found = encode(Message("T", b"x", properties={name: "v"}), KEY).properties
+        assert str.__str__(name) in found
+    with pytest.raises(InvalidArgument, match="itself sets property UNIQ_KEY"):
+        encode(Message("T", b"x", properties={AnyCase("UNIQ_KEY"): "v"}), KEY)
 
 
 def test_tags_that_break_the_properties_are_refused() -> None:

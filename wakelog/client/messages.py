@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, starmap
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, TypedDict
 
@@ -70,6 +70,8 @@ TOPICS_REMEMBERED_MAX: Final = 256
 
 TAGS_REMEMBERED_MAX: Final = 1_024
 """Pairs of topic and tags whose properties are not put together again."""
+NAMES_REMEMBERED_MAX: Final = 256
+"""Sets of names of properties that need no second check."""
 _KEY: Final = "0" * 56
 """As long as a unique key can be."""
 _ANY_BODY: Final = b"."
@@ -211,18 +213,21 @@ def encode(
         body = check_encodes("body", body)
     try:
         is_plain = not (
-            keys or properties or more or sharding_key or queue is not None or delay_level or flag
+            properties or more or sharding_key or queue is not None or delay_level or flag
         )
     except ValueError:  # of an array, which is neither true nor false
         is_plain = False
     if (
         is_plain
         and type(body) is bytes
-        and type(tags) is type(topic) is str
+        and type(tags) is type(topic) is type(keys) is str
         and 0 < len(body) <= COMPRESSED_BYTES_MIN
     ):
-        before, after, goes_alone = _around_key(topic, tags)
-        text = f"{before}{unique_key}{after}"
+        if keys:
+            text, goes_alone = _text_with_keys(topic, tags, keys, unique_key)
+        else:
+            before, after, goes_alone = _around_key(topic, tags)
+            text = f"{before}{unique_key}{after}"
         fields = (topic, body, text, 0, None, "", goes_alone, 0, False, unique_key)
         return tuple.__new__(EncodedMessage, fields)  # half the time of a call of the class
     return _encode_any(plain_message(message), unique_key, given_topic, delay_level, more or {})
@@ -249,18 +254,10 @@ def _encode_any(
         # Else 4 MiB of random bytes would be over the limit of the broker once compressed.
         if len(smaller) < len(body):
             body, sys_flag = smaller, MESSAGE_COMPRESSED
-    return EncodedMessage(
-        topic,
-        body,
-        text,
-        message.flag,
-        queue,
-        message.sharding_key,
-        goes_alone or bool(delay_level or sys_flag),
-        sys_flag,
-        False,
-        unique_key,
-    )
+    is_alone = goes_alone or bool(delay_level or sys_flag)
+    place = queue, message.sharding_key
+    fields = (topic, body, text, message.flag, *place, is_alone, sys_flag, False, unique_key)
+    return tuple.__new__(EncodedMessage, fields)
 
 
 def stored_again(record: MessageRecord, topic: str, properties: str) -> EncodedMessage:
@@ -278,9 +275,10 @@ def plain_message(message: object) -> _PlainMessage:
         cause = f"a message is of type {type(message).__name__}"
         raise InvalidArgument(cause, "Give Message(topic, body, ...)")
     topic, body, tags, keys, properties, _, _, sharding_key, queue, flag = message
-    is_text = type(topic) is type(tags) is type(keys) is type(sharding_key) is str
+    if type(keys) is not str:
+        keys = _plain_keys(keys)
     if (
-        is_text
+        type(topic) is type(tags) is type(sharding_key) is str
         and f"{topic}{tags}{keys}{sharding_key}".isascii()
         and type(flag) is int
         and not flag
@@ -294,7 +292,7 @@ def plain_message(message: object) -> _PlainMessage:
         plain_text("topic", message.topic),
         plain_bytes("body", message.body),
         plain_text("tags", message.tags) if message.tags is not None else "",
-        _plain_keys(message.keys),
+        plain_text("keys", keys),
         _plain_properties(message.properties),
         plain_text("sharding_key", sharding_key) if sharding_key is not None else "",
         _plain_queue(message.queue),
@@ -327,27 +325,40 @@ def _plain_properties(given: object) -> dict[str, str]:
     """Return checked properties of a user. Raises: InvalidArgument."""
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise not_accepted("properties", given, "names and texts, as a dict")
-    found = {}
-    for given_name, given_text in given.items():
-        name = given_name
-        if type(name) is not str or not name.isascii():
-            name = plain_text("a name in properties", name)
+    found = dict(given)
+    for name, text in found.items():
+        if not (type(name) is type(text) is str and text and text.isascii()):
+            found = dict(starmap(_plain_property, found.items()))
+            break
+    _check_names(tuple(found))
+    return found
+
+
+def _plain_property(given_name: object, given_text: object) -> tuple[str, str]:
+    name = plain_text("a name in properties", given_name)
+    text = plain_text(f"property {name}", given_text)
+    if not text:
+        raise InvalidArgument(f"property {name} has no text", "Give it one, or leave it out")
+    return name, text
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED_MAX)
+def _check_names(given: tuple[str, ...]) -> None:
+    """Check plain names of properties: most messages have those of others.
+
+    Raises: InvalidArgument.
+    """
+    for name in given:
         if not name:
             raise InvalidArgument("a property has no name", "Give it one")
-        text = given_text
-        if type(text) is not str or not text.isascii():
-            text = plain_text(f"property {name}", text)
-        if not text:
-            raise InvalidArgument(f"property {name} has no text", "Give it one, or leave it out")
+        check_encodes("a name in properties", name)
         if name in OWN_PROPERTIES:
             raise InvalidArgument(f"RocketMQ itself sets property {name}", "Give it another name")
         if name in _GIVEN_BY_NAME:
             remedy = "Give it by tags=, keys=, delay= or sharding_key="
             raise InvalidArgument(f"{name} is no property of a user", remedy)
-        found[name] = text
-    return found
 
 
 def _check(topic: str, body: bytes) -> bool:
@@ -399,14 +410,46 @@ def _around_key(topic: str, tags: str) -> tuple[str, str, bool]:
 
     Returns: also whether brokers refuse batches for its topic. Raises: InvalidArgument.
     """
-    goes_alone = _check(topic, _ANY_BODY)
-    properties = {WAIT: "true", UNIQ_KEY: _KEY}
+    before, after = _parts(tags, UNIQ_KEY)
+    return before, after, _check(topic, _ANY_BODY)
+
+
+def _text_with_keys(topic: str, tags: str, keys: str, unique_key: str) -> tuple[str, bool]:
+    """Return the properties of a message with keys, and with tags or none.
+
+    Returns: also whether brokers refuse batches for its topic. Raises: InvalidArgument.
+    """
+    before, between, after, goes_alone = _around_keys(topic, tags)
+    if not keys.isascii():
+        check_encodes("keys", keys)
+    text = f"{before}{keys}{between}{unique_key}{after}"
+    _check_text(text, 4 if tags else 3)
+    return text, goes_alone
+
+
+@lru_cache(maxsize=TAGS_REMEMBERED_MAX)
+def _around_keys(topic: str, tags: str) -> tuple[str, str, str, bool]:
+    """Do what `_around_key` does, around the keys and the unique key."""
+    before, between, after = _parts(tags, names.KEYS, UNIQ_KEY)
+    return before, between, after, _check(topic, _ANY_BODY)
+
+
+def _parts(tags: str, *open_names: str) -> list[str]:
+    """Return the encoded properties around the texts of some that vary; these in HashMap order.
+
+    Raises: InvalidArgument.
+    """
+    properties = {WAIT: "true", **dict.fromkeys(open_names, _KEY)}
     if tags:
         properties[TAGS] = plain_text("tags", tags)
     text = encode_properties(properties)
     _check_text(text, len(properties))
-    before, name, after = text.partition(f"{UNIQ_KEY}{NAME_VALUE_SEPARATOR}{_KEY}")
-    return before + name.removesuffix(_KEY), after, goes_alone
+    parts = []
+    for name in open_names:
+        begin, found, text = text.partition(f"{name}{NAME_VALUE_SEPARATOR}{_KEY}")
+        assert found
+        parts.append(begin + found.removesuffix(_KEY))
+    return [*parts, text]
 
 
 @lru_cache(maxsize=TOPICS_REMEMBERED_MAX)

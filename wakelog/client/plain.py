@@ -101,6 +101,8 @@ def plain_bytes(name: str, given: object) -> bytes:
 
 def whole_number(name: str, given: object, least: int, most: int = LONG_MAX) -> int:
     """Return a whole number in a range as a plain `int`. Raises: InvalidArgument."""
+    if type(given) is int and least <= given <= most:
+        return given
     try:
         number = index(given)  # type: ignore[arg-type]
     except TypeError:
@@ -173,6 +175,8 @@ def moment_milliseconds(name: str, given: object) -> int:
 
 def seconds(name: str, given: object) -> float:
     """Return the seconds of a time that may be given in either form. Raises: InvalidArgument."""
+    if type(given) is float and given == given:
+        return given
     if isinstance(given, timedelta):
         return time_span(name, given).total_seconds()
     if isinstance(given, bool) or not isinstance(given, Real) or given != given:
