@@ -18,7 +18,7 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -44,13 +44,14 @@ from wakelog.client.consumer_questions import ConsumerQuestions
 from wakelog.client.consumer_trace import ConsumerTracer, Outcome
 from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument
-from wakelog.client.group_calls import GroupCalls, is_filter
-from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOptions
+from wakelog.client.group_calls import GroupCalls
+from wakelog.client.group_member import GroupMember, MemberOptions
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance, OpenedByUser
+from wakelog.client.late_topics import meet_topics
 from wakelog.client.messages import SendRequest
 from wakelog.client.offset_stores import LOCAL_FOLDER, BrokerOffsets, FileOffsets, OffsetStore
-from wakelog.client.options import Settings, Target, make_options, with_namespace, without_namespace
+from wakelog.client.options import Settings, Target, make_options, with_namespace
 from wakelog.client.plain import (
     delay_milliseconds,
     not_accepted,
@@ -70,7 +71,6 @@ from wakelog.protocol.bodies import (
     MODEL_BROADCASTING,
     MODEL_CLUSTERING,
     ConsumerData,
-    SubscriptionData,
 )
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.names import RETRY_PREFIX
@@ -210,7 +210,11 @@ class Consumer(OpenedByUser):
         self._check_new()
         await self._instance.start()
         self.is_open = True
-        await self._meet_topics()
+        started = datetime.now(UTC)
+        late = await meet_topics(
+            self._calls, self._subscriptions, self.namespace, self._start_seconds_max
+        )
+        self._member.late_from = dict.fromkeys(late, started)
         if self._subscriptions:
             subscriptions = dict(self._subscriptions)
             if not self._is_broadcast:
@@ -225,41 +229,6 @@ class Consumer(OpenedByUser):
         self._was_started = True
         if not self._is_broadcast and not self._is_ordered:
             self._member.repeat("sending back what timed out", self.time_out, TIMEOUT_CHECK_SECONDS)
-
-    async def _meet_topics(self) -> None:
-        """Wait for the topics if that is wanted, and have brokers check the filters.
-
-        Raises: ClientError for a topic that did not come, or a filter that a broker refuses.
-        """
-        now = asyncio.get_running_loop().time
-        end_seconds = None if self._start_seconds_max is None else now() + self._start_seconds_max
-        for topic, subscription in self._subscriptions.items():
-            queues = await self._calls.queues(topic)
-            if queues is None:
-                given = without_namespace(self.namespace, topic)
-                line = "no name server knows topic %s yet: it is read from when it is there"
-                logger.warning(line, given)
-            while queues is None and end_seconds is not None:
-                left_seconds = end_seconds - now()
-                if left_seconds <= 0:
-                    remedy = "Create it, send to it, or give a longer start_timeout"
-                    raise ClientError(f"no name server knows topic {given}", remedy)
-                await asyncio.sleep(min(AGAIN_SECONDS, left_seconds))
-                queues = await self._calls.queues(topic)
-            if queues is not None and is_filter(subscription):
-                await self._check_filter(subscription, {queue.broker_name for queue in queues})
-
-    async def _check_filter(
-        self, subscription: SubscriptionData, broker_names: Iterable[str]
-    ) -> None:
-        """Ask brokers whether they accept a filter. Raises: ClientError if one of them refuses."""
-        for broker_name in sorted(broker_names):
-            try:
-                await self._calls.check(broker_name, subscription)
-            except ClientError as error:
-                if error.code is not None:
-                    raise
-                logger.warning("the filter is not checked: %s", error)
 
     def _consumer_data(self) -> list[ConsumerData]:
         where = FROM_FIRST_OFFSET if self._start == "first" else FROM_LAST_OFFSET

@@ -92,6 +92,7 @@ class GroupMember:
 
     Attributes:
         subscriptions: by topic, the retry topic's among them.
+        late_from: of each topic that came after the start, where `last` begins: when that was.
         failure: what the user has to know, until it was raised.
     """
 
@@ -109,6 +110,7 @@ class GroupMember:
     ) -> None:
         """Ask nothing yet."""
         self.subscriptions: dict[str, SubscriptionData] = {}
+        self.late_from: dict[str, datetime] = {}
         self.failure: ClientError | None = None
         self._instance = instance
         self._calls = calls
@@ -266,8 +268,12 @@ class GroupMember:
         if offset is not None:
             return offset
         # What failed once is consumed again, wherever the group begins.
-        is_retry = queue.topic.startswith(RETRY_PREFIX)
-        return 0 if is_retry else await self.offset_at(queue, self._options.start)
+        if queue.topic.startswith(RETRY_PREFIX):
+            return 0
+        place = self._options.start
+        if place == "last":
+            place = self.late_from.get(queue.topic, place)
+        return await self.offset_at(queue, place)
 
     async def offset_at(self, queue: MessageQueue, place: int | str | datetime) -> int:
         """Return the offset of `first`, `last`, a time or an offset. Raises: ClientError."""
