@@ -216,6 +216,95 @@ STORE = (
         ),
         (f"sum by (broker) (rocketmq_segments_removed_total{{{OF_BROKER}}})", "{{broker}} removed"),
     ),
+    graph(
+        "Store failures",
+        "Work of the store that failed in a second, and is tried again.",
+        REQUESTS_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_commit_failures_total')})", "{{broker}} commit"),
+        (f"sum by (broker) ({rate('rocketmq_dispatch_failures_total')})", "{{broker}} dispatch"),
+        (f"sum by (broker) ({rate('rocketmq_segment_failures_total')})", "{{broker}} segment"),
+        (f"sum by (broker) ({rate('rocketmq_log_sum_failures_total')})", "{{broker}} sums"),
+        (
+            f"sum by (broker) ({rate('rocketmq_flush_waits_timed_out_total')})",
+            "{{broker}} flush too late",
+        ),
+        (
+            f"sum by (broker) ({rate('rocketmq_leases_refused_total')})",
+            "{{broker}} snapshot refused",
+        ),
+    ),
+    graph(
+        "Transient pool",
+        "Bytes copied from the pool to the log in a second, by Commit and by the broker.",
+        BYTES_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_committed_bytes_total')})", "{{broker}}"),
+    ),
+)
+
+REPLICAS = (
+    graph(
+        "Masters",
+        "Replicas that take messages: 1 for each group at any time.",
+        COUNT,
+        (f"max by (broker) (rocketmq_leads{{{OF_BROKER}}})", "{{broker}}"),
+    ),
+    graph(
+        "Epoch",
+        "The epoch of each master, which grows with each election; 0 on a follower.",
+        COUNT,
+        (f"max by (broker) (rocketmq_election_epoch{{{OF_BROKER}}})", "{{broker}}"),
+    ),
+    graph(
+        "In sync",
+        "Replicas that a message waits for, and followers and slaves that are connected.",
+        COUNT,
+        (f"sum by (broker) (rocketmq_in_sync_replicas{{{OF_BROKER}}})", "{{broker}} in sync"),
+        (f"sum by (broker) (rocketmq_members{{{OF_BROKER}}})", "{{broker}} followers"),
+        (f"sum by (broker) (rocketmq_slaves{{{OF_BROKER}}})", "{{broker}} slaves"),
+        (f"sum by (broker) (rocketmq_following{{{OF_BROKER}}})", "{{broker}} follows as a slave"),
+    ),
+    graph(
+        "Behind the master",
+        "Bytes of the log that the slowest follower, or slave, has not acknowledged.",
+        BYTES,
+        (f"max by (broker) (rocketmq_member_behind_bytes{{{OF_BROKER}}})", "{{broker}} follower"),
+        (f"max by (broker) (rocketmq_slave_behind_bytes{{{OF_BROKER}}})", "{{broker}} slave"),
+    ),
+    graph(
+        "Copied",
+        "Bytes sent to slaves, and received from masters, in a second.",
+        BYTES_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_slave_sent_bytes_total')})", "{{broker}} sent"),
+        (f"sum by (broker) ({rate('rocketmq_followed_bytes_total')})", "{{broker}} received"),
+    ),
+    graph(
+        "Elections",
+        "Changes of role, cuts of the log, and register calls without an answer, in a second.",
+        REQUESTS_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_leader_changes_total')})", "{{broker}} role"),
+        (f"sum by (broker) ({rate('rocketmq_log_cuts_total')})", "{{broker}} cut"),
+        (
+            f"sum by (broker) ({rate('rocketmq_register_calls_failed_total')})",
+            "{{broker}} register",
+        ),
+    ),
+    graph(
+        "Waiting for replicas",
+        "Answers to sends that wait for a follower or a slave.",
+        COUNT,
+        (f"sum by (broker) (rocketmq_replica_waiting_answers{{{OF_BROKER}}})", "{{broker}}"),
+    ),
+    graph(
+        "Refused replicas",
+        "Connections of replicas refused, and waits for them that were too long, in a second.",
+        REQUESTS_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_members_refused_total')})", "{{broker}} follower"),
+        (f"sum by (broker) ({rate('rocketmq_slaves_refused_total')})", "{{broker}} slave"),
+        (
+            f"sum by (broker) ({rate('rocketmq_replica_waits_timed_out_total')})",
+            "{{broker}} too long",
+        ),
+    ),
 )
 
 CONSUMERS = (
@@ -280,6 +369,64 @@ CONSUMERS = (
             f"sum by (broker) ({rate('rocketmq_delayed_messages_delivered_total')})",
             "{{broker}} delivered",
         ),
+        (
+            f"sum by (broker) ({rate('rocketmq_delayed_messages_undeliverable_total')})",
+            "{{broker}} undeliverable",
+        ),
+    ),
+)
+
+TRANSACTIONS = (
+    graph(
+        "Half messages",
+        "Half messages stored, committed and rolled back in a second.",
+        MESSAGES_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_transactions_prepared_total')})", "{{broker}} stored"),
+        (
+            f"sum by (broker) ({rate('rocketmq_transactions_committed_total')})",
+            "{{broker}} committed",
+        ),
+        (
+            f"sum by (broker) ({rate('rocketmq_transactions_rolled_back_total')})",
+            "{{broker}} rolled back",
+        ),
+    ),
+    graph(
+        "Checks",
+        "Questions to producers about half messages in a second, and what was given up.",
+        MESSAGES_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_transactions_checked_total')})", "{{broker}} asked"),
+        (
+            f"sum by (broker) ({rate('rocketmq_transactions_unanswerable_total')})",
+            "{{broker}} no producer",
+        ),
+        (
+            f"sum by (broker) ({rate('rocketmq_transactions_discarded_total')})",
+            "{{broker}} given up",
+        ),
+    ),
+)
+
+ACCESS = (
+    graph(
+        "Refused access",
+        "Requests in a second that access control refused.",
+        REQUESTS_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_access_refused_total')})", "{{broker}}"),
+    ),
+    graph(
+        "Accounts and certificates",
+        "Files of accounts and certificates that were read, or could not be used, in a second.",
+        REQUESTS_PER_SECOND,
+        (f"sum by (broker) ({rate('rocketmq_access_reloads_total')})", "{{broker}} accounts"),
+        (
+            f"sum by (broker) ({rate('rocketmq_certificate_reads_total')})",
+            "{{broker}} certificates",
+        ),
+        (
+            f"sum by (broker) ({rate('rocketmq_certificate_refusals_total')})",
+            "{{broker}} not usable",
+        ),
     ),
 )
 
@@ -319,6 +466,39 @@ ACTORS = (
         (f"sum by (broker) ({rate('rocketmq_table_saves_total')})", "{{broker}} written"),
         (f"sum by (broker) ({rate('rocketmq_table_save_failures_total')})", "{{broker}} failed"),
     ),
+    graph(
+        "Trouble",
+        "Parts of a broker that do not do their work, and why.",
+        COUNT,
+        (
+            f"max by (broker, actor, reason) (rocketmq_actor_trouble{{{OF_BROKER}}})",
+            "{{broker}} {{actor}}: {{reason}}",
+        ),
+    ),
+    graph(
+        "Started again",
+        "Processes that had died, and that hung and were killed, in a second.",
+        REQUESTS_PER_SECOND,
+        (f"sum({rate('rocketmq_actor_restarts_total', OF_INSTANCE)})", "died"),
+        (f"sum({rate('rocketmq_actor_kills_total', OF_INSTANCE)})", "hung"),
+    ),
+    graph(
+        "Plug-ins",
+        "Batches given to added dispatchers, and failures of them and of services, in a second.",
+        REQUESTS_PER_SECOND,
+        (
+            f"sum by (broker, dispatcher) ({rate('rocketmq_plugin_batches_total')})",
+            "{{broker}} {{dispatcher}}",
+        ),
+        (
+            f"sum by (broker, dispatcher) ({rate('rocketmq_plugin_failures_total')})",
+            "{{broker}} {{dispatcher}} failed",
+        ),
+        (
+            f"sum by (broker, service) ({rate('rocketmq_service_failures_total')})",
+            "{{broker}} {{service}} failed",
+        ),
+    ),
 )
 
 SECTIONS: dict[str, tuple[Panel, ...]] = {
@@ -326,7 +506,10 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
     "Traffic": TRAFFIC,
     "Requests": REQUESTS,
     "Store": STORE,
+    "Replicas": REPLICAS,
     "Consumers": CONSUMERS,
+    "Transactions": TRANSACTIONS,
+    "Access": ACCESS,
     "Actors": ACTORS,
 }
 

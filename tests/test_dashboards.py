@@ -9,7 +9,7 @@ import promql_parser
 import pytest
 
 from scripts.generate import DOCUMENTS, ROOT
-from wakelog.telemetry.metrics import METRICS
+from wakelog.telemetry.metrics import METRICS, METRICS_BY_SUBJECT
 
 BOARDS = sorted(path for path in DOCUMENTS if path.startswith("dashboards/"))
 NAMES = {name for spec in METRICS for name in spec.series_names}
@@ -86,6 +86,20 @@ def test_counters_are_rated(expression: str) -> None:
         if not any(step in name for step in steps):
             assert f"rate({name}{{" in expression
     assert set(re.findall(r"\[(.*?)\]", expression)) <= {"$__rate_interval"}
+
+
+SHOWN = {selector.name for expression in EXPRESSIONS for selector in selectors_of(expression)}
+GOES_WRONG = re.compile(r"refus|fail|timed_out|trouble|undeliver|unanswer|discarded|_leads|epoch")
+
+
+@pytest.mark.parametrize("subject", METRICS_BY_SUBJECT)
+def test_every_subject_is_on_a_board(subject: str) -> None:
+    names = {name for spec in METRICS_BY_SUBJECT[subject] for name in spec.series_names}
+    assert names & SHOWN
+
+
+def test_what_goes_wrong_is_on_a_board() -> None:
+    assert not {name for name in NAMES if GOES_WRONG.search(name)} - SHOWN
 
 
 @pytest.mark.parametrize("path", BOARDS)
