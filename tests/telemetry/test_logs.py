@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from wakelog.telemetry import logs
 from wakelog.telemetry.logs import (
+    MEBIBYTE,
     LineBudget,
     Log,
     LogFormat,
@@ -207,3 +209,21 @@ def test_a_cause_is_news_until_it_repeats_and_again_after_it_has_gone() -> None:
     assert [news.is_news(cause) for cause in ("full", "full", "denied")] == [True, False, True]
     news.clear()
     assert news.is_news("denied")
+
+
+def test_the_page_has_a_row_for_each_file_with_its_rotation() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/logs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)\.log` \| (\d+) MiB \| (\d+) \| (.+) \|$", page, re.MULTILINE)
+    assert {(name, int(size) * MEBIBYTE, int(count)) for name, size, count, _ in rows} == {
+        (log.value.file_stem, log.value.file_bytes_max, log.value.files_max) for log in Log
+    }
+
+
+def test_the_page_says_of_which_files_nothing_is_written() -> None:
+    root = Path(__file__).parents[2]
+    source = "".join(path.read_text(encoding="utf-8") for path in root.glob("wakelog/**/*.py"))
+    page = root.joinpath("docs/logs.md").read_text(encoding="utf-8")
+    for log in Log:
+        is_unused = f"Log.{log.name}" not in source
+        [row] = [x for x in page.splitlines() if x.startswith(f"| `{log.value.file_stem}.log` ")]
+        assert ("nothing yet" in row) == is_unused, row
