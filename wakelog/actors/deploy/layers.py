@@ -79,10 +79,12 @@ def _read_file(path: str) -> dict[str, str]:
             data = file.read(CONFIG_BYTES_MAX + 1)
     except OSError as error:
         raise PlanRefused(
-            f"--config {path} cannot be read: {error.strerror}", "Name a readable broker.conf."
+            f"--config {path} cannot be read: {error.strerror}", "Name a file that can be read."
         ) from None
     if len(data) > CONFIG_BYTES_MAX or b"\0" in data:
-        raise PlanRefused(f"--config {path} is not a text of settings", "Name a broker.conf.")
+        raise PlanRefused(
+            f"--config {path} is not a text of settings", "Name a file of KEY=VALUE lines."
+        )
     try:
         return parse_properties(data.decode("utf-8"))
     except UnicodeDecodeError:
