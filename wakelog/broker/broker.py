@@ -448,6 +448,8 @@ class Broker:
             outcome = work(*arguments)
         except (ProtocolError, StoreError) as error:
             outcome, failed = self._refuse(command, error), True
+        if len(self.state.instructions) == begin:  # such as a pull that was read in the pool
+            return self._settle(command, outcome)
         return self._keep(command, outcome, self._take_changes(begin), failed=failed)
 
     def _wake_one(self, hold_id: int, now_ms: int) -> None:

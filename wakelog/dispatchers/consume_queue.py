@@ -285,8 +285,8 @@ class ConsumeQueueDispatcher:
 
     def _expect(self, keys: Collection[QueueKey]) -> None:
         """Note how many files of new queues a batch needs at most."""
-        known = self._queues, self._unopened
-        self._expected_count = sum(not any(key in some for some in known) for key in keys)
+        queues, unopened = self._queues, self._unopened
+        self._expected_count = sum(key not in queues and key not in unopened for key in keys)
 
     def _extension(self, key: QueueKey) -> ConsumeQueueExtWriter | None:
         if not self._config.enable_consume_queue_extension:
