@@ -193,6 +193,20 @@ def test_an_unfinished_frame_is_limited_in_time() -> None:
     assert bench.verdict_after(5) is CloseReason.SLOW_FRAME
 
 
+def test_a_large_frame_may_come_slowly() -> None:
+    """Of 4 MiB at 0.5 Mbit/s 1.2 MB come in 20 s. It takes longer than a minute."""
+    bench = Bench()
+    whole = frame(1, bytes(4 << 20))
+    for begin in range(0, len(whole), 64_000):
+        bench.connection.data_received(whole[begin : begin + 64_000])
+        assert bench.verdict_after(1) is None
+    assert bench.owner.delivered == [([1], len(whole))]
+    bench.connection.data_received(whole[:1_000])
+    assert bench.verdict_after(19) is None
+    bench.connection.data_received(whole[1_000:60_000])
+    assert bench.verdict_after(1) is CloseReason.SLOW_FRAME
+
+
 def test_a_body_that_is_dropped_is_not_held_and_limited_in_time() -> None:
     owner, clock = FakeOwner(), FakeClock()
     connection = Connection(owner, LIMITS, clock_seconds=clock, body_bytes_max=lambda _: 1 << 20)

@@ -5,7 +5,7 @@ The server's sweep asks ``verdict`` about each open connection:
 | verdict | when |
 | --- | --- |
 | WRITE_STALL | responses wait, and the peer read no byte of them for ``write_stall_seconds_max`` |
-| SLOW_FRAME | a frame was begun, and not finished for ``frame_seconds_max`` |
+| SLOW_FRAME | of a frame that was begun, less than ``frame_bytes_step`` came in ``frame_seconds_max`` |
 | IDLE | nothing read and nothing written for ``idle_seconds_max`` |
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer, IdleStateHandler of
@@ -40,8 +40,9 @@ class CloseReason(StrEnum):
 class Activity:
     """When a connection did what, in seconds of one monotonic clock.
 
-    ``frame_begun_seconds`` is set while the rest of a frame is missing. It moves on while the
-    server itself does not read. ``drained_bytes`` is what the kernel has sent.
+    ``frame_begun_seconds`` is set while the rest of a frame is missing. It moves on with each
+    ``frame_bytes_step`` of the frame, and while the server itself does not read. ``frame_bytes``
+    came since then. ``drained_bytes`` is what the kernel has sent.
     """
 
     read_seconds: float
@@ -49,11 +50,19 @@ class Activity:
     drained_seconds: float
     frame_begun_seconds: float | None
     drained_bytes: int = 0
+    frame_bytes: int = 0
 
     @classmethod
     def begin(cls, now_seconds: float) -> "Activity":
         """Return the activity of a connection that opens now."""
         return cls(now_seconds, now_seconds, now_seconds, None)
+
+    def note_unfinished(self, size_bytes: int, limits: ServerLimits) -> None:
+        """Note bytes that were read now and left a frame unfinished."""
+        self.frame_bytes += size_bytes
+        if self.frame_begun_seconds is None or self.frame_bytes >= limits.frame_bytes_step:
+            self.frame_begun_seconds = self.read_seconds
+            self.frame_bytes = 0
 
     def note_drained(self, drained_bytes: int, *, left_bytes: int, now_seconds: float) -> None:
         """Note how much the kernel has sent; it is progress if it is more, or everything."""

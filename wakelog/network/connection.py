@@ -223,8 +223,8 @@ class Connection(asyncio.Protocol):
             self._owner.note_held(len(data))
         if peer.error is not None:
             self.close(CloseReason.BAD_FRAME, peer.error.remark)
-        elif activity.frame_begun_seconds is None and peer.decoder.is_in_frame:
-            activity.frame_begun_seconds = activity.read_seconds
+        elif peer.decoder.is_in_frame:
+            activity.note_unfinished(len(data), self._limits)
 
     async def request(
         self, command: RemotingCommand, waiter: asyncio.Future[RemotingCommand] | None = None
