@@ -126,7 +126,7 @@ def test_an_error_of_background_work_is_reported(
 
 
 def test_the_work_of_a_client_is_found() -> None:
-    assert {"_balance_forever", "_run", "_keep", "_flush_later"} <= {work.name for work in WORKS}
+    assert {"_balance_forever", "_run", "_keep", "_flush_often"} <= {work.name for work in WORKS}
 
 
 def consumer_of(cluster: GroupCluster, **more: Any) -> Consumer:

@@ -40,11 +40,11 @@ def test_what_a_broker_stored_is_noted_with_fields_and_keys() -> None:
         return [receipt.message_id for receipt in (*receipts, transaction.receipt)]
 
     first, second, third = run_producer(asked, work, trace=True)
-    [command] = traces(asked)
-    assert command.ext_fields["a"] == "_INNER_TRACE_PRODUCER-g-PRODUCE"
-    keys = decode_properties(command.ext_fields["i"])["KEYS"].split()
-    assert set(keys) == {first, second, third, "k1", "k2"}
-    published, delayed, half, ended = notes(command)
+    commands = traces(asked)
+    assert {one.ext_fields["a"] for one in commands} == {"_INNER_TRACE_PRODUCER-g-PRODUCE"}
+    keys = [decode_properties(one.ext_fields["i"])["KEYS"] for one in commands]
+    assert set(" ".join(keys).split()) == {first, second, third, "k1", "k2"}
+    published, delayed, half, ended = [note for one in commands for note in notes(one)]
     region, place = "DefaultRegion", "a:10911"
     assert published[0] == "Pub" and published[1].isdigit() and published[10].isdigit()
     assert published[2:10] == [region, "g", "T", first, "t", "k1 k2", place, "4"]
@@ -83,6 +83,31 @@ def test_too_many_notes_are_dropped_and_counted() -> None:
         assert held.dropped_count == 3
         counts = [len(notes(command)) for command in traces(asked)]
         assert (sum(counts), max(counts)) == (NOTES_MAX, NOTES_OF_A_MESSAGE_MAX)
+
+    asyncio.run(run())
+
+
+def test_a_note_goes_at_once_and_those_of_a_rest_together() -> None:
+    async def run() -> None:
+        asked, began, over = cluster(), asyncio.Event(), asyncio.Event()
+
+        async def pause(seconds: float) -> None:
+            began.set()
+            await over.wait()
+
+        held = tracer(asked, pause=pause)
+        held.add(TraceNote("1\x02", ("k",)))
+        await began.wait()
+        assert [notes(command) for command in traces(asked)] == [[["1"]]]
+        began.clear()
+        held.add(TraceNote("2\x02", ("k",)))
+        held.add(TraceNote("3\x02", ("k",)))
+        over.set()
+        await began.wait()
+        assert [notes(command) for command in traces(asked)] == [[["1"]], [["2"], ["3"]]]
+        held.add(TraceNote("4\x02", ("k",)))
+        await held.close()
+        assert [notes(command) for command in traces(asked)][2:] == [[["4"]]]
 
     asyncio.run(run())
 
