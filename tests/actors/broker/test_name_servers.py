@@ -158,6 +158,27 @@ def test_a_send_does_not_wait_long_for_a_name_server_that_hangs() -> None:
     run(main)
 
 
+def test_no_further_topic_waits_for_a_name_server_that_hangs() -> None:
+    async def main() -> None:
+        silent = socket.create_server((HOST, 0))
+        harness = Harness(
+            namesrvAddr=f"{HOST}:{silent.getsockname()[1]}", registerBrokerTimeoutMills="20"
+        )
+        servers = NameServers(harness.broker.state, RemotingClient())
+        await settle(servers)
+        assert servers.statistics()["failed_count"] == 1
+        harness.broker.state.config.register_broker_timeout_mills = 60_000
+        servers.register_soon(["T"])
+        reported = asyncio.Event()
+        servers.after_registration(reported.set, seconds_max=60.0)
+        await reported.wait()
+        assert servers.statistics()["failed_count"] == 1  # the next one is under way
+        await servers.close()
+        silent.close()
+
+    run(main)
+
+
 def test_nothing_waits_where_there_is_no_name_server() -> None:
     harness = Harness()
 

@@ -116,12 +116,14 @@ class NameServers:
         """Call `done` once, when every name server has answered what is due, or failed.
 
         seconds_max: when `done` is called at the latest: registrations wait for a name server that
-            hangs, and a send must not wait for them. None for no limit.
+            hangs, and a send must not wait for them. One that did not take the last registration is
+            not waited for, else each new topic would wait so long. None for no limit.
         """
-        waiter = _Waiter(done, len(self._servers))
-        if seconds_max is not None:
+        servers = [each for each in self._servers if seconds_max is None or each.answers]
+        waiter = _Waiter(done, len(servers))
+        if servers and seconds_max is not None:
             waiter.timer = asyncio.get_running_loop().call_later(seconds_max, waiter.finish)
-        for server in self._servers:
+        for server in servers:
             server.after_registration(waiter.count_down)
 
     async def unregister(self) -> None:
@@ -155,6 +157,7 @@ class _NameServer:
         self._progress = NameServerProgress()
         self._after: list[Callable[[], None]] = []
         self.worker = BatchWorker("registration", self._run)
+        self.answers = True
         self.registered_count = 0
         self.failed_count = 0
         self._log = logger(Log.BROKER)
@@ -190,6 +193,7 @@ class _NameServer:
 
     async def _register(self, due: Due) -> None:
         reason = await self._send(due)
+        self.answers = not reason
         if reason:
             self.failed_count += 1
             self._log.warning("not registered", name_server=self._address, error=reason)
