@@ -5,7 +5,7 @@ The server's sweep asks ``verdict`` about each open connection:
 | verdict | when |
 | --- | --- |
 | WRITE_STALL | responses wait, and the peer read no byte of them for ``write_stall_seconds_max`` |
-| SLOW_FRAME | of a frame that was begun, less than ``frame_bytes_step`` came in ``frame_seconds_max`` |
+| SLOW_FRAME | of an unfinished frame no ``frame_bytes_step`` came for ``frame_seconds_max`` |
 | IDLE | nothing read and nothing written for ``idle_seconds_max`` |
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer, IdleStateHandler of

@@ -44,8 +44,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """serverChannelMaxIdleTimeSeconds: nothing read and nothing written."""
 
     frame_seconds_max: float = 20.0
-    """For a frame's next ``frame_bytes_step``, or its end; 4.9.3 has no limit. A connection that sends
-    nothing is idle: health checks and clients open some ahead."""
+    """For a frame's next ``frame_bytes_step``, or its end; 4.9.3 has no limit. A connection that
+    sends nothing is idle: health checks and clients open some ahead."""
 
     frame_bytes_step: int = 64 * KIBIBYTE
     """In 20 s: a slow line may take minutes for a message of 4 MiB."""
