@@ -157,6 +157,31 @@ def test_others_are_served_between_the_pulls_that_one_message_wakes(
     run(main)
 
 
+def test_pulls_that_are_woken_later_do_not_wait_for_all_of_a_crowd(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[int] = []
+    is_over = asyncio.Event()
+
+    def note(_broker: Broker, hold_ids: Sequence[int], _now_ms: int) -> None:
+        order.extend(hold_ids)
+        if len(order) == 23:
+            is_over.set()
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            monkeypatch.setattr(Broker, "wake", note)
+            monkeypatch.setattr(requests, "STEPS_SECONDS", 0.0)
+            running.broker.woken(list(range(20)))
+            running.broker.woken([100])
+            running.broker.woken([200, 201])
+            await is_over.wait()
+        assert order[:6] == [0, 1, 100, 200, 2, 201]
+        assert sorted(order) == [*range(20), 100, 200, 201]
+
+    run(main)
+
+
 def test_a_read_of_queues_that_stand_still_is_answered_from_what_they_show(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

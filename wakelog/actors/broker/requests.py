@@ -97,7 +97,7 @@ class Requests:
         self._set_timer = set_timer
         self.times = RequestTimes()
         self._notes: list[HoldPull] = []
-        self._woken: deque[int] = deque()
+        self._woken: deque[deque[int]] = deque()
         self._is_waking = False
         self._has_failed = False
         self._parked_count = 0
@@ -185,8 +185,12 @@ class Requests:
             self._store_errors.error("log not writeable", cause=str(error))
 
     def wake(self, hold_ids: Sequence[int]) -> None:
-        """Run held pulls again and send their responses, some at a time: thousands may wait."""
-        self._woken += hold_ids
+        """Run held pulls again and send their responses, some at a time: thousands may wait.
+
+        Those of each call take turns, so that a crowd at one queue does not hold up another's.
+        """
+        if hold_ids:
+            self._woken.append(deque(hold_ids))
         if not self._is_waking:
             self._wake_some()
 
@@ -196,7 +200,7 @@ class Requests:
         try:
             while self._woken:
                 woken_count += 1
-                self._broker.wake((self._woken.popleft(),), now_ms)
+                self._broker.wake((self._next_woken(),), now_ms)
                 if is_enough():
                     break
             self.times.woken(began, woken_count)
@@ -205,6 +209,15 @@ class Requests:
             self._is_waking = bool(self._woken)
             if self._is_waking:
                 self._loop.call_soon(self._wake_some)
+
+    def _next_woken(self) -> int:
+        together = self._woken[0]
+        hold_id = together.popleft()
+        if together:
+            self._woken.rotate(-1)
+        else:
+            self._woken.popleft()
+        return hold_id
 
     @staticmethod
     def _share_over() -> Callable[[], bool]:
