@@ -13,7 +13,7 @@ import pytest
 
 import wakelog
 from tests.broker.harness import FakeChannel, Harness, pull_fields, send_fields, subscription
-from wakelog.broker.decision import AskClient, HoldPull, Lane, Outcome, RunInPool
+from wakelog.broker.decision import AskClient, HoldPull, Lane, Outcome, RunInPool, WorkKind
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.bodies import (
@@ -27,7 +27,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import Steps
+from wakelog.protocol.steps import Steps, finish
 
 V1 = {
     "producerGroup": "pg",
@@ -154,6 +154,26 @@ def test_a_pull_that_finds_nothing_is_held_by_nothing_but_the_queue() -> None:
     harness.send("T")
     harness.beat("g", subscription())
     assert isinstance(harness.pull(queueOffset=1, sysFlag=0x2 | 0x4), HoldPull)
+
+
+def test_a_client_that_queries_waits_for_no_search_of_a_tool() -> None:
+    """Short reads are shared. 4.9.3 has other threads for tools, too."""
+    kinds: dict[bool, set[WorkKind]] = {True: set(), False: set()}
+    harness = Harness()
+    harness.send("T", i="UNIQ_KEY\x010A\x02KEYS\x01k")
+    harness.beat("g", subscription())
+    harness.ask(Code.UPDATE_CONSUMER_OFFSET, AT | {"commitOffset": "1"})
+    words = AT | {"group": "g", "topicName": "T", "timestamp": "1", "isForce": "true"}
+    for code in sorted(PROCESSORS):
+        fields, body = REQUESTS.get(code, (words, b""))
+        found = harness.broker.process(
+            harness.request(code, fields, body), harness.channel, harness.now_ms
+        )
+        outcome = finish(found) if isinstance(found, GeneratorType) else found
+        if isinstance(outcome, RunInPool):
+            kinds[code in CLIENT_CODES].add(outcome.kind)
+    assert WorkKind.SEARCH in kinds[True] and WorkKind.SURVEY in kinds[False]
+    assert kinds[True] & kinds[False] <= {WorkKind.READ}
 
 
 # What is written of each.

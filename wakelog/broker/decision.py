@@ -115,13 +115,15 @@ class WorkKind(StrEnum):
     READ: it reads from the disk for a short time.
     JUDGE: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
         done on the Broker's thread between other requests, and waits.
-    SEARCH: it may read for seconds.
+    SEARCH: it looks a client's key up in the index, and may read for seconds.
+    SURVEY: it looks at all queues of topics for a tool, and may read for seconds.
     ENCODE: it goes through a whole table, mostly to make its text, and needs the interpreter.
     """
 
     READ = "read"
     JUDGE = "judge"
     SEARCH = "search"
+    SURVEY = "survey"
     ENCODE = "encode"
 
 

@@ -132,7 +132,7 @@ def test_a_request_for_all_queues_of_a_topic_is_a_search(harness: Harness) -> No
         if isinstance(outcome, Generator):
             outcome = finish(outcome)
         assert isinstance(outcome, RunInPool), code
-        assert outcome.kind is WorkKind.SEARCH, code
+        assert outcome.kind is WorkKind.SURVEY, code
 
 
 def test_one_thread_lists_the_queues_for_all_deletions(harness: Harness) -> None:

@@ -57,6 +57,8 @@ LIMITS: Final = {
     WorkKind.JUDGE: KindLimits(2, 10_000, "the disk"),
     # mqadmin waits for 6 s, a consumer's queryMessage for 15 s.
     WorkKind.SEARCH: KindLimits(2, 1_000, "the index", wait_seconds_max=10.0),
+    # As in 4.9.3, where tools have other threads than clients that query.
+    WorkKind.SURVEY: KindLimits(2, 1_000, "the queues", wait_seconds_max=10.0),
     # With four threads 50 requests for 10,000 topics held up everybody for 80 ms. Each that waits
     # has a copy of its table: 5 MB for 100,000 topics.
     WorkKind.ENCODE: KindLimits(1, 64, "a table"),

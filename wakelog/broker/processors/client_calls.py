@@ -83,7 +83,7 @@ def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader])
         if not len(committed) % QUEUES_PER_STEP:
             yield
     work = partial(_new_offsets, state, request, committed)
-    return RunInPool(work, partial(_push_offsets, state, request), WorkKind.SEARCH)
+    return RunInPool(work, partial(_push_offsets, state, request), WorkKind.SURVEY)
 
 
 def get_consumer_status(

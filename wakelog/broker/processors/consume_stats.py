@@ -86,7 +86,7 @@ def get_consume_stats(
             stats.offset_table |= _measure(state.store, state.config.broker_name, progress)
         return encode_body(stats)
 
-    return make_body(request, work, WorkKind.SEARCH)
+    return make_body(request, work, WorkKind.SURVEY)
 
 
 def get_broker_consume_stats(
@@ -120,7 +120,7 @@ def get_broker_consume_stats(
             body.total_diff += sum(one.total_diff() for one in stats)
         return encode_body(body)
 
-    return make_body(request, work, WorkKind.SEARCH)
+    return make_body(request, work, WorkKind.SURVEY)
 
 
 def query_consuming_groups(
@@ -154,7 +154,7 @@ def query_consume_time_span(
         spans = [_time_span(state.store, broker_name, progress, x, request.now_ms) for x in queues]
         return encode_body(QueryConsumeTimeSpanBody(spans))
 
-    return make_body(request, work, WorkKind.SEARCH)
+    return make_body(request, work, WorkKind.SURVEY)
 
 
 def query_correction_offset(
@@ -181,7 +181,7 @@ def query_correction_offset(
     def work() -> bytes:
         return encode_body(QueryCorrectionOffsetBody(_lowest_offsets(state.store, topic, offsets)))
 
-    return make_body(request, work, WorkKind.SEARCH)
+    return make_body(request, work, WorkKind.SURVEY)
 
 
 def _consumed_topic(state: BrokerState, group: str, topic: str) -> TopicConfig | None:

@@ -104,7 +104,7 @@ def get_topic_stats_info(state: BrokerState, request: Request[TopicRequestHeader
         return request.refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
     broker_name, queue_count = state.config.broker_name, topic.write_queue_nums
     work = partial(_topic_stats, state.store, name, broker_name, queue_count)
-    return make_body(request, work, WorkKind.SEARCH)
+    return make_body(request, work, WorkKind.SURVEY)
 
 
 def get_system_topics(state: BrokerState, request: Request[None]) -> Outcome:
