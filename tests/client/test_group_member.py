@@ -108,6 +108,7 @@ def test_an_ordered_queue_that_comes_back_is_read_after_it_was_unlocked() -> Non
             cluster.members.remove("another")  # as quickly
             asked = len(cluster.asked)
             assert not await member.balance()  # what is left open comes soon
+            assert member.failure is None
             assert RequestCode.LOCK_BATCH_MQ not in {code for _, code in cluster.asked[asked:]}
             assert consumer.assignment == []
             unlocked.set()
