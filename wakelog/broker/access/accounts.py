@@ -18,7 +18,7 @@ Source: org.apache.rocketmq.acl.plain.PlainPermissionManager.load, acl.common.Pe
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 import yaml
@@ -71,6 +71,13 @@ class AccessFile(msgspec.Struct, rename="camel"):
     global_white_remote_addresses: list[str] | None = None
     accounts: list[PlainAccessConfig] | None = None
     data_version: list[Version] | None = None
+
+
+_TEXTS: Final = frozenset(
+    each.encode_name
+    for each in msgspec.structs.fields(PlainAccessConfig)
+    if str in (each.type, *get_args(each.type))
+)
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -219,8 +226,13 @@ def _permissions(kind: str, entries: list[str] | None) -> list[tuple[str, frozen
 def _with_texts(value: Any) -> Any:
     """Return YAML's value with every number, boolean and date as Java's text of it."""
     if isinstance(value, dict):
-        # A key without a value is one that is not there, as for 4.9.3: `admin:` is false.
-        given = {key: each for key, each in value.items() if each not in (None, "")}
+        # A key without a value is one that is not there, as for 4.9.3: `admin:` is false. Of a text
+        # '' is a value, which code 54 shows.
+        given = {
+            key: each
+            for key, each in value.items()
+            if each is not None and (each != "" or key in _TEXTS)
+        }
         return {str(key): _with_texts(each) for key, each in given.items()}
     if isinstance(value, list):
         return [_with_texts(each) for each in value]
