@@ -59,7 +59,12 @@ class Troubles:
 
 def trouble_text(part: str, trouble: Trouble) -> str:
     """Return the line that a user reads."""
-    return f"{part} does not work: {trouble.reason}. {trouble.remedy}"
+    return f"{trouble_clause(part, trouble)}. {trouble.remedy}"
+
+
+def trouble_clause(part: str, trouble: Trouble) -> str:
+    """Return what does not work, and why."""
+    return f"{part} does not work: {trouble.reason}"
 
 
 def notice_text(part: str, notice: Trouble) -> str:

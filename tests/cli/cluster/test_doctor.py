@@ -8,19 +8,16 @@ from tests.cli.cluster.conftest import CommandLine
 from wakelog.broker.trouble import Trouble, runtime_values
 from wakelog.cli.cluster import doctor
 from wakelog.cli.cluster.doctor import (
-    OK,
-    PROBLEM,
-    WARNING,
-    address_findings,
     client_findings,
     disagreements,
-    load_findings,
     route_findings,
     still_findings,
 )
 from wakelog.client.consumer import Consumer
 from wakelog.client.producer import Producer
 from wakelog.client.route import NO_NAME_SERVER
+from wakelog.console.findings import address_findings, load_findings
+from wakelog.console.rules import OK, PROBLEM, WARNING
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -80,7 +77,7 @@ def test_disk_and_load_are_judged() -> None:
 def test_what_does_not_work_is_a_problem_with_its_remedy() -> None:
     values = runtime_values({"reput": Trouble("the disk is full", "Free some space.")})
     [found] = load_findings("b", values)
-    assert found == (PROBLEM, "b", "reput does not work: the disk is full", "Free some space")
+    assert found[:4] == (PROBLEM, "b", "reput does not work: the disk is full", "Free some space")
 
 
 def test_a_route_without_permission_is_found() -> None:

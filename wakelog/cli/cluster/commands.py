@@ -130,6 +130,7 @@ MaybeTopic = Annotated[Text, typer.Argument(metavar="TOPIC")]
 OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
 CodeName = Annotated[str, typer.Argument(metavar="CODE")]
 Interval = Annotated[float, option("SECONDS", "Between two looks.", min=0.5, max=3600.0)]
+Between = Annotated[float, option("SECONDS", "Between two readings; 0 for one.", min=0, max=3600)]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
 ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
@@ -333,6 +334,20 @@ def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
     wire.run(lambda admin: examine(admin, topic, group), flushes=True)
 
 
+def findings(wire: Wire, seconds: Between = 6.0) -> None:
+    """Say what is wrong with a cluster, and what helps.
+
+    It exits with 1 if there is a problem. What grows or stays is seen by two readings.
+
+    \b
+    wakelog findings
+    wakelog findings --seconds 60 --output json
+    """
+    from wakelog.cli.cluster import findings as asked
+
+    wire.run(lambda admin: asked.findings(admin, seconds))
+
+
 def explain(code: CodeName, output: OutputForm = "table") -> None:
     """Say what a request or response code means, and what to do.
 
@@ -524,6 +539,7 @@ OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     status,
     top,
     doctor,
+    findings,
     bench,
     check,
 )

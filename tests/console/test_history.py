@@ -1,0 +1,93 @@
+"""What a history keeps of snapshots that are given."""
+
+import pytest
+
+from wakelog.client.errors import ClientError
+from wakelog.console.history import (
+    DEAD_LETTERS,
+    DISK,
+    HOUR_MS,
+    LAG,
+    SAMPLE_MS_MIN,
+    SAMPLES_MAX,
+    Change,
+    History,
+    Unmoved,
+)
+from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
+from wakelog.protocol.bodies import ConsumeStats, OffsetWrapper
+from wakelog.protocol.body_codec import MessageQueue
+
+QUEUE = MessageQueue("T", "a", 0)
+
+
+def seen(
+    now_ms: int, *, ends: tuple[int, int] = (0, 0), disk: str = "0.5", fails: bool = False
+) -> Snapshot:
+    """Return a snapshot of one broker and one group. ends: of the queue, and of the group."""
+    broker = BrokerReading("c", "a", 0, "a:1", values={"commitLogDiskRatio": disk})
+    broker.failure = ClientError("no answer", "Wait") if fails else None
+    group = GroupReading(progress=ConsumeStats({QUEUE: OffsetWrapper(*ends)}))
+    return Snapshot(now_ms, brokers=[broker], groups={"g": group}, dead_letters={"g": ends[0]})
+
+
+def history_of(*snapshots: Snapshot) -> History:
+    history = History()
+    for each in snapshots:
+        history.add(each)
+    return history
+
+
+def test_a_change_is_of_the_first_and_the_last_number() -> None:
+    history = history_of(
+        seen(0, ends=(5, 5), disk="none"),
+        seen(10_000, ends=(9, 5), disk="0.5"),
+        seen(20_000, ends=(7, 6), disk="0.6"),
+    )
+    assert history.change(LAG, "g") == Change(0, 1, 20_000, 4)
+    assert history.change(DEAD_LETTERS, "g") == Change(5, 7, 20_000, 9)
+    assert history.change(DISK, "a:1") == Change(0.5, 0.6, 10_000, 0.5)
+    assert history.change(DISK, "b:1") is None
+    assert history_of(seen(0)).change(DISK, "a:1") is None
+
+
+def test_an_hour_is_bounded_however_often_a_cluster_is_read() -> None:
+    history = History()
+    for now_ms in range(0, 3 * HOUR_MS, SAMPLE_MS_MIN // 3):
+        history.add(seen(now_ms))
+    assert len(history._times_ms) <= SAMPLES_MAX
+    assert all(len(x) == len(history._times_ms) for x in history._series.values())
+    change = history.change(DISK, "a:1")
+    assert change is not None
+    assert HOUR_MS - 2 * SAMPLE_MS_MIN <= change.elapsed_ms <= HOUR_MS
+    history.add(Snapshot(5 * HOUR_MS))
+    assert not history._series
+
+
+def test_more_numbers_than_there_is_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakelog.console.history.SERIES_MAX", 2)
+    assert len(history_of(seen(0), seen(10_000))._series) == 2
+
+
+def test_a_sum_without_a_brokers_part_is_no_number() -> None:
+    history = history_of(seen(0, ends=(9, 5)), seen(10_000, ends=(3, 3), fails=True))
+    assert history.change(LAG, "g") is None
+    assert history.change(DISK, "a:1") is not None
+
+
+def test_a_clock_that_is_set_back_begins_a_new_hour() -> None:
+    history = history_of(seen(HOUR_MS), seen(HOUR_MS + 10_000), seen(0))
+    assert history.change(DISK, "a:1") is None
+    assert history.unmoved == {("g", QUEUE): Unmoved(0, 0, 0)}
+
+
+def test_an_offset_that_stays_is_known_with_its_time_and_queue() -> None:
+    history = history_of(seen(0, ends=(5, 1)), seen(9_000, ends=(8, 2)), seen(18_000, ends=(9, 2)))
+    assert history.unmoved == {("g", QUEUE): Unmoved(9_000, 2, 8)}
+    history.add(Snapshot(20_000))
+    assert not history.unmoved
+
+
+def test_a_group_that_has_all_of_a_queue_stays_for_no_time() -> None:
+    history = history_of(seen(0, ends=(5, 5)), seen(9_000, ends=(5, 5)), seen(18_000, ends=(6, 5)))
+    assert history.unmoved == {("g", QUEUE): Unmoved(18_000, 5, 6)}

@@ -1,0 +1,175 @@
+"""One reading of a cluster, of peers whose answers are given."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from wakelog.client.admin import Admin
+from wakelog.client.options import ClientOptions
+from wakelog.console import snapshot
+from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot, runtime_number
+from wakelog.network.errors import ConnectFailed
+from wakelog.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    Connection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeStatsList,
+    KVTable,
+    OffsetWrapper,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicOffset,
+    TopicStatsTable,
+)
+from wakelog.protocol.body_codec import MessageQueue, encode_body
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.names import WAITING_FIELD
+
+NOW_MS = 1_000_000_000
+QUEUE = MessageQueue("T", "a", 0)
+NAMES = {"a": {0: "a0:1", 1: "a1:1"}, "away": {0: "away:1"}, "hangs": {0: "hangs:1"}}
+LETTERS = {MessageQueue("%DLQ%g", "a", 0): TopicOffset(2, 7)}
+ANSWERS: dict[Code, msgspec.Struct] = {
+    Code.GET_BROKER_CLUSTER_INFO: ClusterInfo(
+        {name: BrokerData("c", name, addresses) for name, addresses in NAMES.items()}
+    ),
+    Code.GET_BROKER_RUNTIME_INFO: KVTable({"commitLogDiskRatio": "0.5"}),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: SubscriptionGroupWrapper(
+        {"g": SubscriptionGroupConfig("g")}
+    ),
+    Code.GET_ALL_TOPIC_CONFIG: TopicConfigSerializeWrapper(
+        {name: TopicConfig(name) for name in ("T", "%DLQ%g")}
+    ),
+    Code.GET_BROKER_CONSUME_STATS: ConsumeStatsList(
+        [{"g": [ConsumeStats({QUEUE: OffsetWrapper(9, 4)}, 1.5)]}]
+    ),
+    Code.GET_CONSUMER_CONNECTION_LIST: ConsumerConnection([Connection("c1")]),
+    Code.GET_TOPIC_STATS_INFO: TopicStatsTable(LETTERS),
+    Code.GET_CONSUMER_RUNNING_INFO: ConsumerRunningInfo({"one": "1"}),
+}
+
+
+class Peers:
+    """Connections to peers that answer by a table, are away, hang or refuse."""
+
+    def __init__(self, refused: Mapping[str, Code] | None = None) -> None:
+        self.refused = dict(refused or {})
+        self.in_flight = self.in_flight_max = 0
+
+    async def invoke(
+        self, address: str, command: RemotingCommand, *, timeout_ms: int
+    ) -> RemotingCommand:
+        if address.startswith("away"):
+            raise ConnectFailed(address, "refused")
+        if address.startswith("hangs"):
+            await asyncio.Event().wait()
+        self.in_flight += 1
+        self.in_flight_max = max(self.in_flight, self.in_flight_max)
+        await asyncio.sleep(0)
+        self.in_flight -= 1
+        code = Code(command.code)
+        if self.refused.get(address) is code:
+            return answer(command, ResponseCode.SYSTEM_ERROR, "AclException: No acl config")
+        if code is Code.GET_BROKER_CONFIG:
+            found = answer(command, ResponseCode.SUCCESS, body=b"a=1\n")
+            found.ext_fields[WAITING_FIELD] = '{"a":"2"}'
+            return found
+        return answer(command, ResponseCode.SUCCESS, body=encode_body(ANSWERS[code]))
+
+    async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
+        raise AssertionError("operators wait for answers")
+
+
+def read(peers: Peers, name_server: str = "n:1") -> Snapshot:
+    options: Any = ClientOptions((name_server,))
+    return asyncio.run(read_snapshot(Admin(peers, options), NOW_MS))
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that hangs is left after a moment."""
+    monkeypatch.setattr(snapshot, "BROKER_SECONDS_MAX", 0.5)
+
+
+def test_a_cluster_is_read_around_what_fails() -> None:
+    found = read(Peers())
+    by_address = {each.address: each for each in found.brokers}
+    assert list(by_address) == ["a0:1", "a1:1", "away:1", "hangs:1"]
+    away, hangs = by_address["away:1"].failure, by_address["hangs:1"].failure
+    assert away is not None and "away:1 does not answer" in away.cause
+    assert hangs is not None and hangs.cause.startswith("hangs:1 does not answer within")
+    master, slave = by_address["a0:1"], by_address["a1:1"]
+    assert master.failure is None and slave.failure is None
+    assert runtime_number(slave.values, "commitLogDiskRatio") == 0.5
+    assert (master.waiting, set(master.topics), slave.topics) == ({"a": "2"}, {"T", "%DLQ%g"}, {})
+    group = found.groups["g"]
+    assert (group.progress.total_diff(), group.progress.consume_tps) == (5, 1.5)
+    assert group.clients is not None and group.are_members_known
+    assert group.members["c1"].properties == {"one": "1"}
+    assert found.dead_letters == {"g": 7}
+    assert found.taken_ms == NOW_MS
+
+
+def test_a_refused_account_is_a_value() -> None:
+    found = read(Peers({"a0:1": Code.GET_BROKER_RUNTIME_INFO}))
+    failure = found.brokers[0].failure
+    assert failure is not None
+    assert (failure.code, "access key" in failure.remedy) == (ResponseCode.SYSTEM_ERROR, True)
+    assert found.groups["g"].clients is None  # what else it says is kept, and no more is asked
+
+
+def test_a_group_that_is_not_online_has_no_clients() -> None:
+    found = read(Peers({"a0:1": Code.GET_CONSUMER_CONNECTION_LIST}))
+    clients = found.groups["g"].clients
+    assert clients is not None and not clients.connection_set
+    assert found.brokers[0].failure is None
+
+
+def test_a_member_that_does_not_say_is_left_out() -> None:
+    found = read(Peers({"a0:1": Code.GET_CONSUMER_RUNNING_INFO}))
+    assert found.groups["g"].members == {}
+    assert not found.groups["g"].are_members_known
+    assert found.brokers[0].failure is None
+
+
+def test_a_name_server_without_an_answer_is_a_value() -> None:
+    found = read(Peers(), "away:9876")
+    assert found.failure is not None and not found.brokers
+
+
+def test_requests_at_one_broker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = ClusterInfo({"a": BrokerData("c", "a", {0: "a0:1"})})
+    monkeypatch.setitem(ANSWERS, Code.GET_BROKER_CLUSTER_INFO, one)
+    many = {f"g{n}": SubscriptionGroupConfig(f"g{n}") for n in range(100)}
+    groups = SubscriptionGroupWrapper(many)
+    monkeypatch.setitem(ANSWERS, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups)
+    peers = Peers()
+    found = read(peers)
+    assert peers.in_flight_max == IN_FLIGHT_MAX
+    assert all(group.clients is not None for name, group in found.groups.items() if name != "g")
+
+
+def test_a_bounded_number_of_members_is_asked_those_that_lag_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshot, "MEMBERS_ASKED_MAX", 1)
+    two = SubscriptionGroupWrapper({x: SubscriptionGroupConfig(x) for x in ("early", "g")})
+    monkeypatch.setitem(ANSWERS, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, two)
+    pair = ConsumerConnection([Connection("c1"), Connection("c2")])
+    monkeypatch.setitem(ANSWERS, Code.GET_CONSUMER_CONNECTION_LIST, pair)
+    found = read(Peers())
+    assert (set(found.groups["early"].members), set(found.groups["g"].members)) == (set(), {"c1"})
+
+
+def test_a_value_that_is_no_number_is_none() -> None:
+    assert runtime_number({"a": "x"}, "a") is runtime_number({}, "a") is None

@@ -1,0 +1,54 @@
+"""`wakelog findings`: what is wrong with a cluster, the worst first, and what helps.
+
+It reads the cluster twice, since what grows is seen by two readings. It changes nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.cli.admin.command import Output
+from wakelog.cli.failures import with_options
+from wakelog.client.admin import Admin
+from wakelog.console.findings import find
+from wakelog.console.history import History
+from wakelog.console.rules import PROBLEM, Finding
+from wakelog.console.snapshot import read_snapshot
+
+
+async def findings(admin: Admin, seconds: float) -> AsyncIterator[Output]:
+    """Yield the findings. seconds: between two readings; 0 for one.
+
+    Raises: DeploymentFailed at the end if there is a problem.
+    """
+    async for finding in shown(_findings(admin, seconds)):
+        yield finding
+
+
+async def _findings(admin: Admin, seconds: float) -> AsyncIterator[Finding]:
+    history = History()
+    history.add(await read_snapshot(admin, _now_ms()))
+    if seconds and history.latest.failure is None:
+        await asyncio.sleep(seconds)
+        history.add(await read_snapshot(admin, _now_ms()))
+    for finding in find(history):
+        yield finding
+
+
+async def shown(found: AsyncIterator[Finding]) -> AsyncIterator[Output]:
+    """Yield findings as the command line says them.
+
+    Raises: DeploymentFailed at the end if there is a problem.
+    """
+    problems_count = 0
+    async for finding in found:
+        problems_count += finding.verdict == PROBLEM
+        yield finding._replace(remedy=with_options(finding.remedy))
+    if problems_count:
+        noun = "problem" if problems_count == 1 else "problems"
+        raise DeploymentFailed(f"{problems_count} {noun} found", "See what stands with each.")
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)

@@ -1,0 +1,190 @@
+"""The sentences about a cluster, as a table: how bad a thing is, what is said, and what helps.
+
+`findings` says when one is so. `wakelog findings` and `doctor` put them out.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from wakelog.protocol.java import exact_time
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+
+class Rule(NamedTuple):
+    """How bad a thing is, what is said of it, and what helps."""
+
+    verdict: str
+    found: str
+    remedy: str
+
+
+SEE_CLIENT: Final = (
+    "Look at what its listener waits for (wakelog admin consumerStatus --jstack), or start it again"
+)
+START_CONSUMER: Final = "Start a consumer; if one runs, check its group's name and its name servers"
+FREE_DISK: Final = "Free space on the disk of its store, or lower fileReservedTime"
+SEE_LOG: Final = "Wait, and look at its log and disk"
+
+RULES: Final[dict[str, Rule]] = {
+    # the name server, and what brokers answer
+    "no name server": Rule(PROBLEM, "{cause}", "{remedy}"),
+    "no broker": Rule(
+        PROBLEM,
+        "none has registered",
+        "Start a broker with this name server (namesrvAddr), or wait 30 s for it",
+    ),
+    "no answer": Rule(
+        PROBLEM,
+        "{cause}",
+        "{remedy}; --advertise IP (brokerIP1) of the broker says which address clients get",
+    ),
+    "refused": Rule(PROBLEM, "{cause}", "{remedy}"),
+    "no address": Rule(
+        PROBLEM,
+        "advertises {address}, no address",
+        "Start the broker with --advertise IP (brokerIP1), an address that clients reach",
+    ),
+    "loopback address": Rule(
+        PROBLEM,
+        "advertises {address}, which is this host and not the broker's",
+        "Start the broker with --advertise IP (brokerIP1), an address that clients reach",
+    ),
+    "no master": Rule(
+        WARNING, "has no master now: nothing can be sent to it", "Start its master (brokerId=0)"
+    ),
+    # parts of a broker
+    "refused service": Rule(PROBLEM, "{clause}", "{remedy}"),
+    "table from .bak": Rule(WARNING, "{reason}", "{remedy}"),
+    "refused sends": Rule(
+        PROBLEM, "refuses sends: {reason}", "Look at its replicas (wakelog cluster status)"
+    ),
+    "waits for restart": Rule(
+        WARNING,
+        "{keys} in use until a restart",
+        "Restart it when that suits, or set the keys back (wakelog admin updateBrokerConfig)",
+    ),
+    # disk and load
+    "disk full": Rule(
+        PROBLEM, "its disk is {ratio:.0%} full: from {limit:.0%} on brokers refuse sends", FREE_DISK
+    ),
+    "disk filling": Rule(
+        WARNING,
+        "its disk is {ratio:.0%} full: from {limit:.0%} on they delete old messages at any hour",
+        FREE_DISK,
+    ),
+    "disk grows": Rule(
+        WARNING,
+        "its disk went from {before:.1%} to {ratio:.1%} in {elapsed}: at this rate it takes no "
+        "sends in {left}",
+        FREE_DISK,
+    ),
+    "retention behind": Rule(
+        PROBLEM,
+        "it deletes old messages at any hour, and yet its disk went from {before:.1%} to "
+        "{ratio:.1%} in {elapsed}: at this rate it takes no sends in {left}",
+        "Free space on the disk of its store, or keep less: wakelog admin updateBrokerConfig "
+        "-b {address} -k fileReservedTime -v HOURS",
+    ),
+    "sends wait": Rule(
+        PROBLEM,
+        "sends wait {waits_ms:.0f} ms and are refused as too old",
+        "Look at its disk and CPU, or spread the topic",
+    ),
+    "dispatch behind": Rule(
+        WARNING, "{mebibytes:,.0f} MiB are stored that no consumer sees yet", SEE_LOG
+    ),
+    "flush behind": Rule(WARNING, "{mebibytes:,.0f} MiB are stored and not yet durable", SEE_LOG),
+    "replica behind": Rule(
+        WARNING,
+        "lacks {mebibytes:,.0f} MiB of the log of its master",
+        "Look at its log and network; wakelog cluster status shows how far each replica is",
+    ),
+    # groups
+    "no client": Rule(PROBLEM, "no client is online{waiting}", START_CONSUMER),
+    "left alone": Rule(
+        WARNING,
+        "no client is online, and {lag:,} messages wait",
+        START_CONSUMER + "; delete a group of no use (wakelog admin deleteSubGroup)",
+    ),
+    "falls behind": Rule(
+        PROBLEM,
+        "is {lag:,} messages{behind} behind on {topic}, and falling further: {grown:,} more in "
+        "{elapsed}",
+        "See why: wakelog doctor --group {group}; add consumers, or let each message take less "
+        "time",
+    ),
+    "behind": Rule(
+        WARNING,
+        "is {lag:,} messages{behind} behind on {topic}",
+        "See why: wakelog doctor --group {group}; add consumers, or skip (wakelog reset)",
+    ),
+    "may not consume": Rule(
+        PROBLEM,
+        "may not consume (consumeEnable=false)",
+        "Allow it: wakelog admin updateSubGroup -s true",
+    ),
+    "subscriptions differ": Rule(
+        PROBLEM,
+        "subscriptions differ: {subscriptions}",
+        "Let all clients of a group subscribe to the same topics and tags: each takes messages "
+        "away from the others",
+    ),
+    "queue without client": Rule(
+        PROBLEM,
+        "{queue} lags by {lag:,} and no client has it",
+        "Wait for a rebalance (20 s); then check that no client subscribes otherwise",
+    ),
+    "lock held": Rule(
+        PROBLEM,
+        "{client} holds the lock of {queue}, and has consumed nothing of its {count:,} messages "
+        "for {seconds:,} s",
+        SEE_CLIENT,
+    ),
+    "no commit": Rule(
+        WARNING,
+        "{queue} got {grown:,} messages in {seconds:,} s, and {client}, which has it, stayed at "
+        "offset {offset:,}",
+        SEE_CLIENT,
+    ),
+    "dead letters": Rule(
+        PROBLEM,
+        "gave up {grown:,} messages in {elapsed}; it has had {count:,} dead letters",
+        "Look at them (wakelog dlq show {group}), then have them consumed again (wakelog dlq "
+        "resend {group} --all)",
+    ),
+}
+
+
+class Finding(NamedTuple):
+    """What was looked at, and what is so; a problem or a warning has a remedy.
+
+    since_ms: 0 if it is not known. rule: its name in `RULES`, "" for what only `doctor` says.
+    """
+
+    verdict: str
+    about: str
+    found: str
+    remedy: str = ""
+    since_ms: int = 0
+    rule: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the finding, and below it the remedy."""
+        since = f" (since {exact_time(self.since_ms)})" if self.since_ms else ""
+        yield f"{self.verdict:8} {self.about}: {self.found}{since}"
+        if self.remedy:
+            yield f"{'':8} -> {self.remedy}"
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """Yield the parts that are known."""
+        parts = {"verdict": self.verdict, "about": self.about, "found": self.found}
+        parts["remedy"] = self.remedy
+        more = {"since": self.since_ms, "rule": self.rule}
+        yield parts | {name: value for name, value in more.items() if value}
+
+
+def say(rule: str, about: str, *, since_ms: int = 0, **values: object) -> Finding:
+    """Return the finding that a rule makes of values."""
+    verdict, found, remedy = RULES[rule]
+    return Finding(verdict, about, found.format(**values), remedy.format(**values), since_ms, rule)

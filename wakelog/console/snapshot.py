@@ -1,0 +1,281 @@
+"""One reading of a cluster: brokers, topics, groups, members. It asks as an operator does.
+
+Brokers are asked beside each other, and each for `BROKER_SECONDS_MAX` at most in each of three
+steps: the broker itself; then its groups and dead letters; then members of groups. One that fails
+in a step has no part in the next ones.
+
+Invariants: no answer raises. A name server or a broker that is away, hangs or refuses is a value,
+beside what it had answered before.
+
+Ends are those of dead-letter topics. Other topics have an end in the progress of their groups.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from wakelog.client.admin import Admin
+from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.protocol.bodies import (
+    ClusterInfo,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ConsumeStatsList,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicStatsTable,
+)
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.names import DLQ_PREFIX
+
+BROKER_SECONDS_MAX: Final = 3.0
+"""What a broker gets for one step."""
+IN_FLIGHT_MAX: Final = 8
+"""Requests that wait at one broker."""
+BROKERS_AT_ONCE_MAX: Final = 32
+MEMBERS_ASKED_MAX: Final = 64
+"""Members of groups that are asked in one reading, those of the groups with the most lag first."""
+
+Ask = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class BrokerReading:
+    """What one broker says. failure: the first one, None if it answered all.
+
+    waiting: keys that wait for a restart, and their values in use.
+    groups and topics: of the broker that is asked for its name, the master if there is one.
+    """
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
+    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    progress: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
+    failure: ClientError | None = None
+
+
+@dataclass
+class GroupReading:
+    """What brokers and members say of a group.
+
+    clients: None if no broker could be asked. members: those that were asked and answered.
+    """
+
+    configs: list[SubscriptionGroupConfig] = field(default_factory=list)
+    progress: ConsumeStats = field(default_factory=ConsumeStats)
+    clients: ConsumerConnection | None = None
+    members: dict[str, ConsumerRunningInfo] = field(default_factory=dict)
+
+    @property
+    def are_members_known(self) -> bool:
+        """Whether every client of the group answered."""
+        return self.clients is not None and self.members.keys() == {
+            each.client_id for each in self.clients.connection_set
+        }
+
+
+@dataclass
+class Snapshot:
+    """A cluster at one time. failure: of the name servers, which leaves nothing else to ask.
+
+    dead_letters: how many each group has ever had.
+    """
+
+    taken_ms: int
+    info: ClusterInfo = field(default_factory=ClusterInfo)
+    name_server: str = ""
+    brokers: list[BrokerReading] = field(default_factory=list)
+    groups: dict[str, GroupReading] = field(default_factory=dict)
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    failure: ClientError | None = None
+
+
+async def read_snapshot(admin: Admin, now_ms: int) -> Snapshot:
+    """Ask the name server and every broker that it knows."""
+    found = Snapshot(now_ms, name_server=next(iter(admin.options.name_servers), ""))
+    try:
+        found.info = await admin.cluster()
+    except ClientError as error:
+        found.failure = error
+        return found
+    found.brokers = [
+        BrokerReading(data.cluster, name, broker_id, address)
+        for name, data in sorted(found.info.broker_addr_table.items())
+        for broker_id, address in sorted(data.broker_addrs.items())
+    ]
+    first = {each.name: each for each in reversed(found.brokers)}
+    slots = asyncio.Semaphore(BROKERS_AT_ONCE_MAX)
+
+    async def step(broker: BrokerReading, asks: Iterable[Ask]) -> None:
+        async with slots:
+            await _ask_all(broker, asks)
+
+    firsts = list(first.values())
+    await asyncio.gather(
+        *(step(x, _broker_asks(admin, x, is_first=first[x.name] is x)) for x in found.brokers)
+    )
+    found.groups = _groups_of(firsts)
+    homes = _homes(found, firsts)
+    await asyncio.gather(
+        *(step(x, _group_asks(admin, x, homes[x.address], found)) for x in _answering(firsts))
+    )
+    chosen = _members_to_ask(found.groups)
+    await asyncio.gather(
+        *(
+            step(x, _member_asks(admin, x, homes[x.address], found, chosen))
+            for x in _answering(firsts)
+        )
+    )
+    return found
+
+
+def runtime_number(values: Mapping[str, str], name: str) -> float | None:
+    """Return a runtime value, None if it is not there or no number."""
+    try:
+        return float(values[name])
+    except (KeyError, ValueError):
+        return None
+
+
+async def _ask_all(broker: BrokerReading, asks: Iterable[Ask]) -> None:
+    """Ask, and keep the first failure as the broker's."""
+    slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+    async def one(ask: Ask) -> None:
+        async with slots:
+            try:
+                await ask()
+            except ClientError as error:
+                broker.failure = broker.failure or error
+
+    try:
+        async with asyncio.timeout(BROKER_SECONDS_MAX), asyncio.TaskGroup() as tasks:
+            for ask in asks:
+                tasks.create_task(one(ask))
+    except TimeoutError:
+        cause = f"{broker.address} does not answer within {BROKER_SECONDS_MAX:.0f} s"
+        broker.failure = broker.failure or ClientError(cause, CHECK_RUNS)
+
+
+def _answering(brokers: Iterable[BrokerReading]) -> list[BrokerReading]:
+    return [each for each in brokers if each.failure is None]
+
+
+def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iterable[Ask]:
+    address = broker.address
+
+    async def values() -> None:
+        broker.values = await admin.runtime_info(address)
+
+    async def configuration() -> None:
+        broker.waiting = (await admin.configuration(address)).waiting
+
+    async def groups() -> None:
+        broker.groups = await admin.groups(address)
+
+    async def topics() -> None:
+        table = await admin.ask_for(TopicConfigSerializeWrapper, address, Code.GET_ALL_TOPIC_CONFIG)
+        broker.topics = table.topic_config_table
+
+    async def progress() -> None:
+        fields = {"isOrder": False}
+        code = Code.GET_BROKER_CONSUME_STATS
+        found = await admin.ask_for(ConsumeStatsList, address, code, fields)
+        broker.progress = found.consume_stats_list
+
+    return (
+        (values, configuration, groups, topics, progress) if is_first else (values, configuration)
+    )
+
+
+def _groups_of(brokers: Iterable[BrokerReading]) -> dict[str, GroupReading]:
+    found: dict[str, GroupReading] = {}
+    for broker in brokers:
+        for name, config in broker.groups.items():
+            found.setdefault(name, GroupReading()).configs.append(config)
+        for name, stats in (pair for each in broker.progress for pair in each.items()):
+            progress = found.setdefault(name, GroupReading()).progress
+            for each in stats:
+                progress.offset_table.update(each.offset_table)
+                progress.consume_tps += each.consume_tps
+    return found
+
+
+def _homes(found: Snapshot, brokers: list[BrokerReading]) -> dict[str, list[str]]:
+    """Return which groups each broker is asked about: clients connect to all that have theirs."""
+    homes: dict[str, list[str]] = {each.address: [] for each in brokers}
+    answering = _answering(brokers)
+    for group in found.groups:
+        for broker in answering:
+            if group in broker.groups:
+                homes[broker.address].append(group)
+                break
+    return homes
+
+
+def _group_asks(
+    admin: Admin, broker: BrokerReading, groups: list[str], found: Snapshot
+) -> Iterable[Ask]:
+    async def clients(group: str) -> None:
+        fields = {"consumerGroup": group}
+        code = Code.GET_CONSUMER_CONNECTION_LIST
+        try:
+            reading = await admin.ask_for(ConsumerConnection, broker.address, code, fields)
+        except ClientError as error:
+            if error.code is None:
+                raise
+            reading = ConsumerConnection()  # as both say of a group that is not online
+        found.groups[group].clients = reading
+
+    async def letters(topic: str) -> None:
+        fields = {"topic": topic}
+        code = Code.GET_TOPIC_STATS_INFO
+        table = await admin.ask_for(TopicStatsTable, broker.address, code, fields)
+        group = topic.removeprefix(DLQ_PREFIX)
+        count = sum(ends.max_offset for ends in table.offset_table.values())
+        found.dead_letters[group] = found.dead_letters.get(group, 0) + count
+
+    asks = [partial(clients, group) for group in groups]
+    return asks + [partial(letters, x) for x in sorted(broker.topics) if x.startswith(DLQ_PREFIX)]
+
+
+def _members_to_ask(groups: Mapping[str, GroupReading]) -> set[tuple[str, str]]:
+    """Return group and client id of members that may explain something, a bounded number."""
+    by_lag = sorted(groups.items(), key=lambda x: (-x[1].progress.total_diff(), x[0]))
+    wanted = [
+        (name, client.client_id)
+        for name, group in by_lag
+        if group.clients is not None
+        and (len(group.clients.connection_set) > 1 or group.progress.total_diff() > 0)
+        for client in group.clients.connection_set
+    ]
+    return set(wanted[:MEMBERS_ASKED_MAX])
+
+
+def _member_asks(
+    admin: Admin,
+    broker: BrokerReading,
+    groups: list[str],
+    found: Snapshot,
+    chosen: set[tuple[str, str]],
+) -> Iterable[Ask]:
+    async def member(group: str, client_id: str) -> None:
+        fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": False}
+        code = Code.GET_CONSUMER_RUNNING_INFO
+        try:
+            info = await admin.ask_for(ConsumerRunningInfo, broker.address, code, fields)
+        except ClientError:
+            return  # a member that answers no questions is no fault of its broker
+        found.groups[group].members[client_id] = info
+
+    here = set(groups)
+    return [partial(member, *each) for each in sorted(chosen) if each[0] in here]
