@@ -25,6 +25,7 @@ from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumeStats,
     OffsetWrapper,
+    SubscriptionGroupConfig,
     TopicOffset,
     TopicRouteData,
     TopicStatsTable,
@@ -231,3 +232,27 @@ def test_fields_that_are_no_texts_are_refused_by_name(odd: Any) -> None:
     operator, _ = admin({})
     with pytest.raises(InvalidArgument, match=r"^field (is|has) "):
         asyncio.run(operator.ask("h:1", Code.GET_BROKER_RUNTIME_INFO, {"field": odd}))
+
+
+def test_options_of_a_client_stand_alone_and_are_made_plain() -> None:
+    async def opened(options: Any, **settings: Any) -> ClientOptions:
+        async with open_admin(options, **settings) as operator:
+            return operator.options
+
+    for odd, number in zip(texts_of("n:1"), numbers_of(7), strict=True):
+        found = asyncio.run(opened(ClientOptions((odd,), timeout_ms=number)))
+        assert (type(found.name_servers[0]), type(found.timeout_ms)) == (str, int)
+    with pytest.raises(InvalidArgument, match="timeout is given beside options of a client"):
+        asyncio.run(opened(ClientOptions(("n:1",)), timeout=timedelta(seconds=1)))
+
+
+def test_a_struct_that_cannot_be_sent_is_refused_by_its_field() -> None:
+    operator, _ = admin({Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (0, b"")})
+    for name, odd in (("group_name", 5), ("retry_max_times", True), ("consume_enable", "no")):
+        group = SubscriptionGroupConfig("g")
+        setattr(group, name, odd)
+        with pytest.raises(InvalidArgument, match=rf"^group\.{name} is"):
+            asyncio.run(operator.update_group("a0:1", group))
+    with pytest.raises(InvalidArgument, match=r"group cannot be sent: .*retryMaxTimes"):
+        large = SubscriptionGroupConfig("g", retry_max_times=1 << 40)
+        asyncio.run(operator.update_group("a0:1", large))

@@ -1,11 +1,12 @@
 """Topics, places and queues that a consumer is given are made plain, or refused by name."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.client.odd_values import REFUSED_AS_NUMBER, REFUSED_AS_TEXT, numbers_of, texts_of
+from wakelog.client import Consumer, Tls
 from wakelog.client.consumer_arguments import (
     Sql,
     plain_instance,
@@ -65,6 +66,24 @@ def test_an_instance_is_the_name_of_a_folder(wrong: Any) -> None:
     assert plain_instance("DEFAULT") == "DEFAULT"
     with pytest.raises(InvalidArgument, match=r"^instance_name "):
         plain_instance(wrong)
+
+
+UNUSED: list[tuple[str, dict[str, Any]]] = [
+    ("offset_folder", {"offset_folder": "here", "topics": "T"}),
+    ("instance_name", {"instance_name": "one", "topics": "T"}),
+    ("allocation", {"allocation": "AVG_BY_CIRCLE", "topics": "T", "broadcast": True}),
+    ("allocation", {"allocation": "AVG_BY_CIRCLE"}),
+    ("start_timeout", {"start_timeout": timedelta(seconds=1)}),
+    ("consume_timeout", {"consume_timeout": timedelta(1), "topics": "T", "ordered": True}),
+    ("security_token", {"security_token": "token"}),
+    ("key_path", {"tls": Tls(key_path="own.key")}),
+]
+
+
+@pytest.mark.parametrize(("name", "given"), UNUSED, ids=str)
+def test_what_this_consumer_would_not_use_is_refused(name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=rf"^{name} is given"):
+        Consumer("h:9876", group="g", **given)
 
 
 @pytest.mark.parametrize("wrong", [("T", "b", 1), "T", MessageQueue("T", "b", -1)])

@@ -322,3 +322,16 @@ def test_a_list_that_is_too_large_for_a_broker_goes_in_smaller_requests(
     count = 8 if illegal is None else 5  # in order: nothing behind the one at fault is sent
     assert [body for _, _, body in cluster.stored] == [b"%d" % n for n in range(count)]
     assert [receipt is None for receipt in receipts] == [False] * count + [True] * (8 - count)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest() -> None:
+    async def body(producer: Producer) -> None:
+        wrong: dict[str, Any] = {"tag": "paid"}
+        for send in (producer.send, producer.request):
+            with pytest.raises(InvalidArgument, match=r"unknown fields tag\. Perhaps tags\. Known"):
+                await send("T", b"x", **wrong)
+        with pytest.raises(InvalidArgument, match=r"unknown fields tag\. Perhaps tags\. Known"):
+            async with producer.transaction("T", b"x", **wrong):
+                pass
+
+    run_producer(FakeCluster(routes={"T": {"a": 1}}), body)

@@ -19,9 +19,11 @@ from typing import Final, NamedTuple, SupportsIndex, TypeVar, Unpack
 import msgspec
 
 from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.consumer_arguments import plain_queue
 from wakelog.client.errors import (
     CHECK_LOG,
     ClientError,
+    InvalidArgument,
     describe,
     passes,
     reason_of,
@@ -29,8 +31,24 @@ from wakelog.client.errors import (
     remedy_of,
     tls_refused,
 )
-from wakelog.client.options import ClientOptions, Settings, Target, make_options, with_namespace
-from wakelog.client.plain import plain_text, plain_topic, whole_number
+from wakelog.client.options import (
+    ClientOptions,
+    Settings,
+    Target,
+    make_options,
+    plain_options,
+    with_namespace,
+)
+from wakelog.client.plain import (
+    check_flags,
+    check_kind,
+    not_accepted,
+    plain_bytes,
+    plain_struct,
+    plain_text,
+    plain_topic,
+    whole_number,
+)
 from wakelog.client.route import MASTER_ID, Connections, QueueAt
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
@@ -101,9 +119,13 @@ async def open_admin(
     name_servers: as of a `Producer`; or the options of a client, without `settings`.
     Raises: InvalidArgument, also for certificates that cannot be used.
     """
-    options = name_servers
-    if not isinstance(options, ClientOptions):
-        options = make_options(options, ClientOptions().group, settings)
+    if not isinstance(name_servers, ClientOptions):
+        options = make_options(name_servers, ClientOptions().group, settings)
+    elif settings:
+        cause = f"{', '.join(settings)} is given beside options of a client"
+        raise InvalidArgument(cause, "Give the address with settings, or the options alone")
+    else:
+        options = plain_options(name_servers)
     try:
         connections = make_client(options.credentials, options.tls, dial=options.dial)
     except TlsRefused as error:
@@ -130,7 +152,7 @@ class Admin:
         address: str,
         code: Code,
         fields: Fields | None = None,
-        body: bytes = b"",
+        body: bytes | str = b"",
         *,
         allowed: tuple[ResponseCode, ...] = (),
         timeout_ms: int = 0,
@@ -140,16 +162,18 @@ class Admin:
 
         fields: by their names on the wire; one that is None is left out. Raises: ClientError.
         """
-        texts = {
-            name: _field_text(name, value)
-            for name, value in (fields or {}).items()
-            if value is not None
-        }
-        command = RemotingCommand(int(code), ext_fields=texts, body=body, language=int(language))
+        check_kind("code", code, Code)
+        if not isinstance(allowed, tuple) or not {*map(type, allowed)} <= {ResponseCode}:
+            raise not_accepted("allowed", allowed, "some of ResponseCode, as a tuple")
+        check_kind("language", language, LanguageCode)
+        address = plain_text("address", address, "HOST:PORT")
+        data = plain_bytes("body", body)
+        command = RemotingCommand(
+            int(code), ext_fields=_field_texts(fields), body=data, language=int(language)
+        )
+        wait_ms = whole_number("timeout_ms", timeout_ms, 0, INT_MAX) or self.options.timeout_ms
         try:
-            response = await self._connections.invoke(
-                address, command, timeout_ms=timeout_ms or self.options.timeout_ms
-            )
+            response = await self._connections.invoke(address, command, timeout_ms=wait_ms)
         except RemotingError as error:
             raise ClientError(
                 f"{address} does not answer {code.name}: {reason_of(error)}",
@@ -171,6 +195,8 @@ class Admin:
         timeout_ms: int = 0,
     ) -> BodyType:
         """Return the body of the answer. Raises: ClientError, also for one that is not JSON."""
+        if not (isinstance(body_type, type) and issubclass(body_type, msgspec.Struct)):
+            raise not_accepted("body_type", body_type, "a class of wakelog.protocol.bodies")
         response = await self.ask(address, code, fields, timeout_ms=timeout_ms)
         return _read(body_type, response, address, code)
 
@@ -189,7 +215,7 @@ class Admin:
         raise failed
 
     async def ask_name_servers(
-        self, code: Code, fields: Fields, body: bytes = b""
+        self, code: Code, fields: Fields, body: bytes | str = b""
     ) -> dict[str, RemotingCommand]:
         """Send a change to every name server, and return their answers. Raises: ClientError."""
         return {
@@ -206,12 +232,16 @@ class Admin:
 
     async def masters(self, cluster_name: str) -> list[str]:
         """Return the addresses of a cluster's masters. Raises: ClientError."""
-        members = cluster_members(await self.cluster(), cluster_name)
+        members = await self._members(cluster_name)
         return [address for _, broker_id, address in members if broker_id == MASTER_ID]
 
     async def members(self, cluster_name: str) -> list[str]:
         """Return the addresses of a cluster's masters and slaves. Raises: ClientError."""
-        return [each[2] for each in cluster_members(await self.cluster(), cluster_name)]
+        return [address for _, _, address in await self._members(cluster_name)]
+
+    async def _members(self, cluster_name: str) -> list[tuple[str, int, str]]:
+        name = plain_text("cluster_name", cluster_name)
+        return cluster_members(await self.cluster(), name)
 
     async def runtime_info(self, address: str) -> dict[str, str]:
         """Return what a broker says of itself. Raises: ClientError."""
@@ -240,13 +270,14 @@ class Admin:
 
     async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
         """Return one statistic of a broker. Raises: ClientError."""
-        fields = {"statsName": name, "statsKey": key}
+        fields = {"statsName": plain_text("name", name), "statsKey": plain_text("key", key)}
         return await self.ask_for(BrokerStatsData, address, Code.VIEW_BROKER_STATS_DATA, fields)
 
     # Topics
 
     async def route(self, topic: str) -> TopicRouteData:
         """Return the route of a topic. Raises: ClientError, also for an unknown topic."""
+        topic = plain_text("topic", topic)
         found = await self.routes.find(topic)
         if found is None:
             raise _unknown(topic)
@@ -278,6 +309,7 @@ class Admin:
 
         topic: `wakelog.protocol.bodies.TopicConfig`, which is in `wakelog.client`, too.
         """
+        topic = plain_struct("topic", topic, TopicConfig)
         fields = {
             "topic": topic.topic_name,
             "defaultTopic": AUTO_CREATE_TOPIC,
@@ -311,7 +343,8 @@ class Admin:
     async def update_group(self, address: str, group: SubscriptionGroupConfig) -> None:
         """Create a consumer group, or change it. Raises: ClientError."""
         code = Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        await self.ask(address, code, body=encode_body(group))
+        body = encode_body(plain_struct("group", group, SubscriptionGroupConfig))
+        await self.ask(address, code, body=body)
 
     async def groups(self, address: str) -> dict[str, SubscriptionGroupConfig]:
         """Return the groups of a broker. Raises: ClientError."""
@@ -325,7 +358,7 @@ class Admin:
         Raises: ClientError, with CONSUMER_NOT_ONLINE for a group that has consumed nothing.
         """
         found = ConsumeStats()
-        for address in await self.brokers_of(RETRY_PREFIX + group):
+        for address in await self.brokers_of(_retry_topic(group)):
             part = await self.consume_stats_at(address, group, topic)
             found.offset_table.update(part.offset_table)
             found.consume_tps += part.consume_tps
@@ -341,7 +374,10 @@ class Admin:
         self, address: str, group: str, topic: str | None = None
     ) -> ConsumeStats:
         """Return the progress of a group at one broker; it may be empty. Raises: ClientError."""
-        fields = {"consumerGroup": group, "topic": topic}
+        fields = {
+            "consumerGroup": plain_text("group", group),
+            "topic": None if topic is None else plain_text("topic", topic),
+        }
         slow_ms = self.options.timeout_ms * SLOW_FACTOR
         return await self.ask_for(
             ConsumeStats, address, Code.GET_CONSUME_STATS, fields, timeout_ms=slow_ms
@@ -352,15 +388,15 @@ class Admin:
 
         Raises: ClientError, with CONSUMER_NOT_ONLINE without clients.
         """
-        [address, *_] = await self.brokers_of(RETRY_PREFIX + group)
+        [address, *_] = await self.brokers_of(_retry_topic(group))
         fields = {"consumerGroup": group}
         code = Code.GET_CONSUMER_CONNECTION_LIST
         return await self.ask_for(ConsumerConnection, address, code, fields)
 
     async def producers(self, group: str, topic: str) -> ProducerConnection:
         """Return the clients of a producer group. Raises: ClientError."""
+        fields = {"producerGroup": plain_text("group", group)}
         [address, *_] = await self.brokers_of(topic)
-        fields = {"producerGroup": group}
         code = Code.GET_PRODUCER_CONNECTION_LIST
         return await self.ask_for(ProducerConnection, address, code, fields)
 
@@ -368,8 +404,10 @@ class Admin:
         self, group: str, client_id: str, *, with_stacks: bool = False
     ) -> ConsumerRunningInfo:
         """Return what a client of a group says of itself. Raises: ClientError."""
-        [address, *_] = await self.brokers_of(RETRY_PREFIX + group)
-        fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": with_stacks}
+        check_flags(with_stacks=with_stacks)
+        client = plain_text("client_id", client_id)
+        [address, *_] = await self.brokers_of(_retry_topic(group))
+        fields = {"consumerGroup": group, "clientId": client, "jstackEnable": with_stacks}
         slow_ms = self.options.timeout_ms * SLOW_FACTOR
         return await self.ask_for(
             ConsumerRunningInfo,
@@ -383,6 +421,7 @@ class Admin:
 
     async def queues(self, topic: str) -> list[QueueAt]:
         """Return the readable queues of a topic. Raises: ClientError, also for an unknown one."""
+        topic = plain_text("topic", topic)
         found = await self.routes.readable(topic)
         if found is None:
             raise _unknown(topic)
@@ -390,6 +429,7 @@ class Admin:
 
     async def queue_at(self, queue: MessageQueue) -> QueueAt:
         """Return a queue with the address of its broker. Raises: ClientError without a broker."""
+        queue = plain_queue(queue)
         addresses = addresses_by_broker(await self.route(queue.topic))
         if queue.broker_name not in addresses:
             cause = f"broker {queue.broker_name} has no topic {queue.topic}"
@@ -401,10 +441,11 @@ class Admin:
         self, record: MessageRecord, group: str, client_id: str
     ) -> ConsumeMessageDirectlyResult:
         """Let a client consume a message now, and return what came of it. Raises: ClientError."""
+        check_kind("record", record, MessageRecord)
         host, port = record.store_host
         fields = {
-            "consumerGroup": group,
-            "clientId": client_id,
+            "consumerGroup": plain_text("group", group),
+            "clientId": plain_text("client_id", client_id),
             "msgId": create_message_id(host, port, record.physical_offset),
         }
         slow_ms = self.options.timeout_ms * SLOW_FACTOR
@@ -416,7 +457,7 @@ class Admin:
     async def view_message(self, message_id: str) -> MessageRecord:
         """Return the message that an id of a broker names. Raises: ClientError."""
         try:
-            (host, port), physical_offset = decode_message_id(message_id)
+            (host, port), physical_offset = decode_message_id(plain_text("message_id", message_id))
         except ProtocolError as error:
             raise ClientError(str(error), "Give the id that a broker gave (OffsetID)") from None
         address = f"{host}:{port}"
@@ -432,10 +473,12 @@ class Admin:
         of other keys are not.
         is_unique: the key is the id that a producer gave. Raises: ClientError.
         """
+        check_flags(is_unique=is_unique)
+        topic = plain_text("topic", topic)
         fields = {
             "topic": topic,
-            "key": key,
-            "maxNum": messages_max,
+            "key": plain_text("key", key),
+            "maxNum": whole_number("messages_max", messages_max, 1, INT_MAX),
             "beginTimestamp": 0,
             "endTimestamp": (1 << 63) - 1,
             "_UNIQUE_KEY_QUERY": is_unique,
@@ -482,6 +525,19 @@ def records(body: bytes) -> Iterator[MessageRecord]:
         record = decode_record(body, position)
         yield record
         position += record.size_bytes
+
+
+def _retry_topic(group: object) -> str:
+    """Return the retry topic of a group. Raises: InvalidArgument."""
+    return RETRY_PREFIX + plain_text("group", group)
+
+
+def _field_texts(fields: Fields | None) -> dict[str, str]:
+    """Return fields as the wire has them, without those that are None. Raises: InvalidArgument."""
+    if not isinstance(fields, Mapping | None):
+        raise not_accepted("fields", fields, "a mapping from the names on the wire")
+    given = {plain_text("fields", name): value for name, value in (fields or {}).items()}
+    return {name: _field_text(name, value) for name, value in given.items() if value is not None}
 
 
 def _field_text(name: str, value: object) -> str:

@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
 from wakelog.client.admin import Admin
-from wakelog.client.allocation import Strategy, find_strategy
+from wakelog.client.allocation import STRATEGIES, Strategy, find_strategy
 from wakelog.client.arrow import readable, to_table
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_arguments import (
     Topics,
     check_modes,
+    check_used,
     plain_instance,
     plain_place,
     plain_queue,
@@ -55,6 +56,7 @@ from wakelog.client.options import Settings, Target, make_options, with_namespac
 from wakelog.client.plain import (
     delay_milliseconds,
     not_accepted,
+    plain_path,
     plain_topic,
     positive_milliseconds,
     seconds,
@@ -80,6 +82,8 @@ RETRIES_MAX: Final = 16
 """maxReconsumeTimes of 4.9.3: then a message is a dead letter."""
 CONSUME_TIMEOUT: Final = timedelta(minutes=15)
 """consumeTimeout of 4.9.3."""
+INSTANCE_NAME: Final = "DEFAULT"
+"""instanceName of 4.9.3."""
 TIMEOUT_CHECK_SECONDS: Final = 60.0
 SUSPENDED: Final = timedelta(seconds=1)
 """suspendCurrentQueueTimeMillis: an ordered queue's pause after `nack`."""
@@ -131,7 +135,7 @@ class Consumer(OpenedByUser):
         max_retries: int | None = None,
         consume_timeout: timedelta = CONSUME_TIMEOUT,
         offset_folder: Path | str = LOCAL_FOLDER,
-        instance_name: str = "DEFAULT",
+        instance_name: str = INSTANCE_NAME,
         trace: bool = False,
         start_timeout: timedelta | None = None,
         connect: Callable[..., ClientInstance] = ClientInstance,
@@ -167,6 +171,7 @@ class Consumer(OpenedByUser):
         self.namespace = self._options.namespace
         self._subscriptions = read_topics(topics, self.namespace, version=wall_ms())
         strategy = find_strategy(allocation)
+        self._check_used(strategy, consume_timeout)
         self._instance = connect(self._options)
         self._sender = Sender(
             self._instance.connections, self._options, routes=self._instance.routes
@@ -179,18 +184,32 @@ class Consumer(OpenedByUser):
         self._member = GroupMember(
             self._instance,
             self._calls,
-            self._offsets_in(offset_folder, plain_instance(instance_name)),
+            self._offsets_in(plain_path("offset_folder", offset_folder), instance_name),
             self._inbox,
             self,
             MemberOptions(ordered, self._start, None if broadcast else strategy),
             now_ms=now_ms,
         )
         self._questions = ConsumerQuestions(self, self._instance, self._member, self._inbox)
-        self.is_open = False
-        self._has_queues = bool(self._subscriptions)
+        self.is_open, self._has_queues = False, bool(self._subscriptions)
 
-    def _offsets_in(self, folder: Path | str, instance_name: str) -> OffsetStore:
+    def _check_used(self, strategy: Strategy, consume_timeout: timedelta) -> None:
+        has_topics = bool(self._subscriptions)
+        is_shared = has_topics and not self._is_broadcast
+        times_out = not (self._is_ordered or self._is_broadcast)
+        check_used(
+            allocation=is_shared or strategy is STRATEGIES["AVG"],
+            start_timeout=has_topics or self._start_seconds_max is None,
+            consume_timeout=times_out or consume_timeout == CONSUME_TIMEOUT,
+        )
+
+    def _offsets_in(self, folder: Path, instance_name: str) -> OffsetStore:
+        instance_name = plain_instance(instance_name)
         if not self._is_broadcast:
+            check_used(
+                offset_folder=folder == plain_path("offset_folder", LOCAL_FOLDER),
+                instance_name=instance_name == INSTANCE_NAME,
+            )
             return BrokerOffsets(self._calls)
         client = f"{self._instance.address}@{instance_name}"
         return FileOffsets(folder, client, self._options.group)
@@ -286,7 +305,14 @@ class Consumer(OpenedByUser):
         return []
 
     def untake(self, messages: Sequence[ConsumerMessage]) -> None:
-        """Give messages of a `fetch` again, in their order: nobody has got them."""
+        """Give messages of a `fetch` again, in their order: nobody has got them.
+
+        Raises: InvalidArgument.
+        """
+        if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+            raise not_accepted("messages", messages, "what `fetch` returned")
+        for message in messages:
+            _check_message(message)
         self._inbox.untake(messages)
 
     def _check_reading(self) -> None:
@@ -370,7 +396,7 @@ class Consumer(OpenedByUser):
         self._check_open()
         try:
             ids = set(table["offsetMsgId"].to_pylist())
-        except (TypeError, KeyError, AttributeError):
+        except (TypeError, LookupError, AttributeError):
             raise not_accepted("a table", type(table), "what `fetch_arrow` returned") from None
         in_hand = chain.from_iterable(queue.in_hand() for queue in self._inbox.queues.values())
         self._settle_all([message for message in in_hand if message.offset_message_id in ids])
@@ -429,6 +455,7 @@ class Consumer(OpenedByUser):
     async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
         """Answer the producer that waits in `request`. Raises: ClientError."""
         self._check_open()
+        _check_message(message)
         reply = make_reply(message, body, self._ids.make())
         await self._sender.send(SendRequest((reply,)))
 

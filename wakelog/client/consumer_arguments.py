@@ -29,6 +29,16 @@ STARTS: Final = ("first", "last")
 SQL92: Final = "SQL92"
 
 
+_USED_BY: Final = {
+    "offset_folder": "for broadcast=True: the brokers keep the offsets of others",
+    "instance_name": "for broadcast=True: the brokers keep the offsets of others",
+    "allocation": "for a group that shares out the queues of topics=: not with broadcast=True",
+    "start_timeout": "for a consumer with topics=",
+    "consume_timeout": "for neither ordered=True nor broadcast=True: theirs wait for `ack`",
+}
+"""The consumers that use an argument."""
+
+
 class Sql(NamedTuple):
     """A filter by SQL92, such as `amount > 100 AND region = 'EU'`, in the place of tags."""
 
@@ -85,6 +95,17 @@ def check_modes(*, ordered: bool, broadcast: bool, trace: bool) -> None:
     if ordered and broadcast:
         cause = "ordered and broadcast are both given"
         raise InvalidArgument(cause, "Give one: a broker's lock is for one consumer of a group")
+
+
+def check_used(**is_used: bool) -> None:
+    """Refuse what a consumer of this kind would not use. Raises: InvalidArgument.
+
+    is_used: by argument; also true for one that has its default.
+    """
+    for name, used in is_used.items():
+        if not used:
+            cause = f"{name} is given, and such a consumer does not use it"
+            raise InvalidArgument(cause, f"It is {_USED_BY[name]}")
 
 
 def plain_place(given: object) -> int | str | datetime:

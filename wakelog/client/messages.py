@@ -26,6 +26,7 @@ from wakelog.client.plain import (
     plain_bytes,
     plain_text,
     plain_texts,
+    unknown_names,
     whole_number,
 )
 from wakelog.client.route import QueueAt
@@ -74,6 +75,9 @@ NAMES_REMEMBERED_MAX: Final = 256
 """Sets of names of properties that need no second check."""
 _KEY: Final = "0" * 56
 """As long as a unique key can be."""
+_NO_TEXT: Final = ""
+_ZERO: Final = 0
+"""The interpreter has one object of each: what equals them by another class is none of these."""
 _ANY_BODY: Final = b"."
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
@@ -149,6 +153,15 @@ class MessageFields(TypedDict, total=False):
     flag: int
 
 
+def message_of(topic: str, body: bytes | str, fields: MessageFields) -> Message:
+    """Return the message that a call was given. Raises: InvalidArgument for an unknown field."""
+    try:
+        return Message(topic, body, **fields)
+    except TypeError:
+        known = sorted(MessageFields.__optional_keys__)
+        raise unknown_names("fields", fields.keys() - set(known), known) from None
+
+
 class EncodedMessage(NamedTuple):
     """One message as requests carry it.
 
@@ -211,14 +224,13 @@ def encode(
     given_topic, topic = topic, topic or own_topic
     if type(body) is str:
         body = check_encodes("body", body)
-    try:
-        is_plain = not (
-            properties or more or sharding_key or queue is not None or delay_level or flag
-        )
-    except ValueError:  # of an array, which is neither true nor false
-        is_plain = False
     if (
-        is_plain
+        # The defaults themselves: what else is empty or 0, such as a sharding key 0, is no default.
+        sharding_key is _NO_TEXT
+        and flag is delay_level is _ZERO
+        and properties is None
+        and queue is None
+        and not more
         and type(body) is bytes
         and type(tags) is type(topic) is type(keys) is str
         and 0 < len(body) <= COMPRESSED_BYTES_MIN

@@ -18,7 +18,6 @@ from typing import Final, Protocol, TypeAlias
 from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.offset_commits import OffsetCommits
-from wakelog.client.plain import plain_path
 from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import ResetOffsetBody
 from wakelog.protocol.body_codec import MessageQueue, decode_file, encode_body
@@ -85,9 +84,9 @@ def _read_offsets(path: Path) -> Offsets | None:
 class FileOffsets:
     """The offsets of one client that broadcasts, in a file."""
 
-    def __init__(self, folder: Path | str, client: str, group: str) -> None:
+    def __init__(self, folder: Path, client: str, group: str) -> None:
         """Read the file, if there is one. Raises: ClientError for one that cannot be read."""
-        self.path = plain_path("offset_folder", folder) / client / group / "offsets.json"
+        self.path = folder / client / group / "offsets.json"
         try:
             found = _read_offsets(self.path)
         except (OSError, ValueError) as error:

@@ -5,19 +5,20 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 """
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.plain import (
     check_flags,
+    check_kind,
     not_accepted,
     plain_path,
     plain_secret,
     plain_text,
+    plain_texts,
     positive_milliseconds,
+    unknown_names,
     whole_number,
 )
 from wakelog.network.client import Dial
@@ -114,17 +115,20 @@ def make_options(
     group = plain_group(group)
     unknown = settings.keys() - Settings.__optional_keys__
     if unknown:
-        raise _unknown_settings(sorted(unknown))
+        known = sorted({*Settings.__optional_keys__, *_OWN_ARGUMENTS})
+        raise unknown_names("settings", unknown, sorted(Settings.__optional_keys__), near=known)
     timeout_ms = positive_milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
     retries_max = whole_number("retries_max", settings.get("retries_max", retries_max), 0)
     # None: an environment variable that is not set.
+    given = {name: settings.get(name) for name in Credentials._fields}
     credentials = Credentials(
-        plain_secret("access_key", settings.get("access_key") or ""),
-        plain_secret("secret_key", settings.get("secret_key") or ""),
-        plain_secret("security_token", settings.get("security_token") or ""),
+        *("" if secret is None else plain_secret(name, secret) for name, secret in given.items())
     )
     if bool(credentials.access_key) != bool(credentials.secret_key):
         raise InvalidArgument("access_key and secret_key belong together", "Give both, or neither")
+    if credentials.security_token and not credentials.access_key:
+        cause = "security_token is given without access_key"
+        raise InvalidArgument(cause, "Give access_key and secret_key, too")
     namespace = plain_text("namespace", settings.get("namespace", ""))
     if namespace and not has_legal_characters(namespace):
         raise not_accepted("namespace", namespace, "letters, digits, %, |, _ and -")
@@ -140,13 +144,23 @@ def make_options(
     )
 
 
-def _unknown_settings(unknown: Sequence[str]) -> InvalidArgument:
-    """Return the error about arguments that no client has, with the nearest that some have."""
-    known = sorted({*Settings.__optional_keys__, *_OWN_ARGUMENTS})
-    near = [found for name in unknown for found in get_close_matches(name, known, 1)]
-    hint = f"Perhaps {', '.join(near)}. " if near else ""
-    known_text = ", ".join(sorted(Settings.__optional_keys__))
-    return InvalidArgument(f"unknown settings {', '.join(unknown)}", f"{hint}Known: {known_text}")
+def plain_options(given: ClientOptions) -> ClientOptions:
+    """Return options that a user made without `make_options`. Raises: InvalidArgument."""
+    check_kind("credentials", given.credentials, Credentials)
+    secrets = (plain_secret(name, getattr(given.credentials, name)) for name in Credentials._fields)
+    if given.dial is not None and not callable(given.dial):
+        raise not_accepted("dial", given.dial, "what connects, or None")
+    return ClientOptions(
+        tuple(plain_texts("name_servers", given.name_servers, "HOST:PORT of each, as a tuple")),
+        plain_text("group", given.group),
+        whole_number("timeout_ms", given.timeout_ms, 1),
+        whole_number("retries_max", given.retries_max, 0),
+        whole_number("pause_ms", given.pause_ms, 0),
+        Credentials(*secrets),
+        _plain_tls(given.tls),
+        plain_text("namespace", given.namespace),
+        given.dial,
+    )
 
 
 def plain_group(given: object) -> str:
@@ -169,6 +183,8 @@ def _plain_tls(given: object) -> Tls | None:
         str(plain_path(name, path)) if (path := getattr(given, name)) else ""
         for name in ("trust_path", "cert_path", "key_path")
     )
+    if key_path and not cert_path:
+        raise InvalidArgument("key_path is given without cert_path", "Give both in tls=Tls(...)")
     password = plain_secret("key_password", given.key_password)
     return Tls(trust_path, cert_path, key_path, password, given.checks_server, given.checks_host)
 

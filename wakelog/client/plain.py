@@ -15,26 +15,50 @@ plain already costs one comparison of types.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from difflib import get_close_matches
+from math import isnan, nan
 from numbers import Real
 from operator import index
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from wakelog.client.errors import InvalidArgument
-from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.protocol.names import is_topic
 
 MILLISECOND: Final = timedelta(milliseconds=1)
+SECONDS_MAX: Final = 366 * 86_400.0
+"""A year: longer than any wait, and what every timer can take."""
 SHOWN_MAX: Final = 200
 """Characters of a refused value that an error shows."""
+
+
+StructType = TypeVar("StructType", bound=msgspec.Struct)
 
 
 def not_accepted(name: str, given: object, accepted: str) -> InvalidArgument:
     """Return the error for an argument that cannot be what was given."""
     shown = _shown(given)
     return InvalidArgument(f"{name} is {shown}, which is not accepted", f"Give {accepted}")
+
+
+def unknown_names(
+    kind: str, unknown: Iterable[str], known: Sequence[str], *, near: Sequence[str] = ()
+) -> InvalidArgument:
+    """Return the error about arguments that are not there, with the nearest that are.
+
+    kind: what the arguments are called. near: what may be meant, in place of those known.
+    """
+    names = sorted(unknown)
+    meant = [found for name in names for found in get_close_matches(name, near or known, 1)]
+    hint = f"Perhaps {', '.join(meant)}. " if meant else ""
+    cause = f"unknown {kind} {', '.join(names)}"
+    return InvalidArgument(cause, f"{hint}Known: {', '.join(known)}")
 
 
 def _shown(given: object) -> str:
@@ -114,6 +138,31 @@ def whole_number(name: str, given: object, least: int, most: int = LONG_MAX) -> 
     return number
 
 
+def check_kind(name: str, given: object, kind: type) -> None:
+    """Check that something is of a class of wakelog. Raises: InvalidArgument."""
+    if not isinstance(given, kind):
+        raise not_accepted(name, given, f"a {kind.__name__}")
+
+
+def plain_struct(name: str, given: StructType, kind: type[StructType]) -> StructType:
+    """Return a struct of texts, numbers and flags with plain ones. Raises: InvalidArgument."""
+    check_kind(name, given, kind)
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        value, place = getattr(given, field.name), f"{name}.{field.name}"
+        if isinstance(field.default, bool):
+            check_flags(**{place: value})
+            found[field.encode_name] = value
+        elif isinstance(field.default, int):
+            found[field.encode_name] = whole_number(place, value, LONG_MIN)
+        else:
+            found[field.encode_name] = plain_text(place, value)
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"{name} cannot be sent: {error}", "Give a number in range") from None
+
+
 def check_flags(**given: object) -> None:
     """Check options that are True or False: "no" would count as True. Raises: InvalidArgument."""
     for name, flag in given.items():
@@ -173,12 +222,27 @@ def moment_milliseconds(name: str, given: object) -> int:
         raise not_accepted(name, given, "a time nearer to now") from None
 
 
+def seconds_from_now(name: str, given: object, most: float = SECONDS_MAX) -> float:
+    """Return the seconds of a time of 0 or more, which a timer can wait. Raises: InvalidArgument.
+
+    most: infinity is not accepted in its place.
+    """
+    found = seconds(name, given)
+    if not 0 <= found <= most:
+        raise not_accepted(name, given, f"0 to {most:.0f} seconds, or such a timedelta")
+    return found
+
+
 def seconds(name: str, given: object) -> float:
     """Return the seconds of a time that may be given in either form. Raises: InvalidArgument."""
     if type(given) is float and given == given:
         return given
     if isinstance(given, timedelta):
         return time_span(name, given).total_seconds()
-    if isinstance(given, bool) or not isinstance(given, Real) or given != given:
+    found = nan
+    if isinstance(given, Real) and not isinstance(given, bool):
+        with suppress(TypeError, OverflowError):  # of numpy's timedelta64, and of 1 << 10_000
+            found = float(given)
+    if isnan(found):
         raise not_accepted(name, given, "seconds, or a timedelta")
-    return float(given)
+    return found

@@ -28,6 +28,7 @@ from wakelog.client.messages import (
     MessageFields,
     SendRequest,
     encode,
+    message_of,
     pack,
     plain_message,
 )
@@ -150,7 +151,7 @@ class Producer(OpenedByUser):
 
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, and it may be stored.
         """
-        encoded = await self._encode(Message(topic, body, **fields))
+        encoded = await self._encode(message_of(topic, body, fields))
         if self._tracer is None:
             return await self._buffer.send(encoded)
         began_ms = steady_ms()
@@ -163,7 +164,7 @@ class Producer(OpenedByUser):
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, whose `receipts` has None
         for each message without a receipt.
         """
-        encoded = await self._encode_all(list(messages))
+        encoded = await self._encode_all(messages)
         receipts = Receipts([message.unique_key for message in encoded])
         failures: list[ClientError] = []
 
@@ -221,8 +222,8 @@ class Producer(OpenedByUser):
         Raises: InvalidArgument; NotAcknowledged for the half message, or if no broker acknowledged
         the end. Then the broker asks `check`.
         """
-        message = Message(topic, body, **fields)
-        if message.delay is not None or message.delay_level:
+        message = message_of(topic, body, fields)
+        if message.delay is not None or whole_number("delay_level", message.delay_level, 0):
             raise InvalidArgument("a transaction cannot be delayed", "Send it without a delay")
         more = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._options.group}
         half = await self._encode(message, more)
@@ -284,7 +285,7 @@ class Producer(OpenedByUser):
         """
         more = self._requests.begin(max(milliseconds("timeout", timeout), 1))
         try:
-            encoded = await self._encode(Message(topic, body, **fields), more)
+            encoded = await self._encode(message_of(topic, body, fields), more)
             await self._buffer.send(encoded)
             return await self._requests.wait(more)
         finally:
@@ -306,9 +307,11 @@ class Producer(OpenedByUser):
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
 
-    async def _encode_all(self, messages: Sequence[Message]) -> list[EncodedMessage]:
+    async def _encode_all(self, given: Iterable[Message]) -> list[EncodedMessage]:
         """Return the messages with their ids and levels of delay. Raises: ClientError."""
-        encoded = []
+        if not isinstance(given, Iterable) or isinstance(given, Message | str | bytes):
+            raise not_accepted("messages", given, "several, such as [Message(topic, body)]")
+        messages, encoded = list(given), []
         self._check_loop()
         topics = {} if self._options.namespace else self._topics
         for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):

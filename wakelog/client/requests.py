@@ -18,6 +18,7 @@ from typing import Final
 
 from wakelog.client.errors import ClientError, InvalidArgument, NoReply
 from wakelog.client.messages import EncodedMessage, Message, encode
+from wakelog.client.plain import check_kind
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -88,7 +89,8 @@ def make_reply(request: ReceivedMessage, body: bytes | str, unique_key: str) -> 
 
     Raises: InvalidArgument if the message is no request.
     """
-    found = request.properties if isinstance(request, ReceivedMessage) else {}
+    check_kind("request", request, ReceivedMessage)
+    found = request.properties
     cluster, client = found.get(CLUSTER), found.get(REPLY_TO_CLIENT)
     if not cluster or not client or CORRELATION_ID not in found:
         cause = f"{request!r} is no request"

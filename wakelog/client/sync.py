@@ -259,7 +259,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         max_retries: int | None = None,
         consume_timeout: timedelta = aio_consumer.CONSUME_TIMEOUT,
         offset_folder: Path | str = LOCAL_FOLDER,
-        instance_name: str = "DEFAULT",
+        instance_name: str = aio_consumer.INSTANCE_NAME,
         trace: bool = False,
         start_timeout: timedelta | None = None,
         **settings: Unpack[Settings],

@@ -15,13 +15,23 @@ Source: ray.data.read_kafka (2.60) for the names and the meaning of the argument
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
+from wakelog.client.errors import InvalidArgument
+from wakelog.client.plain import (
+    not_accepted,
+    plain_text,
+    plain_texts,
+    plain_topic,
+    whole_number,
+)
+from wakelog.protocol.java import INT_MAX
 from wakelog.spark.bounds import EVERYTHING, Bounds, Selection
 from wakelog.spark.columns import chosen_columns
 from wakelog.spark.errors import OptionError, SourceError
@@ -68,7 +78,7 @@ def read_wakelog(
     options: further options of Spark's source, such as `subExpression` or `schemaMode`.
     ray_arguments: of `ray.data.read_datasource`, such as `num_cpus` or `concurrency`.
     """
-    if trigger != "once":
+    if not isinstance(trigger, str) or str.__str__(trigger) != "once":
         raise ValueError(f"trigger is {trigger!r}; a Dataset is read once")
     try:
         import ray.data
@@ -76,6 +86,9 @@ def read_wakelog(
         raise RayDataMissing(
             f"Ray Data cannot be imported ({error}); install wakelog with its extra ray-data"
         ) from error
+    blocks = override_num_blocks
+    if blocks is not None:
+        blocks = whole_number("override_num_blocks", blocks, 1, INT_MAX)
     reads = LogReads(
         topics,
         store_path=store_path,
@@ -85,7 +98,7 @@ def read_wakelog(
         options=options,
     )
     dataset: Dataset = ray.data.read_datasource(
-        _datasource(reads), override_num_blocks=override_num_blocks, **ray_arguments
+        _datasource(reads), override_num_blocks=blocks, **ray_arguments
     )
     return dataset
 
@@ -104,28 +117,17 @@ class LogReads:
         options: Mapping[str, str] | None = None,
     ) -> None:
         """Check the arguments of `read_wakelog`. Raises: SourceError, ValueError."""
-        for name, offset, word in (
-            ("start_offset", start_offset, LATEST),
-            ("end_offset", end_offset, EARLIEST),
+        start_offset = _plain_offsets("start_offset", start_offset)
+        end_offset = _plain_offsets("end_offset", end_offset)
+        read = _checked(_given_texts(topics, store_path, snapshots, options))
+        for name, offset, word, other in (
+            ("start_offset", start_offset, LATEST, read.begin),
+            ("end_offset", end_offset, EARLIEST, read.end),
         ):
-            _check_offsets(name, offset)
             if offset == word:
                 raise ValueError(f"{name} cannot be {word!r}: nothing would be read")
-        given: dict[str, str] = dict(options or {})
-        of_topics = [word for word in given if word.lower() in _TOPIC_OPTIONS]
-        if of_topics:
-            raise OptionError(f"option {of_topics[0]} is for Spark: topics are the first argument")
-        given["topic"] = topics if isinstance(topics, str) else ",".join(topics)
-        if snapshots:
-            given["snapshot"] = snapshot_text(*snapshots)
-        if store_path is not None:
-            given["storePath"] = os.fspath(store_path)
-        read = read_options(given)
-        check_use(given, stream=False)
-        if read.table != "messages":
-            raise OptionError("option table is for Spark: a Dataset has messages")
-        if read.remote is not None:
-            raise OptionError("a Dataset is read from files: give store_path or snapshots")
+            if _position(offset) is not None and other != Position():
+                raise OptionError(f"{name} and an option say it both: give one of them")
         if isinstance(start_offset, datetime):
             # A time later than all messages reads nothing.
             read = read._replace(by_timestamp_strategy=LATEST)
@@ -216,22 +218,90 @@ def _size_bytes(planned: PlannedTask) -> int:
     return sum(part.size_bytes for part in planned.task)
 
 
-def _check_offsets(name: str, offset: Any) -> None:
-    """Refuse anything but an offset, a word, a time, or offsets by queue. Raises: ValueError."""
-    if isinstance(offset, datetime):
-        return
-    if not isinstance(offset, Mapping):
-        is_number = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
-        if not is_number and offset not in list(_WORDS):
-            raise ValueError(f"{name} is {offset!r}: give 0 or above, 'earliest' or 'latest'")
-        return
-    for topic, queues in offset.items():
-        if not isinstance(queues, Mapping):
-            raise ValueError(f"{name}[{topic!r}] is {queues!r}: give queue ids and their offsets")
-        for queue, value in queues.items():
-            if name == "end_offset" and value == EARLIEST:
-                raise ValueError(f"{name}[{topic!r}][{queue!r}] cannot be 'earliest'")
-            _check_offsets(f"{name}[{topic!r}][{queue!r}]", value)
+def _given_texts(topics: Any, store_path: Any, snapshots: Any, options: Any) -> dict[str, str]:
+    """Return the options of one read of files. Raises: SourceError, InvalidArgument."""
+    given = _plain_options(options)
+    places = {"topic": ",".join(_plain_topics(topics))}
+    if isinstance(snapshots, str | bytes | Mapping) or not isinstance(snapshots, Iterable):
+        raise not_accepted("snapshots", snapshots, "several snapshots, as a list")
+    if snapshots := list(snapshots):
+        places["snapshot"] = snapshot_text(*snapshots)
+    if store_path is not None:
+        path = os.fspath(store_path) if isinstance(store_path, os.PathLike) else store_path
+        places["storePath"] = plain_text("store_path", path, "a Path, or a text")
+    for word in given:
+        if word.lower() in _TOPIC_OPTIONS:
+            raise OptionError(f"option {word} is for Spark: topics are the first argument")
+        if word.lower() in map(str.lower, places):
+            raise OptionError(f"option {word} says what an argument says, too: give one of them")
+    return given | places
+
+
+def _checked(given: dict[str, str]) -> ReadOptions:
+    """Return options that a Dataset can have. Raises: OptionError."""
+    read = read_options(given)
+    check_use(given, stream=False)
+    if read.table != "messages":
+        raise OptionError("option table is for Spark: a Dataset has messages")
+    if read.remote is not None:
+        raise OptionError("a Dataset is read from files: give store_path or snapshots")
+    return read
+
+
+def _plain_topics(given: object) -> list[str]:
+    """Return the names of topics. Raises: InvalidArgument, also for one that has a comma."""
+    several = [given] if isinstance(given, str) else plain_texts("topics", given)
+    return [plain_topic(each, "topics", "a name of a topic, or several") for each in several]
+
+
+def _plain_options(given: object) -> dict[str, str]:
+    """Return options of Spark's source as plain texts. Raises: InvalidArgument."""
+    if not isinstance(given, Mapping | None):
+        raise not_accepted("options", given, "a mapping from options of Spark's source to texts")
+    pairs = ((plain_text("options", name), value) for name, value in (given or {}).items())
+    return {name: plain_text(f"options[{name!r}]", value) for name, value in pairs}
+
+
+def _plain_offsets(name: str, given: Any) -> Any:
+    """Return an offset, a word, a time, or offsets by queue, as plain values. Raises: ValueError.
+
+    A time without a zone is UTC.
+    """
+    if isinstance(given, datetime):
+        _moment_ms(name, given)
+        return given
+    if isinstance(given, Mapping):
+        return {
+            plain_topic(topic, name): _plain_queues(f"{name}[{str.__str__(topic)!r}]", name, queues)
+            for topic, queues in given.items()
+        }
+    if isinstance(given, str) and str.__str__(given) in list(_WORDS):
+        return str.__str__(given)
+    with suppress(InvalidArgument):
+        return whole_number(name, given, 0)
+    raise ValueError(f"{name} is {given!r}: give 0 or above, 'earliest' or 'latest'")
+
+
+def _plain_queues(place: str, name: str, queues: Any) -> dict[int, Any]:
+    if not isinstance(queues, Mapping):
+        raise ValueError(f"{place} is {queues!r}: give queue ids and their offsets")
+    found = {}
+    for queue, value in queues.items():
+        if isinstance(value, Mapping | datetime):
+            raise not_accepted(f"{place}[{queue!r}]", value, "an offset, or a word")
+        offset = _plain_offsets(f"{place}[{queue!r}]", value)
+        if name == "end_offset" and offset == EARLIEST:
+            raise ValueError(f"{place}[{queue!r}] cannot be 'earliest'")
+        found[whole_number(f"a queue of {place}", queue, 0, INT_MAX)] = offset
+    return found
+
+
+def _moment_ms(name: str, moment: datetime) -> int:
+    """Return milliseconds since 1970. Raises: InvalidArgument for a time that has none."""
+    try:
+        return milliseconds(moment)
+    except (ValueError, OverflowError):
+        raise not_accepted(name, moment, "a time nearer to now") from None
 
 
 def _position(offset: Any) -> Position | None:

@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -35,12 +36,22 @@ from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.transport import clocks
 from wakelog.client.admin import open_admin, records
 from wakelog.client.broker_calls import open_calls
+from wakelog.client.errors import InvalidArgument
 from wakelog.client.options import ClientOptions
+from wakelog.client.plain import (
+    not_accepted,
+    plain_path,
+    plain_text,
+    plain_topic,
+    seconds_from_now,
+    whole_number,
+)
+from wakelog.client.plain import seconds as plain_seconds
 from wakelog.client.received import ReceivedMessage
 from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.java import INT_MAX, LONG_MAX
 from wakelog.telemetry.logs import Log
 from wakelog.testing.faulty_disk import FaultyDisk
 
@@ -53,6 +64,8 @@ SMALL_FILES: Final = {
 }
 """A store with a few messages takes 4 MB at most; messages have at most 1 MiB."""
 
+ADVANCED_SECONDS_MAX: Final = 366 * 86_400.0
+"""How far the clock moves by one call; each step of it wakes the broker."""
 STEP_SECONDS: Final = 20.0
 """How far the clock moves at once. A broker registers every 30 s, and is forgotten after 120 s."""
 
@@ -82,16 +95,17 @@ class EmbeddedBroker:
     """See the module; a context manager."""
 
     def __init__(
-        self, *, store: Path | None = None, settings: Mapping[str, str] | None = None
+        self, *, store: Path | str | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
         """Start nothing.
 
         store: kept at the end; None for a temporary one. settings: keys of broker.conf.
         """
         self.disk = FaultyDisk()
-        self._folder = Path(tempfile.mkdtemp(prefix="wakelog-")) if store is None else None
-        self.store = store if self._folder is None else self._folder / "store"
-        self._settings = {**SMALL_FILES, **(settings or {})}
+        self._settings = {**SMALL_FILES, **_plain_settings(settings)}
+        given = None if store is None else plain_path("store", store)
+        self._folder = Path(tempfile.mkdtemp(prefix="wakelog-")) if given is None else None
+        self.store = given if self._folder is None else self._folder / "store"
         self._ports: tuple[int, int] | None = None
         self._deployment: LocalDeployment | None = None
         self._loop = _AdvancedLoop()
@@ -155,7 +169,8 @@ class EmbeddedBroker:
 
     def create_topic(self, topic: str, *, queues: int = QUEUES) -> None:
         """Create a topic, or change its number of queues. Raises: ClientError."""
-        config = TopicConfig(topic, queues, queues)
+        count = whole_number("queues", queues, 1, INT_MAX)
+        config = TopicConfig(plain_topic(topic), count, count)
 
         async def update() -> None:
             async with open_admin(self._client_options()) as admin:
@@ -168,15 +183,17 @@ class EmbeddedBroker:
 
         Raises: ClientError.
         """
-        return self._run(self._read(topic))
+        return self._run(self._read(plain_topic(topic)))
 
     def wait_for_messages(
-        self, topic: str, *, count: int = 1, seconds_max: float = 10.0
+        self, topic: str, *, count: int = 1, seconds_max: float | timedelta = 10.0
     ) -> list[ReceivedMessage]:
         """Return what a topic holds once that is `count` messages or more.
 
-        Raises: MessagesMissing, with what is there.
+        seconds_max: seconds, or a timedelta. Raises: MessagesMissing, with what is there.
         """
+        topic, count = plain_topic(topic), whole_number("count", count, 0)
+        seconds_max = seconds_from_now("seconds_max", seconds_max)
         end_seconds = time.monotonic() + seconds_max
         while len(found := self.messages(topic)) < count:
             if time.monotonic() >= end_seconds:
@@ -188,15 +205,16 @@ class EmbeddedBroker:
             time.sleep(POLL_SECONDS)
         return found
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float | timedelta) -> None:
         """Move the broker's clock forward: what is due by then happens now.
 
         A client whose heartbeat is two minutes old by this clock is forgotten until its next one.
-        Raises: ValueError for a time below 0.
+        Raises: InvalidArgument for what is no time, a time below 0 or over a year.
         """
-        if seconds < 0:
-            raise ValueError(f"seconds is {seconds}: a clock only goes forward; give 0 or more")
-        left_ms = round(seconds * 1000)
+        if plain_seconds("seconds", seconds) < 0:
+            cause = f"seconds is {seconds}: a clock only goes forward"
+            raise InvalidArgument(cause, "Give 0 or more")
+        left_ms = round(seconds_from_now("seconds", seconds, ADVANCED_SECONDS_MAX) * 1000)
         while left_ms > 0:
             step_ms = min(left_ms, round(STEP_SECONDS * 1000))
             left_ms -= step_ms
@@ -230,9 +248,9 @@ class EmbeddedBroker:
             self._run(self._change(ACCEPTS_FROM, self._settings.get(ACCEPTS_FROM, "0")))
 
     @contextmanager
-    def slow_disk(self, seconds: float) -> Iterator[None]:
+    def slow_disk(self, seconds: float | timedelta) -> Iterator[None]:
         """Let each sync of a file take so much longer until the end of the block."""
-        self.disk.sync_seconds = seconds
+        self.disk.sync_seconds = seconds_from_now("seconds", seconds)
         try:
             yield
         finally:
@@ -343,13 +361,13 @@ class AsyncEmbeddedBroker:
         return await asyncio.to_thread(self.broker.messages, topic)
 
     async def wait_for_messages(
-        self, topic: str, *, count: int = 1, seconds_max: float = 10.0
+        self, topic: str, *, count: int = 1, seconds_max: float | timedelta = 10.0
     ) -> list[ReceivedMessage]:
         """See EmbeddedBroker."""
         wait = self.broker.wait_for_messages
         return await asyncio.to_thread(wait, topic, count=count, seconds_max=seconds_max)
 
-    async def advance(self, seconds: float) -> None:
+    async def advance(self, seconds: float | timedelta) -> None:
         """See EmbeddedBroker."""
         await asyncio.to_thread(self.broker.advance, seconds)
 
@@ -367,6 +385,16 @@ class _AdvancedLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return clocks.steady_ms() / 1000
+
+
+def _plain_settings(given: object) -> dict[str, str]:
+    """Return keys of broker.conf with their values as texts. Raises: InvalidArgument."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise not_accepted("settings", given, "a mapping from keys of broker.conf to texts")
+    pairs = ((plain_text("settings", key), value) for key, value in given.items())
+    return {key: plain_text(f"settings[{key!r}]", value) for key, value in pairs}
 
 
 def _say_nothing(step: str) -> None:
