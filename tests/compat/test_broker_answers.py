@@ -313,6 +313,8 @@ COUNTED = {
     "COMMERCIAL_SEND_TIMES": ("T@cg",),
     "unknown": ("T",),
 }
+# Queue 3 has a message, and the topic fewer read queues: ours shows it, as differences.md says.
+HIDDEN_SHOWN = Request(208, {"consumerGroup": "cg", "topic": "narrow"})
 STATISTICS = [
     Request(28),
     Request(28, {"unused": 1}),
@@ -322,7 +324,7 @@ STATISTICS = [
         for topic in ({}, {"topic": ""}, {"topic": "T"}, {"topic": "batched"}, {"topic": "unknown"})
     ),
     Request(208, {}),
-    Request(208, {"consumerGroup": "cg", "topic": "narrow"}),
+    HIDDEN_SHOWN,
     *(Request(300, {"topic": x}) for x in ("T", "batched", "unknown", "", f"%RETRY%{DOTTED}")),
     Request(300),
     Request(303, READ),
@@ -444,6 +446,11 @@ def test_both_brokers_give_the_same_answers(both: dict[str, Cluster]) -> None:
     for request, said, expected in zip(requests, ours, theirs, strict=True):
         if "Exception" in said.remark + expected.remark:
             said, expected = (answer._replace(remark="") for answer in (said, expected))
+        if request == HIDDEN_SHOWN:
+            theirs_of, ours_of = expected.body["offsetTable"], said.body["offsetTable"]
+            hidden = ours_of.keys() - theirs_of.keys()
+            assert [dict(queue)["queueId"] for queue in hidden] == [3]
+            said.body["offsetTable"] = {queue: ours_of[queue] for queue in theirs_of}
         assert said == expected, request
 
 
