@@ -1,5 +1,6 @@
 """Options: values, aliases, options that exclude each other, and errors."""
 
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from wakelog.client.options import ClientOptions
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import (
+    _OPTIONS,
     check_use,
     options_of,
     read_options,
@@ -159,3 +161,20 @@ def test_options_without_those_of_the_other_way_of_reading() -> None:
     given = {"topic": "T", "ACCESSKEY": "a", "maxBytesPerPartition": "1m", "typo": "x"}
     assert set(options_of(given, remote=False)) == {"topic", "maxBytesPerPartition", "typo"}
     assert set(options_of(given, remote=True)) == {"topic", "ACCESSKEY", "typo"}
+
+
+ODD = [
+    "", " ",
+    "a\ud800", "a\0b", "-1", "0", "9" * 30, "9" * 5_000, "nan", "1e400", "\u0663", "\u00b2",
+    "[", "{", "[1]", "{}", "(" * 200, "[" * 2_000, '{"T": {"0": 1e400}}', "9" * 20 + "d",
+    "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "h:99999999999999999999",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _OPTIONS)
+@pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
+def test_an_odd_value_of_any_option_is_read_or_refused_by_name(name: str) -> None:
+    for odd in ODD:
+        for place in ({"storePath": "/store"}, {"nameServer": "h:9876"}):
+            with suppress(OptionError):  # another error is a failure
+                read_options({**place, name: odd})

@@ -3,6 +3,7 @@
 With Ray it runs in `test_ray_on_spark.py`.
 """
 
+import inspect
 import pickle
 import sys
 from datetime import UTC, datetime
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from tests.public_arguments import ODD, accepts, arguments_of, twins_of
 from tests.spark.logs import KAFKA, MESSAGES, write_segments
 from tests.spark.snapshot_parts import snapshot_of, write_store
 from wakelog.spark import ray_data
-from wakelog.spark.errors import DataLost, OptionError
+from wakelog.spark.errors import DataLost, OptionError, SourceError
 from wakelog.spark.ray_data import (
     LogReads,
     RayDataMissing,
@@ -122,6 +124,35 @@ def test_columns_are_those_of_the_spark_table(folder: str) -> None:
     assert chosen.schema(["topic"]).names == ["topic"]
 
 
+PLACES = ("topics", "store_path", "snapshots", "start_offset", "end_offset", "options")
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_odd_values_are_taken_as_plain_ones_or_refused_by_name(name: str, folder: str) -> None:
+    [judged] = [each for each in arguments_of(LogReads, LogReads.__init__) if each.name == name]
+    plain: dict[str, Any] = {"topics": "T", "store_path": folder}
+    values = {**plain, "start_offset": 1, "end_offset": 2}
+    expected = LogReads(**plain | {name: values[name]}).options if name in values else None
+    for odd in twins_of(values.get(name)):
+        assert LogReads(**plain | {name: odd}).options == expected
+    for odd in ODD:
+        try:
+            LogReads(**plain | {name: odd})
+        except (SourceError, ValueError) as error:
+            words = (name, name.removesuffix("s"), "storePath", "directory", "path")
+            assert any(word in str(error) for word in words), (odd, error)
+        else:
+            assert odd is None or accepts(judged.annotation, odd), odd
+
+
+def test_every_argument_of_a_read_is_judged() -> None:
+    assert set(inspect.signature(read_wakelog).parameters) - {
+        "trigger",
+        "override_num_blocks",
+        "ray_arguments",
+    } == set(PLACES)
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no place": ({}, "storePath is missing"),
     "backwards": ({"start_offset": 5, "end_offset": 4}, "start_offset 5 is above end_offset 4"),
@@ -145,6 +176,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "times backwards": (
         {"start_offset": moment(5), "end_offset": moment(4)},
         "start_offset .* is later than end_offset",
+    ),
+    "a place twice": ({"options": {"StorePath": "x"}}, "option StorePath says what an argument"),
+    "a start twice": (
+        {"start_offset": moment(5), "options": {"startingTimestamp": "1"}},
+        "start_offset and an option say it both",
+    ),
+    "a time for a queue": (
+        {"start_offset": {"T": {0: moment(5)}}},
+        "give an offset|Give an offset",
     ),
     "topics twice": ({"options": {"Subscribe": "U"}}, "topics are the first argument"),
     "of a stream": ({"options": {"maxOffsetsPerTrigger": "1"}}, "for streams only"),

@@ -8,12 +8,24 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.actors.client import Client, brokers_in, route_of
+from tests.public_arguments import (
+    ODD,
+    Argument,
+    accepts,
+    arguments_of,
+    methods_of,
+    twins_of,
+)
 from wakelog.actors.transport import clocks
+from wakelog.client.errors import InvalidArgument
 from wakelog.client.sync import Producer
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
@@ -138,6 +150,56 @@ def test_a_clock_does_not_go_back_while_another_broker_runs(broker: EmbeddedBrok
         other.advance(600)
     assert clocks.steady_ms() >= before_ms + 600_000
     assert send(broker, "goes_on", b"one") == ResponseCode.SUCCESS
+
+
+def judged() -> Iterator[Argument]:
+    for owner in (EmbeddedBroker, AsyncEmbeddedBroker):
+        for call in methods_of(owner):
+            if not (owner is AsyncEmbeddedBroker and call.__name__ == "__init__"):
+                yield from arguments_of(owner, call)
+
+
+PLAIN = {"topic": "odd", "seconds": 0.0, "count": 0, "seconds_max": 0.0, "queues": 1}
+
+
+@pytest.mark.parametrize("argument", list(judged()), ids=str)
+def test_odd_values_are_taken_as_plain_ones_or_refused_by_name(
+    argument: Argument, broker: EmbeddedBroker
+) -> None:
+    others = arguments_of(argument.owner, argument.call)
+    needed = {each.name: PLAIN[each.name] for each in others if each.is_required}
+    if argument.call.__name__ == "wait_for_messages":
+        needed |= {"seconds_max": 0.0, "count": 0}
+    plain = [] if argument.name not in PLAIN else twins_of(PLAIN[argument.name])
+    for odd in [*plain, *ODD]:
+        if argument.name == "seconds" and isinstance(odd, timedelta) and odd == timedelta(days=1):
+            continue  # the clock goes by steps
+        try:
+            used(broker, argument, needed | {argument.name: odd})
+        except InvalidArgument as error:
+            assert argument.name in str(error), (odd, error)
+            assert not any(odd is each for each in plain)
+        else:
+            assert odd is None or accepts(argument.annotation, odd), odd
+
+
+def used(broker: EmbeddedBroker, argument: Argument, given: dict[str, Any]) -> None:
+    """Make a call, and end what it begins."""
+    name = argument.call.__name__
+    if name == "__init__":
+        made = EmbeddedBroker(**given)
+        assert all(type(part) is str for pair in made._settings.items() for part in pair)
+        assert type(made.store) is type(Path())
+        made.stop()
+        return
+    on = broker if argument.owner is EmbeddedBroker else AsyncEmbeddedBroker(broker)
+    with suppress(MessagesMissing):
+        found = getattr(on, name)(**given)
+        if asyncio.iscoroutine(found):
+            found = asyncio.run(found)
+        if hasattr(found, "__enter__"):
+            with found:
+                assert type(broker.disk.sync_seconds) is float
 
 
 def test_a_clock_goes_forward_and_a_stopped_broker_says_so() -> None:

@@ -133,6 +133,9 @@ def _answer(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str
         return dict(reference)
     import ray
 
+    if not isinstance(reference, ray.ObjectRef):  # for another object Ray would start
+        shown = f"{type(reference).__name__} is given"
+        raise HandoffFailed(f"no snapshot and no reference to one, a {shown}: ask a broker for one")
     try:
         found = ray.get(reference, timeout=seconds_max)
     except (ray.exceptions.RayError, TypeError, ValueError) as error:

@@ -1,7 +1,9 @@
 """Every rule of the table in the module's docstring, and what several brokers get."""
 
 import os
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -535,3 +537,32 @@ def test_an_impossible_name_server_is_refused(
     with pytest.raises(PlanRefused) as refused:
         name_server_plan(*settings, port=port)
     assert said in str(refused.value)
+
+
+TEXTS = ["", " ", "a\udce9", "a\0b", "x" * 70_000, "=", "a=b", "[", "::", "-1"]
+NUMBERS = [-1, 0, 1, 65_536, 1 << 31, 1 << 63, 1 << 70]
+KINDS: dict[str, list[Any]] = {
+    "str": TEXTS,
+    "int": NUMBERS,
+    "tuple": [(text,) for text in [*TEXTS, *(f"brokerName={each}" for each in TEXTS)]],
+}
+CHOICES = {"bool", "Transport"}
+"""Of these the command line gives none but right ones."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"), [(UpOptions, make_plan), (NameServerOptions, make_name_server_plan)]
+)
+def test_every_option_of_odd_value_gives_a_plan_or_a_refusal(
+    kind: type[msgspec.Struct], make: Callable[[Any], Plan]
+) -> None:
+    for field in msgspec.structs.fields(kind):
+        parts = re.findall(r"\w+", getattr(field.type, "__name__", str(field.type)))
+        if CHOICES & set(parts):
+            continue
+        [values] = [KINDS[part] for part in parts if part in KINDS][:1]
+        for odd in values:
+            try:
+                assert isinstance(make(kind(**{field.name: odd})), Plan)
+            except PlanRefused as refused:
+                assert refused.cause and refused.remedy, (field.name, odd)

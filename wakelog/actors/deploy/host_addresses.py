@@ -21,7 +21,10 @@ class HostAddresses:
 
     def resolve(self, host: str) -> str:
         """Return the address of a name, IPv4 if it has one. Raises: OSError."""
-        found = socket.getaddrinfo(host or None, None, type=socket.SOCK_STREAM)
+        try:
+            found = socket.getaddrinfo(host or None, None, type=socket.SOCK_STREAM)
+        except UnicodeError:  # of a text that is no name of a host, such as one of 64 letters
+            raise socket.gaierror("it is no name of a host") from None
         by_family = sorted(found, key=lambda info: info[0] != socket.AF_INET)
         return str(by_family[0][4][0])
 

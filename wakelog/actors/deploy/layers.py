@@ -81,6 +81,8 @@ def _read_file(path: str) -> dict[str, str]:
         raise PlanRefused(
             f"--config {path} cannot be read: {error.strerror}", "Name a file that can be read."
         ) from None
+    except ValueError as error:  # of a path with a NUL
+        raise PlanRefused(f"--config is no path: {error}", "Name a file of settings.") from None
     if len(data) > CONFIG_BYTES_MAX or b"\0" in data:
         raise PlanRefused(
             f"--config {path} is not a text of settings", "Name a file of KEY=VALUE lines."
