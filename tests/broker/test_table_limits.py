@@ -161,4 +161,5 @@ def test_a_heartbeat_keeps_no_long_text_of_its_own(harness: Harness) -> None:
     assert harness.beat("g", client_id="c" * 256).code == ResponseCode.SYSTEM_ERROR
     assert harness.beat("g", consume_type="x" * 1_000).code == ResponseCode.SUCCESS
     group = harness.broker.state.consumers.get("g")
-    assert group is not None and len(group.consume_type) == 64
+    # A constant that 4.9.3 does not know counts as none.
+    assert group is not None and group.consume_type == ""

@@ -150,11 +150,14 @@ def test_a_name_that_is_no_path_never_enters_the_table(table: Table) -> None:
     assert table.topics.data_version.counter == 0
 
 
-def test_many_new_topics_in_one_turn_are_written_once(table: Table) -> None:
+def test_each_new_topic_of_a_turn_waits_for_the_file(table: Table) -> None:
     table.topics.create("a", 1, NOW_MS)
     table.topics.create("b", 1, NOW_MS)
     # A registration each: the answer to whoever made a topic waits for it.
-    assert table.instructions == [Persist("topics"), RegisterBroker(("a",)), RegisterBroker(("b",))]
+    assert table.instructions == [
+        *(Persist("topics"), RegisterBroker(("a",))),
+        *(Persist("topics"), RegisterBroker(("b",))),
+    ]
 
 
 def test_exactly_the_name_servers_order_topics_are_ordered(table: Table) -> None:

@@ -401,12 +401,8 @@ COMMANDS = (
 
 # Of bodies and header fields: times, and what a client's own port is in.
 MASKED = {
-    "timestamp",
-    "lastUpdateTimestamp",
-    "indexLastUpdateTimestamp",
-    "clientAddr",
-    "counter",
-    "version",
+    *("timestamp", "lastUpdateTimestamp", "indexLastUpdateTimestamp"),
+    *("clientAddr", "counter", "version"),
 }
 # Times and rates of which the type and the sign are compared.
 MEASURED = {

@@ -32,7 +32,7 @@ from wakelog.client.options import ClientOptions, without_namespace
 from wakelog.client.receipts import Receipt
 from wakelog.client.sender import Sender
 from wakelog.client.unique_ids import UniqueIds
-from wakelog.network.background import run_once
+from wakelog.network.background import awaited, run_once
 from wakelog.protocol.names import TRACE_TOPIC
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, decode_properties, split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
@@ -162,7 +162,7 @@ class Tracer:
             await self._flush()
             if self._is_closed:
                 return
-            self._resting = asyncio.ensure_future(self._pause(FLUSH_SECONDS))
+            self._resting = awaited(self._pause(FLUSH_SECONDS))
             await asyncio.wait([self._resting])
             self._resting = None
 

@@ -177,7 +177,7 @@ def test_a_flush_gives_the_responses_that_it_covers_and_no_other() -> None:
 def test_a_failed_write_fails_only_what_it_did_not_write() -> None:
     harness = waiting(110, 120, 130, written=110)
     harness.progress.fail_unwritten("the disk is gone")
-    assert harness.given == [(130, FAILED), (120, FAILED)]
+    assert harness.given == [(120, FAILED), (130, FAILED)]
     harness.progress.note_flushed(110)
     assert harness.given[-1] == (110, OK)
 
