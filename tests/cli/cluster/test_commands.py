@@ -96,7 +96,8 @@ def test_completion_is_installed_for_a_shell_that_then_completes(tmp_path: Path)
         "HOME": str(tmp_path),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
     }
-    install = ["wakelog", "--install-completion", "bash"]
+    # For the shell that it is called from; after this command bash goes on.
+    install = ["bash", "-c", "wakelog --install-completion && true"]
     subprocess.run(install, env=environment, check=True, capture_output=True)
     [installed] = tmp_path.glob(".bash_completions/*.sh")
     assert str(installed) in (tmp_path / ".bashrc").read_text()
