@@ -98,6 +98,14 @@ def test_every_path_is_fixed() -> None:
     assert paths and paths <= FIXED_KEYS.keys()
 
 
+def test_what_is_used_at_once_is_no_path_command_name_or_address(harness: Harness) -> None:
+    fields = [*msgspec.structs.fields(harness.settings.broker)]
+    fields += msgspec.structs.fields(harness.settings.store)
+    live = {field.encode_name: field.type.__origin__ for field in fields if is_live(field.type)}
+    assert len(live) > 20
+    assert {key for key, kind in live.items() if kind not in (bool, int, float)} == {"deleteWhen"}
+
+
 def test_what_cannot_be_kept_is_not_changed(harness: Harness) -> None:
     """As on a full disk."""
     before = shown(harness)
