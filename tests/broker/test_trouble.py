@@ -7,14 +7,14 @@ FULL = Trouble("write of /s/index failed: No space left on device", "Free some s
 
 def test_a_trouble_is_news_once_and_lasts_until_the_same_thing_works() -> None:
     found = Troubles()
-    assert not found and found.first is None
+    assert found.first is None
     assert found.refused("step", FULL)
     assert not found.refused("step", FULL)
     assert found.refused("step", Trouble("another reason"))
     assert not found.worked("attach")
     assert found.first == Trouble("another reason")
     assert found.worked("step") and not found.worked("step")
-    assert not found and found.refused("step", FULL)
+    assert found.first is None and found.refused("step", FULL)
 
 
 def test_the_first_trouble_is_shown() -> None:

@@ -33,10 +33,6 @@ class Troubles:
     def __init__(self) -> None:
         self._found: dict[str, Trouble] = {}
 
-    def __bool__(self) -> bool:
-        """Tell whether something does not work."""
-        return bool(self._found)
-
     @property
     def first(self) -> Trouble | None:
         """The one that began first, None if everything works."""

@@ -15,6 +15,7 @@ and thread of a process that serves begins by one of these:
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from types import CoroutineType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from structlog.stdlib import BoundLogger
@@ -47,6 +48,8 @@ def run_once(work: Coroutine[Any, Any, None], on_failed: OnFailed) -> asyncio.Ta
 
 def awaited(work: Awaitable[Result]) -> asyncio.Future[Result]:
     """Run work whose result or error somebody awaits: who began it, or all who want the result."""
+    if isinstance(work, CoroutineType):  # a turn of the broker has several, and no other kind
+        return asyncio.get_running_loop().create_task(work)
     return asyncio.ensure_future(work)
 
 

@@ -159,11 +159,11 @@ async def test_a_service_that_says_why_it_does_not_work_is_tried_rarely_and_logg
     client = Client(calls)
     client.retry_seconds, client.refused_seconds_max = 100.0, 800.0
     client.keep_attached()
-    while not client.troubles:
+    while not client.troubles.first:
         await sleep(0)
     assert client.troubles.first == ("no such folder", "Make it.")
     await client.wait_attached()
-    assert not client.troubles
+    assert client.troubles.first is None
     await client.stop()
     assert pauses == [100.0, 200.0, 400.0, 800.0, 800.0]
     assert caplog.text.count("service does not work") == 1
@@ -186,7 +186,7 @@ async def test_a_refused_call_is_a_trouble_until_the_same_call_works() -> None:
         await client.call("test", "rest")
         assert client.refusal == client.troubles.first == ("full", "Free some.")
     await client.call("test", "work")
-    assert not client.troubles
+    assert client.troubles.first is None
     await client.stop()
 
 
@@ -198,7 +198,7 @@ async def test_a_service_that_was_started_again_is_no_trouble() -> None:
     client = await attached(Client(FakeCalls(work=work)))
     with pytest.raises(ServiceLost, match="not attached"):
         await client.call("test", "work")
-    assert not client.troubles
+    assert client.troubles.first is None
     await client.stop()
 
 
@@ -216,7 +216,7 @@ async def test_parts_that_a_service_begins_without_are_named_until_it_has_them()
     client.mark_lost()
     while client.attached_count < 2:
         await asyncio.sleep(0)
-    assert not client.troubles
+    assert client.troubles.first is None
     await client.stop()
 
 

@@ -259,7 +259,7 @@ class ServiceClient:
 
     def note_worked(self, asked: str) -> None:
         """Note that what was asked for was done."""
-        if self.troubles and self.troubles.worked(asked):
+        if self.troubles.worked(asked):
             self._log.info("service works again", service=self.name, asked=asked)
 
     def _note_parts(self, reasons: Mapping[str, str]) -> None:
