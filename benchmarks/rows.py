@@ -116,6 +116,8 @@ _STARTS = (
     Figure("killed_cpu_seconds", "CPU s until then"),
     Figure("orderly_seconds", "ready after an orderly stop, s"),
     Figure("orderly_cpu_seconds", "CPU s until then, after a stop"),
+    Figure("promoted_seconds", "ready as a new master, s"),
+    Figure("promoted_cpu_seconds", "CPU s until then, as a new master"),
     *_MEMORY,
 )
 _HELD = (

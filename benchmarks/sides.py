@@ -35,6 +35,7 @@ _JAVA_MAINS = {
 }
 STORE_LOG_NAME = "store.log"
 SLAVE_HOME = "slave-home"
+SLAVE_STORE = "slave-store"
 # Errors, and what the store says of its start, which is where a rebuild's beginning is read.
 _LOGBACK = """<configuration>
   <appender name="store" class="ch.qos.logback.core.FileAppender">
@@ -73,7 +74,7 @@ class Side:
         self.store.mkdir(parents=True)
         prepare(self.store)
         self._mark = uuid.uuid4().hex
-        self._settings = settings
+        self.settings = settings
         ports = free_port(), free_port(-2, 1)
         self.name_server, self.broker = (f"127.0.0.1:{port}" for port in ports)
         self._ports = ports
@@ -85,7 +86,7 @@ class Side:
         """Start over the store as it is, and return once the broker is in the route and accepts."""
         self.began_seconds = time.time()
         try:
-            self._start(*self._ports, self._settings)
+            self._start(*self._ports, self.settings)
             self._processes[-1].wait_until(
                 lambda: serves(self.name_server, self.broker),
                 seconds_max=READY_SECONDS_MAX,
@@ -117,18 +118,24 @@ class Side:
     def add_slave(self) -> str:
         """Start a slave of the broker, over an empty store beside the other; return its address."""
         settings = {
-            **self._settings,
+            **self.settings,
             "brokerRole": "SLAVE",
             "brokerId": "1",
             "namesrvAddr": self.name_server,
         }
         port = free_port(-2, 1)
-        self._start_slave(self.folder / "slave-store", port, settings)
+        self._start_slave(self.folder / SLAVE_STORE, port, settings)
         self.configuration["slave"] = settings
         return f"127.0.0.1:{port}"
 
     def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
         raise NotImplementedError
+
+    def lead_from_slave(self) -> None:
+        """Kill master and slave, and start over the slave's store as master."""
+        self.kill()
+        self.store = self.folder / SLAVE_STORE
+        self.start_again()
 
     def cost(self) -> Cost:
         """Return what every process used that was started here, Ray's daemons included."""
