@@ -11,7 +11,7 @@ from wakelog.broker.replication.takeover import REFUSES_SENDS_VALUE
 from wakelog.broker.trouble import NOTICE_PREFIX, Trouble, runtime_values
 from wakelog.client.errors import ClientError
 from wakelog.console import findings
-from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find, span_text
+from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
 from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
@@ -324,18 +324,3 @@ def test_a_history_without_an_answer_is_no_error(judge: Callable[[History], Any]
     bad = {"commitLogDiskRatio": "x", "remainHowManyDataToFlush": "many"}
     history = history_of((cluster(NOW_MS, bad, g=nothing),))
     assert list(judge(history)) == []
-
-
-@pytest.mark.parametrize(
-    ("elapsed_ms", "text"),
-    [
-        (-5, "0 s"),
-        (59_400, "59 s"),
-        (370_000, "6 min 10 s"),
-        (3_600_000, "1 h"),
-        (9_000_000, "2 h 30 min"),
-        (90 * 86_400_000, "90 days"),
-    ],
-)
-def test_a_time_is_written_in_its_two_largest_units(elapsed_ms: int, text: str) -> None:
-    assert span_text(elapsed_ms) == text

@@ -26,6 +26,7 @@ from wakelog.protocol.bodies import (
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicList,
     TopicOffset,
     TopicStatsTable,
 )
@@ -50,6 +51,7 @@ ANSWERS: dict[Code, msgspec.Struct] = {
     Code.GET_ALL_TOPIC_CONFIG: TopicConfigSerializeWrapper(
         {name: TopicConfig(name) for name in ("T", "%DLQ%g")}
     ),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: TopicList({"TBW102"}),
     Code.GET_BROKER_CONSUME_STATS: ConsumeStatsList(
         [{"g": [ConsumeStats({QUEUE: OffsetWrapper(9, 4)}, 1.5)]}]
     ),

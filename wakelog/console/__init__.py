@@ -1,9 +1,14 @@
-"""What a cluster says of itself, its last hour, and what is wrong with it in words.
+"""What a cluster says of itself, its last hour, what is wrong with it in words, and its pages.
 
     snapshot    one bounded reading of a cluster: values, no rule
     history     the last hour of such readings, bounded
     rules       the sentences, as a table
     findings    when one is so: an hour in, findings out
+    reader      the shell that reads again and again, for all viewers
+    views       what pages say: snapshot and history in, rows out
+    actions     what can be changed: each action is a command of `wakelog`
+    pages       routes, templates, and what guards them
+    serve       the server around them
 
-`wakelog findings`, `doctor` and `status` use them.
+`wakelog findings`, `doctor` and `status` use the first four, `wakelog console` all.
 """

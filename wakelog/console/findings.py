@@ -15,6 +15,7 @@ from wakelog.broker.trouble import NOTICE_PREFIX, read_troubles, trouble_clause
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
 from wakelog.console.history import DEAD_LETTERS, DISK, LAG, Change, History
+from wakelog.console.quantities import span_text
 from wakelog.console.rules import OK, PROBLEM, Finding, say
 from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot, runtime_number
 from wakelog.protocol.bodies import (
@@ -85,20 +86,6 @@ def broker_text(broker: BrokerReading) -> str:
 def queue_text(queue: MessageQueue) -> str:
     """Return which queue, as findings name it."""
     return f"queue {queue.queue_id} of {queue.topic} at {queue.broker_name}"
-
-
-def span_text(elapsed_ms: float) -> str:
-    """Return a time in the two largest units that it has."""
-    seconds = max(0, round(elapsed_ms / 1000))
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, seconds = divmod(seconds, 60)
-    if minutes < 60:
-        return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24:,} days"
 
 
 def _bounded(found: list[Finding]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ hour is forgotten. A clock that was set back begins a new hour.
 
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.console.snapshot import Snapshot, runtime_number
@@ -98,6 +98,37 @@ class History:
         first, last = known[0], known[-1]
         elapsed_ms = self._times_ms[last] - self._times_ms[first]
         return Change(values[first], values[last], elapsed_ms, values[known[-2]])
+
+    @property
+    def times_ms(self) -> Sequence[int]:
+        """When each point of a course was read."""
+        return self._times_ms
+
+    def course(self, kind: str, name: str) -> list[float]:
+        """Return the hour of a number, NaN where it was not known; empty if it never was."""
+        return list(self._series.get((kind, name), ()))
+
+    def largest(self, kind: str) -> list[float]:
+        """Return the hour of the largest number of a kind."""
+        return self._over(kind, max)
+
+    def rates(self, kind: str) -> list[float]:
+        """Return by how much all numbers of a kind grew in a second, between each two readings."""
+        sums, times = self._over(kind, sum), self._times_ms
+        found = [math.nan] if sums else []
+        for at in range(1, len(sums)):
+            seconds = (times[at] - times[at - 1]) / 1000
+            grown = sums[at] - sums[at - 1]
+            found.append(max(0.0, grown) / seconds if seconds > 0 else math.nan)
+        return found
+
+    def _over(self, kind: str, of: Callable[[Iterable[float]], float]) -> list[float]:
+        """Return a course over all numbers of a kind; NaN where one is not known."""
+        all_values = [values for (each, _), values in self._series.items() if each == kind]
+        return [
+            math.nan if any(map(math.isnan, column)) else of(column)
+            for column in zip(*all_values, strict=True)
+        ]
 
     def _drop(self, sample: int) -> None:
         del self._times_ms[sample]

@@ -27,6 +27,7 @@ from wakelog.protocol.bodies import (
     SubscriptionGroupConfig,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicList,
     TopicStatsTable,
 )
 from wakelog.protocol.codes import RequestCode as Code
@@ -48,7 +49,8 @@ class BrokerReading:
     """What one broker says. failure: the first one, None if it answered all.
 
     waiting: keys that wait for a restart, and their values in use.
-    groups and topics: of the broker that is asked for its name, the master if there is one.
+    groups, topics, system_topics: of the broker that is asked for its name, the master if there
+    is one.
     """
 
     cluster: str
@@ -59,6 +61,7 @@ class BrokerReading:
     waiting: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    system_topics: frozenset[str] = frozenset()
     progress: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     failure: ClientError | None = None
 
@@ -97,6 +100,11 @@ class Snapshot:
     groups: dict[str, GroupReading] = field(default_factory=dict)
     dead_letters: dict[str, int] = field(default_factory=dict)
     failure: ClientError | None = None
+
+    @property
+    def system_topics(self) -> frozenset[str]:
+        """The topics that brokers call their own."""
+        return frozenset().union(*(each.system_topics for each in self.brokers))
 
 
 async def read_snapshot(admin: Admin, now_ms: int) -> Snapshot:
@@ -186,15 +194,18 @@ def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iter
         table = await admin.ask_for(TopicConfigSerializeWrapper, address, Code.GET_ALL_TOPIC_CONFIG)
         broker.topics = table.topic_config_table
 
+    async def system_topics() -> None:
+        code = Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
+        broker.system_topics = frozenset((await admin.ask_for(TopicList, address, code)).topic_list)
+
     async def progress() -> None:
         fields = {"isOrder": False}
         code = Code.GET_BROKER_CONSUME_STATS
         found = await admin.ask_for(ConsumeStatsList, address, code, fields)
         broker.progress = found.consume_stats_list
 
-    return (
-        (values, configuration, groups, topics, progress) if is_first else (values, configuration)
-    )
+    own = values, configuration
+    return (*own, groups, topics, system_topics, progress) if is_first else own
 
 
 def _groups_of(brokers: Iterable[BrokerReading]) -> dict[str, GroupReading]:

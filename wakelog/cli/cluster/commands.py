@@ -1,129 +1,19 @@
 """What can be typed about a running cluster. Each command imports what it runs when it runs."""
 
-import inspect
-import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from wakelog.actors.errors import PlanRefused
+from wakelog.cli.cluster.wire import Wire, over_wire
 from wakelog.cli.options import Number, OutputForm, Pair, Text, help_without_command, option, pairs
-from wakelog.cli.stop_signals import run_interruptibly
 
 if TYPE_CHECKING:
     from wakelog.cli.admin.command import Output
     from wakelog.client.admin import Admin
-    from wakelog.client.options import ClientOptions
-
-ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
-NAME_SERVER_DEFAULT: Final = "127.0.0.1:9876"
-
-
-class Wire(NamedTuple):
-    """How a command reaches the cluster, and what it puts out."""
-
-    name_server: Annotated[
-        Text,
-        option(
-            "HOST:PORT",
-            "Name servers, `;` between.  [default: NAMESRV_ADDR, else 127.0.0.1:9876]",
-            "--name-server",
-            "-n",
-        ),
-    ] = None
-    output: OutputForm = "table"
-    access_key: Annotated[Text, option("KEY", "Of an account, for access control.")] = None
-    secret_key: Annotated[
-        Text, option("KEY", "Of the account.  [default: WAKELOG_SECRET_KEY, else it is asked for]")
-    ] = None
-    account: Annotated[
-        Text, option("FILE", "Both keys, as in mqadmin's tools.yml, which others cannot see.")
-    ] = None
-    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False
-    tls_trust: Annotated[Text, option("FILE", "PEM of the signers; implies --tls.")] = None
-    tls_config: Annotated[
-        Text, option("FILE", "A tls.properties, with a certificate of one's own; implies --tls.")
-    ] = None
-    tls_insecure: Annotated[
-        bool, typer.Option("--tls-insecure", help="Trust any certificate; implies --tls.")
-    ] = False
-
-    @property
-    def as_json(self) -> bool:
-        """Whether objects are put out."""
-        return self.output == "json"
-
-    def options(self) -> "ClientOptions":
-        """Return them for a client. Raises: PlanRefused."""
-        import logging
-
-        from wakelog.cli.admin.command import Flags
-        from wakelog.cli.admin.table import client_options
-
-        # Without a handler Python writes warnings beside the one line that an error has.
-        logging.getLogger("wakelog.client").addHandler(logging.NullHandler())
-
-        flags = Flags(
-            n=os.environ.get(ENVIRONMENT_NAME) or NAME_SERVER_DEFAULT
-            if self.name_server is None
-            else self.name_server,
-            output=self.output,
-            tls=str(self.tls).lower(),
-            **{"tls-insecure": str(self.tls_insecure).lower()},
-        )
-        given = {"access-key": self.access_key, "secret-key": self.secret_key}
-        given |= {
-            "account": self.account,
-            "tls-trust": self.tls_trust,
-            "tls-config": self.tls_config,
-        }
-        flags.update({name: text for name, text in given.items() if text is not None})
-        return client_options(flags)
-
-    def run(
-        self, ask: "Callable[[Admin], AsyncIterator[Output]]", *, flushes: bool = False
-    ) -> None:
-        """Ask the cluster, and put out what comes. Raises: PlanRefused, ClientError."""
-        from wakelog.cli.admin.command import show
-        from wakelog.client.admin import open_admin
-
-        def say(text: str) -> None:
-            print(text, flush=flushes)
-
-        async def main() -> None:
-            async with open_admin(self.options()) as admin:
-                async for output in ask(admin):
-                    show(output, say, as_json=self.as_json)
-
-        run_interruptibly(main())
-
-
-def _over_wire(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with the options of `Wire` after its own, which it gets as one value."""
-    [_, *own] = inspect.signature(function).parameters.values()
-
-    def command(**values: Any) -> Any:
-        wire = Wire(*(values.pop(name) for name in Wire._fields))
-        return function(wire, **values)
-
-    common = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=Wire._field_defaults[name],
-            annotation=Wire.__annotations__[name],
-        )
-        for name in Wire._fields
-    ]
-    every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + common
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__annotations__ = {each.name: each.annotation for each in every}
-    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    return command
-
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
 MaybeTopic = Annotated[Text, typer.Argument(metavar="TOPIC")]
@@ -131,6 +21,11 @@ OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
 CodeName = Annotated[str, typer.Argument(metavar="CODE")]
 Interval = Annotated[float, option("SECONDS", "Between two looks.", min=0.5, max=3600.0)]
 Between = Annotated[float, option("SECONDS", "Between two readings; 0 for one.", min=0, max=3600)]
+ConsolePort = Annotated[int, option("PORT", "Of its pages; 0 takes a free one.", "--port", min=0)]
+ConsoleBind = Annotated[str, option("IP", "Address to listen on.", "--bind")]
+ConsoleHosts = Annotated[
+    list[str] | None, option("NAME", "A further name that it is called by; repeat.", "--host")
+]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
 ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
@@ -348,6 +243,30 @@ def findings(wire: Wire, seconds: Between = 6.0) -> None:
     wire.run(lambda admin: asked.findings(admin, seconds))
 
 
+def console(
+    wire: Wire,
+    port: ConsolePort = 8_080,
+    bind: ConsoleBind = "127.0.0.1",
+    hosts: ConsoleHosts = None,
+) -> None:
+    """Show a cluster in a browser: what is wrong, and what to do.
+
+    \b
+    wakelog console
+    wakelog console -n 10.0.0.1:9876 --port 8090
+    """
+    try:
+        from wakelog.cli.cluster import console as shown
+        from wakelog.console.accounts import Accounts
+        from wakelog.console.serve import Listen
+    except ModuleNotFoundError as error:
+        cause = f"the console needs {error.name}, which is not installed"
+        raise PlanRefused(cause, "Install it: pip install 'wakelog[console]'.") from error
+
+    listen = Listen(bind, port, tuple(hosts or ()))
+    wire.run(lambda admin: shown.console(admin, listen, Accounts(), ask_of), flushes=True)
+
+
 def explain(code: CodeName, output: OutputForm = "table") -> None:
     """Say what a request or response code means, and what to do.
 
@@ -540,6 +459,7 @@ OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     top,
     doctor,
     findings,
+    console,
     bench,
     check,
 )
@@ -552,14 +472,32 @@ GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]
 }
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
+def ask_of(words: Sequence[str]) -> "Callable[[Admin], AsyncIterator[Output]]":
+    """Return what a command line would ask a cluster. Raises: PlanRefused, typer.TyperException."""
+    asked: list[Callable[[Admin], AsyncIterator[Output]]] = []
+
+    class Kept(Wire):
+        def run(
+            self, ask: "Callable[[Admin], AsyncIterator[Output]]", *, flushes: bool = False
+        ) -> None:
+            asked.append(ask)
+
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    add_commands(app, Kept)
+    app(list(words), prog_name="wakelog", standalone_mode=False)
+    if not asked:
+        raise PlanRefused(f"wakelog {words[0]} asks no cluster", "Run it in a shell.")
+    return asked[0]
+
+
+def add_commands(app: typer.Typer, kind: type[Wire] = Wire) -> None:
+    """Add the commands to the application. kind: what they reach a cluster by."""
     for function in OVER_WIRE:
-        app.command()(_over_wire(function))
+        app.command()(over_wire(function, kind))
     app.command()(explain)
     for name, (meaning, functions) in GROUPS_OF_COMMANDS.items():
         commands = typer.Typer(name=name, help=meaning)
         commands.callback(invoke_without_command=True)(help_without_command)
         for function in functions:
-            commands.command(function.__name__.removeprefix(f"{name}_"))(_over_wire(function))
+            commands.command(function.__name__.removeprefix(f"{name}_"))(over_wire(function, kind))
         app.add_typer(commands)

@@ -1,0 +1,136 @@
+"""What the console changes: each action is a command of `wakelog`, and runs as that command.
+
+An action is a row: the fields of its form, and the words of the command that they make. The page
+shows these words, and the same words run. So a page can do nothing that the command line cannot.
+
+    form    the form; its fields are in the URL, and nothing is changed
+    preview what it would do, in numbers, and the command
+    run     by a request that only the form can make; then what it did
+"""
+
+import re
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol
+
+from wakelog.client.admin import Admin
+
+Values = Mapping[str, str]
+"""What was typed, by the names of fields; a switch that is off has ""."""
+
+Words = Sequence[str]
+Kind = Literal["text", "number", "choice", "switch", "lines", "secret"]
+
+TEXT_LENGTH_MAX: Final = 1_024
+LINES_LENGTH_MAX: Final = 1 << 20
+"""What a field of several lines takes: a body that is sent."""
+SECRET_SHOWN: Final = "..."
+
+
+class Said(Protocol):
+    """One part of what a command puts out."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as text."""
+        ...
+
+
+class CommandFailed(Exception):
+    """A command did not do what was asked. said: what it had put out before."""
+
+    def __init__(self, cause: str, remedy: str, said: Sequence[Said] = ()) -> None:
+        """Keep the parts."""
+        super().__init__(cause, remedy)
+        self.cause, self.remedy, self.said = cause, remedy, said
+
+
+class Commands(Protocol):
+    """Runs the words of a command line at the console's cluster, as its account."""
+
+    def __call__(self, words: Words) -> AsyncIterator[Said]:
+        """Yield what the command puts out. Raises: CommandFailed, with cause and remedy."""
+        ...
+
+
+class Field(NamedTuple):
+    """A field of a form.
+
+    choices: of a choice, the values with their names. value: what it has at first.
+    pattern: of a text, a regular expression that all of it matches.
+    """
+
+    name: str
+    label: str
+    kind: Kind = "text"
+    value: str = ""
+    help: str = ""
+    is_required: bool = True
+    choices: tuple[tuple[str, str], ...] = ()
+    minimum: int = 0
+    maximum: int = (1 << 31) - 1
+    pattern: str = ""
+
+
+Preview = Callable[[Admin, Values], Awaitable[list[str]]]
+
+
+class Action(NamedTuple):
+    """A row of the table of actions.
+
+    name: in its URL. page: where it leads back to, a path with `{field}` in it.
+    words: of the command. preview: says in numbers what it would do; it changes nothing.
+    typed: the field whose value is typed once more, since the action destroys.
+    posts_fields: its fields are too large or too secret for a URL.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    words: Callable[[Values], Words]
+    page: str
+    preview: Preview | None = None
+    typed: str = ""
+    does: str = ""
+    posts_fields: bool = False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The fields that no page and no log shows."""
+        return tuple(x.name for x in self.fields if x.kind == "secret")
+
+    def checked(self, given: Values) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the value of each field, and what is wrong with those that cannot be."""
+        values, wrong = {}, {}
+        for field in self.fields:
+            text = given.get(field.name, "" if field.kind == "switch" and given else field.value)
+            text = text.replace("\r\n", "\n") if field.kind == "lines" else text.strip()
+            values[field.name] = text
+            if reason := _wrong(field, text):
+                wrong[field.name] = reason
+        return values, wrong
+
+    def command(self, values: Values) -> str:
+        """Return the command line, without secrets."""
+        shown = {x: SECRET_SHOWN if x in self.secrets and y else y for x, y in values.items()}
+        return "wakelog " + shlex.join(self.words(shown))
+
+
+def _wrong(field: Field, text: str) -> str:
+    """Return why a field cannot have this text, "" if it can."""
+    length_max = LINES_LENGTH_MAX if field.kind == "lines" else TEXT_LENGTH_MAX
+    if not text:
+        return f"{field.label} is needed" if field.is_required and field.kind != "switch" else ""
+    if len(text) > length_max:
+        return f"{field.label} has {len(text):,} characters; it may have {length_max:,}"
+    if field.kind == "number":
+        try:
+            number = int(text)
+        except ValueError:
+            return f"{text!r} is no whole number"
+        if not field.minimum <= number <= field.maximum:
+            return f"{field.label} is from {field.minimum:,} to {field.maximum:,}"
+    if field.kind == "choice" and text not in dict(field.choices):
+        return f"{text!r} is none of {', '.join(name for name, _ in field.choices)}"
+    if field.pattern and not re.fullmatch(field.pattern, text):
+        return f"{text!r} does not fit: {field.help}"
+    return ""

@@ -1,0 +1,7 @@
+"""Actions on groups."""
+
+from typing import Final
+
+from wakelog.console.actions.action import Action
+
+ACTIONS: Final[tuple[Action, ...]] = ()

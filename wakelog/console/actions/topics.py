@@ -1,0 +1,71 @@
+"""Actions on topics."""
+
+from typing import Final
+
+from wakelog.client.admin import Admin
+from wakelog.console.actions.action import Action, Field, Values, Words
+from wakelog.protocol.names import NAME_LENGTH_MAX
+
+TOPIC: Final = Field(
+    "topic",
+    "Topic",
+    pattern=rf"[%|a-zA-Z0-9_-]{{1,{NAME_LENGTH_MAX}}}",
+    help="letters, digits, %, |, _ and -",
+)
+CLUSTER: Final = Field("cluster", "Cluster")
+
+
+def _create(values: Values) -> Words:
+    words = ["admin", "updateTopic", "-c", values["cluster"], "-t", values["topic"]]
+    words += ["-r", values["queues"], "-w", values["queues"]]
+    return [*words, "-o", "true"] if values["order"] else words
+
+
+async def _before_create(admin: Admin, values: Values) -> list[str]:
+    route = await admin.routes.find(values["topic"])
+    count = len(await admin.masters(values["cluster"]))
+    brokers = "1 broker" if count == 1 else f"{count:,} brokers"
+    found = [f"{values['queues']} queues at each of {brokers}"]
+    if route is not None and route.queue_datas:
+        found.append("the topic is there already: its number of queues is changed to this")
+    return found
+
+
+def _delete(values: Values) -> Words:
+    return ["admin", "deleteTopic", "-c", values["cluster"], "-t", values["topic"]]
+
+
+async def _before_delete(admin: Admin, values: Values) -> list[str]:
+    table = (await admin.topic_stats(values["topic"])).offset_table
+    held = sum(ends.max_offset - ends.min_offset for ends in table.values())
+    groups = await admin.groups_of(values["topic"])
+    return [
+        f"{held:,} messages in {len(table):,} queues can be consumed no more",
+        f"groups that consume it: {', '.join(groups) or 'none'}",
+    ]
+
+
+ACTIONS: Final = (
+    Action(
+        "create-topic",
+        "Create topic",
+        (
+            TOPIC,
+            CLUSTER,
+            Field("queues", "Queues at each broker", "number", "8", minimum=1, maximum=65_535),
+            Field("order", "Keeps its order when brokers are away", "switch", is_required=False),
+        ),
+        _create,
+        "/topics/{topic}",
+        _before_create,
+    ),
+    Action(
+        "delete-topic",
+        "Delete topic",
+        (TOPIC, CLUSTER),
+        _delete,
+        "/topics",
+        _before_delete,
+        typed="topic",
+    ),
+)

@@ -1,0 +1,7 @@
+"""The pages: routes, forms and what guards them. `app.make_app` makes the application.
+
+site        what every page has: the console's parts, a page, its template
+guard       hosts, security headers, sessions, the token of forms, roles
+app         the routes of all pages, live parts, errors
+others      the routes of one family each; what they say comes from `views`
+"""

@@ -1,0 +1,261 @@
+"""The application: the routes of all pages, their live parts, forms, and what is said of errors.
+
+A live part is rendered after every reading, by the same handler as the page, and sent if it
+changed. Viewers of one page get what one rendering made.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from importlib import resources
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Match, Route, Router
+from starlette.staticfiles import StaticFiles
+
+from wakelog.client.errors import ClientError
+from wakelog.console.accounts import EVERYONE, Account, Role
+from wakelog.console.pages import (
+    access,
+    audit,
+    brokers,
+    clients,
+    dead_letters,
+    forms,
+    groups,
+    messages,
+    overview,
+    search,
+    topics,
+    trace,
+    waiting,
+)
+from wakelog.console.pages.guard import (
+    COOKIE,
+    FORM_BYTES_MAX,
+    TOKEN_FIELD,
+    Guard,
+    Sessions,
+    may,
+    new_cookie,
+    set_cookie,
+)
+from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, PageRoute, path
+
+_FAMILIES: Final = (
+    overview, topics, groups, messages, dead_letters, waiting, brokers, clients, access, trace,
+    audit, search, forms,
+)  # fmt: skip
+PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
+"""Every page of the console."""
+
+VIEWERS_MAX: Final = 256
+"""Browsers that watch a page at a time."""
+QUIET_SECONDS_MAX: Final = 15.0
+"""After so long without news a viewer gets an empty line, so that a lost one is noticed."""
+
+_NAVIGATION: Final = (
+    ("overview", "Overview", "/"),
+    ("topics", "Topics", "/topics"),
+    ("groups", "Groups", "/groups"),
+    ("messages", "Messages", "/messages"),
+    ("dead_letters", "Dead letters", "/dead-letters"),
+    ("waiting", "Waiting", "/waiting"),
+    ("brokers", "Brokers", "/brokers"),
+    ("clients", "Clients", "/clients"),
+    ("access", "Access", "/access"),
+    ("trace", "Trace", "/trace"),
+    ("audit", "Audit", "/audit"),
+)
+NAVIGATION: Final = tuple(x for x in _NAVIGATION if x[2] in {row.path for row in PAGES})
+
+
+class Site:
+    """The endpoints over a console's pages."""
+
+    def __init__(self, console: Console, *, is_secure: bool) -> None:
+        """is_secure: it is reached by TLS, and its cookies go over nothing else."""
+        self._console = console
+        self._is_secure = is_secure
+        self._sessions = Sessions(console.accounts, lambda: console.reader.now_ms)
+        self._viewers_count = 0
+        self._rows = {each.path: each for each in PAGES}
+        self._routes = [
+            Route(
+                each.path,
+                self._endpoint(each),
+                methods=["GET", "POST"] if each.posts else ["GET"],
+                name=each.path,
+            )
+            for each in PAGES
+        ]
+        self._router = Router(self._routes)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the application."""
+        return [Route("/live", self._live), *self._routes]
+
+    def _endpoint(self, row: PageRoute) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            account = self._sessions.account_of(request)
+            if account is None and row.role is not Role.NONE:
+                return RedirectResponse(path("login", to=_address(request)), 303)
+            account = account or EVERYONE._replace(role=Role.NONE)
+            if not may(account, row.role):
+                raise HTTPException(403, f"{account.name} may look, and change nothing")
+            request.state.account = account
+            request.state.sessions = self._sessions
+            if request.method == "POST":
+                await self._check_form(request)
+            self._console.reader.note_viewer()
+            if not self._console.reader.number:
+                await self._console.reader.first()
+            return self.respond(request, await row.handler(self._console, request))
+
+        return answer
+
+    async def _check_form(self, request: Request) -> None:
+        """Raises: HTTPException for a form that no page of this console made."""
+        if int(request.headers.get("content-length", 0)) > FORM_BYTES_MAX:
+            raise HTTPException(413, f"A form has {FORM_BYTES_MAX:,} bytes at most")
+        form = await request.form(max_fields=1_000, max_part_size=FORM_BYTES_MAX)
+        token = form.get(TOKEN_FIELD)
+        if not isinstance(token, str) or not self._sessions.is_own_form(request, token):
+            raise HTTPException(403, "This form is too old. Open the page again, and repeat it")
+
+    def respond(self, request: Request, page: Page | Response) -> Response:
+        """Return the answer with a page in it."""
+        if isinstance(page, Response):
+            return page
+        cookie = request.cookies.get(COOKIE) or new_cookie()
+        text = self._render(request, page, cookie)
+        response = Response(text, page.status, media_type="text/html; charset=utf-8")
+        if cookie != request.cookies.get(COOKIE):
+            set_cookie(response, cookie, is_secure=self._is_secure)
+        return response
+
+    def _values(self, request: Request, page: Page, cookie: str) -> dict[str, object]:
+        console, reader = self._console, self._console.reader
+        account: Account = getattr(request.state, "account", EVERYONE)
+        return {
+            **page.values,
+            "page": page,
+            "here": page.here,
+            "navigation": NAVIGATION,
+            "cluster": ", ".join(sorted(reader.shown.info.cluster_addr_table)) or "no cluster yet",
+            "name_server": console.name_server,
+            "version": console.version,
+            "now_ms": reader.now_ms,
+            "reader": reader,
+            "account": account,
+            "may_change": account.role >= Role.OPERATOR,
+            "logs_in": console.accounts.are_asked_for,
+            "token": self._sessions.token(cookie),
+            "address": _address(request),
+        }
+
+    def _render(self, request: Request, page: Page, cookie: str) -> str:
+        template = self._console.templates.get_template(page.template)
+        return template.render(self._values(request, page, cookie))
+
+    def _render_live(self, request: Request, page: Page) -> str:
+        text = self._render(request, page, request.cookies.get(COOKIE, ""))
+        return text.partition(LIVE_BEGIN)[2].partition(LIVE_END)[0]
+
+    async def _live(self, request: Request) -> Response:
+        """Send the live part of a page, again after each reading in which it changed."""
+        account = self._sessions.account_of(request)
+        if account is None:
+            raise HTTPException(401, "Log in again")
+        if self._viewers_count >= VIEWERS_MAX:
+            raise HTTPException(503, "Too many pages are open. This one is not kept new")
+        wanted = urlsplit(request.query_params.get("of", "/"))
+        scope = {
+            **request.scope,
+            "path": wanted.path,
+            "query_string": wanted.query.encode(),
+            "method": "GET",
+        }
+        row = self._row_of(scope)
+        if row is None or not may(account, row.role):
+            raise HTTPException(404, "There is no such page")
+        watched = Request(scope)
+        watched.state.account = account
+        watched.state.sessions = self._sessions
+        return StreamingResponse(self._news(row, watched), media_type="text/event-stream")
+
+    def _row_of(self, scope: dict[str, object]) -> PageRoute | None:
+        for route in self._routes:
+            match, more = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(more)
+                return self._rows[route.path]
+        return None
+
+    async def _news(self, row: PageRoute, request: Request) -> AsyncIterator[str]:
+        reader = self._console.reader
+        self._viewers_count += 1
+        try:
+            number, shown = reader.number, ""
+            while True:
+                reader.note_viewer()
+                try:
+                    async with asyncio.timeout(QUIET_SECONDS_MAX):
+                        number = await reader.next(number)
+                except TimeoutError:
+                    yield ":\n\n"
+                    continue
+                if reader.has_ended or self._sessions.account_of(request) is None:
+                    return
+                try:
+                    page = await row.handler(self._console, request)
+                except (ClientError, HTTPException):
+                    continue
+                if isinstance(page, Page) and page.is_live:
+                    text = self._render_live(request, page)
+                    if text != shown:
+                        shown = text
+                        yield f"event: live\ndata: {json.dumps(text)}\n\n"
+        finally:
+            self._viewers_count -= 1
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Return the page of an error: what happened, and what to do."""
+        if isinstance(error, HTTPException):
+            status, cause = error.status_code, error.detail
+            remedy = "Go back, or search for it" if status == 404 else ""
+        elif isinstance(error, ClientError):
+            status, cause, remedy = 502, error.cause, error.remedy
+        else:
+            status, cause = 500, f"this page failed: {error!r}"
+            remedy = "This is an error of wakelog's own: report it, with the log of the console"
+        values = {"cause": cause, "remedy": remedy, "status": status}
+        page = Page("error.html", "Not shown", values, status=status, is_live=False)
+        return self.respond(request, page)
+
+
+def _address(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False) -> Starlette:
+    """Return the application. hosts: names that it may be called by."""
+    site = Site(console, is_secure=is_secure)
+    app = Starlette(
+        routes=site.routes(),
+        middleware=[Middleware(Guard, hosts=hosts)],
+        exception_handlers={
+            HTTPException: site.failed,
+            ClientError: site.failed,
+            Exception: site.failed,
+        },
+    )
+    folder = resources.files("wakelog.console") / "static"
+    app.mount("/static", StaticFiles(directory=str(folder)))
+    return app

@@ -1,0 +1,8 @@
+"""Pages of brokers: role, replicas, store, configuration."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from wakelog.console.pages.site import PageRoute
+
+PAGES: Final[Sequence[PageRoute]] = ()

@@ -1,0 +1,103 @@
+"""The form of every action: what it would do, and then what it did.
+
+`/do/NAME` with the fields in the URL shows what would be done and changes nothing. The button
+below it sends the same fields by POST, with the token of this console's pages.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from wakelog.client.errors import ClientError
+from wakelog.console.accounts import Role
+from wakelog.console.actions.action import Action, CommandFailed, Said
+from wakelog.console.audit_log import Entry
+from wakelog.console.pages.site import Console, Page, PageRoute
+
+TYPED_FIELD: Final = "typed"
+SAID_LINES_MAX: Final = 2_000
+"""Lines of what a command put out that are shown."""
+
+
+async def form(console: Console, request: Request) -> Page:
+    """Show the form of an action, or do it."""
+    action = console.actions.get(request.path_params["name"])
+    if action is None:
+        raise HTTPException(404, "There is no such action")
+    if request.method == "POST":
+        given = {x: y for x, y in (await request.form()).items() if isinstance(y, str)}
+        return await _do(console, request, action, given)
+    return await _preview(console, action, dict(request.query_params))
+
+
+async def _preview(console: Console, action: Action, given: Mapping[str, str]) -> Page:
+    """Return the form, and below it what the fields would do once all of them can be."""
+    values, wrong = action.checked(given)
+    if not given:
+        wrong = {}
+    is_whole = bool(given or not action.fields) and not wrong and not action.posts_fields
+    would: list[str] = []
+    if is_whole and action.preview is not None:
+        try:
+            would = await action.preview(console.admin, values)
+        except ClientError as error:
+            return _page(action, values, wrong, failed=error)
+    return _page(action, values, wrong, would=would, is_whole=is_whole)
+
+
+async def _do(console: Console, request: Request, action: Action, given: Mapping[str, str]) -> Page:
+    values, wrong = action.checked(given)
+    if not wrong and action.typed and given.get(TYPED_FIELD, "").strip() != values[action.typed]:
+        wrong = {TYPED_FIELD: f"Type {values[action.typed]} to confirm"}
+    if wrong:
+        return _page(action, values, wrong, is_whole=not wrong.keys() - {TYPED_FIELD}, status=422)
+    said: list[Said] = []
+    failed: CommandFailed | None = None
+    try:
+        said = [part async for part in console.commands(action.words(values))]
+    except CommandFailed as error:
+        said, failed = list(error.said), error
+    result = "done" if failed is None else f"failed: {failed.cause}"
+    host = request.client.host if request.client else ""
+    name = request.state.account.name
+    command = action.command(values)
+    console.audit.add(Entry(console.reader.now_ms, name, host, command, result))
+    console.reader.read_soon()
+    lines = [line for part in said for line in part.lines()][:SAID_LINES_MAX]
+    status = 200 if failed is None else 409
+    return _page(action, values, {}, lines=lines, failed=failed, is_done=not failed, status=status)
+
+
+def _page(
+    action: Action,
+    values: Mapping[str, str],
+    wrong: Mapping[str, str],
+    *,
+    would: Sequence[str] = (),
+    is_whole: bool = False,
+    lines: Sequence[str] = (),
+    failed: ClientError | CommandFailed | None = None,
+    is_done: bool = False,
+    status: int = 200,
+) -> Page:
+    can_be_said = not wrong.keys() - {TYPED_FIELD} and (is_whole or is_done or failed is not None)
+    shown: dict[str, Any] = {
+        "action": action,
+        "fields": action.fields,
+        "values": values,
+        "wrong": wrong,
+        "would": would,
+        "is_whole": is_whole,
+        "lines": lines,
+        "failed": failed,
+        "is_done": is_done,
+        "command": action.command(values) if can_be_said else "",
+        "back": action.page.format_map({x: quote(y, safe="") for x, y in values.items()}),
+    }
+    return Page("form.html", action.title, shown, status=status, is_live=False)
+
+
+PAGES: Final = (PageRoute("/do/{name}", form, Role.OPERATOR, posts=True),)

@@ -1,0 +1,8 @@
+"""Pages of consumer groups: lag, queues, members, offsets."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from wakelog.console.pages.site import PageRoute
+
+PAGES: Final[Sequence[PageRoute]] = ()

@@ -1,0 +1,28 @@
+"""The first page: what is wrong, in words."""
+
+from typing import Final
+
+from starlette.requests import Request
+
+from wakelog.console.pages.site import Console, Page, PageRoute
+from wakelog.console.views import verdict
+
+
+async def overview(console: Console, request: Request) -> Page:
+    """Show the verdict and the rates."""
+    reader = console.reader
+    return Page(
+        "overview.html",
+        "Overview",
+        {
+            "lines": verdict.lines(reader.findings),
+            "summary": verdict.summary(reader.findings),
+            "figures": verdict.figures(reader.shown),
+            "courses": verdict.courses(reader.history),
+            "is_empty": not any(x.progress for x in reader.shown.brokers),
+        },
+        here="overview",
+    )
+
+
+PAGES: Final = (PageRoute("/", overview),)

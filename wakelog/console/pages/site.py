@@ -1,0 +1,110 @@
+"""What every page has: the parts of the console, a page, and how it becomes HTML.
+
+A page is a value: a template and what it says. The same page is shown whole, or its live part
+alone, which is sent to a browser that watches.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wakelog.client.admin import Admin
+from wakelog.console import charts, quantities
+from wakelog.console.accounts import Accounts, Role
+from wakelog.console.actions.action import Action, Commands
+from wakelog.console.audit_log import AuditLog
+from wakelog.console.reader import Reader
+
+LIVE_BEGIN: Final = "<!--live-->"
+LIVE_END: Final = "<!--/live-->"
+"""What stands around the live part in the template of every page. Values are escaped."""
+
+
+@dataclass
+class Console:
+    """What pages work with. actions: by their names."""
+
+    reader: Reader
+    admin: Admin
+    commands: Commands
+    accounts: Accounts
+    audit: AuditLog
+    actions: Mapping[str, Action]
+    name_server: str
+    version: str
+    templates: Environment = field(default_factory=lambda: make_templates())
+
+
+class Page(NamedTuple):
+    """What is shown. here: the part of the console, for the navigation; is_live: it is kept new."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any]
+    here: str = ""
+    status: int = 200
+    is_live: bool = True
+
+
+Handler = Callable[[Console, Request], Awaitable["Page | Response"]]
+
+
+class PageRoute(NamedTuple):
+    """A path with its handler, and who may ask for it. posts: a form of it may be sent."""
+
+    path: str
+    handler: Handler
+    role: Role = Role.READER
+    posts: bool = False
+
+
+def make_templates() -> Environment:
+    """Return the templates: everything that they are given is escaped."""
+    templates = Environment(
+        loader=PackageLoader("wakelog.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(
+        number=quantities.number_text,
+        size=quantities.bytes_text,
+        rate=quantities.rate_text,
+        percent=quantities.percent_text,
+        span=quantities.span_text,
+        exact=exact_text,
+        moment=moment_text,
+    )
+    templates.globals.update(
+        path=path,
+        line=charts.line,
+        bar=charts.bar,
+        age=quantities.age_text,
+        NOTHING=quantities.NOTHING,
+    )
+    return templates
+
+
+def path(*parts: str, **query: object) -> str:
+    """Return a path of this console, whatever characters its parts have."""
+    text = "/" + "/".join(quote(each, safe="") for each in parts)
+    given = {name: value for name, value in query.items() if value not in (None, "")}
+    return f"{text}?{urlencode(given)}" if given else text
+
+
+def exact_text(value: float | None) -> str:
+    """Return a number with all of its figures."""
+    return quantities.NOTHING if value is None else f"{value:,}"
+
+
+def moment_text(time_ms: int) -> str:
+    """Return a time in UTC, as HTML's `time` has it; a browser shows it in the reader's zone."""
+    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

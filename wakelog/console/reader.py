@@ -1,0 +1,182 @@
+"""The shell of the console: it reads a cluster again and again, for all viewers at once.
+
+    run        reads in turns; how often depends on whether there is a viewer
+    next       waits for a later reading, as the live parts of pages do
+    topic_ends what topics hold, asked in bounded parallel and kept for the next viewer
+
+Invariants: one hundred viewers cost the brokers what one costs. A cluster that is away is said, and
+what it said before is shown on.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
+from wakelog.console.ends import Ends
+from wakelog.console.findings import find
+from wakelog.console.history import History
+from wakelog.console.rules import Finding
+from wakelog.console.snapshot import Snapshot, read_snapshot
+from wakelog.network.background import awaited
+
+WATCHED_SECONDS: Final = 5.0
+"""Between two readings while there is a viewer."""
+UNWATCHED_SECONDS: Final = 30.0
+"""Between two readings while nobody does: the last hour is kept all the same."""
+WATCHED_MS: Final = 30_000
+"""How long after a page was asked for there is a viewer."""
+FIRST_SECONDS_MAX: Final = 3.0
+"""How long a page waits for the first reading."""
+TOPICS_AT_ONCE_MAX: Final = 32
+TOPICS_A_READING: Final = 256
+"""Topics whose ends are read with each reading, in turns."""
+ENDS_SECONDS_MAX: Final = 2.0
+"""How long a page waits for the ends of its topics; it shows those that came."""
+ENDS_FRESH_MS: Final = 4_000
+
+logger = logging.getLogger("wakelog.console")
+
+Clock = Callable[[], int]
+
+
+class Reader:
+    """See the module. One loop."""
+
+    def __init__(self, admin: Admin, now_ms: Clock) -> None:
+        """Read nothing yet."""
+        self.admin = admin
+        self.history = History()
+        self.findings: list[Finding] = []
+        self.shown = Snapshot(0)
+        self.number = 0
+        self.has_ended = False
+        self._now_ms = now_ms
+        self._viewed_ms = 0
+        self._turn = asyncio.Condition()
+        self._wake = asyncio.Event()
+        self._ends: dict[str, Ends] = {}
+        self._asked: dict[str, asyncio.Future[None]] = {}
+        self._topic_slots = asyncio.Semaphore(TOPICS_AT_ONCE_MAX)
+        self._next_topic = 0
+
+    @property
+    def now_ms(self) -> int:
+        """The time, as the readings have it."""
+        return self._now_ms()
+
+    @property
+    def age_ms(self) -> int:
+        """How old what is shown is."""
+        return self.now_ms - self.shown.taken_ms if self.shown.taken_ms else 0
+
+    @property
+    def failure(self) -> ClientError | None:
+        """Why nothing newer could be read, None if it could."""
+        return self.history.latest.failure
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            self._wake.clear()
+            await self.read()
+            is_watched = self.now_ms - self._viewed_ms < WATCHED_MS
+            pause_seconds = WATCHED_SECONDS if is_watched else UNWATCHED_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_seconds):
+                    await self._wake.wait()
+
+    async def read(self) -> None:
+        """Read the cluster once, and let those who wait for it go on."""
+        before = self.findings if self.number else None
+        snapshot = await read_snapshot(self.admin, self.now_ms)
+        self.history.add(snapshot)
+        self.findings = find(self.history, before)
+        if snapshot.failure is None or not self.shown.taken_ms:
+            self.shown = snapshot
+            await self._read_some_topics()
+        async with self._turn:
+            self.number += 1
+            self._turn.notify_all()
+
+    def note_viewer(self) -> None:
+        """Note that there is a viewer: the next reading comes soon."""
+        was_watched = self.now_ms - self._viewed_ms < WATCHED_MS
+        self._viewed_ms = self.now_ms
+        if not was_watched and self.age_ms > WATCHED_SECONDS * 1000:
+            self._wake.set()
+
+    def read_soon(self) -> None:
+        """Read at once: something was changed."""
+        self._ends.clear()
+        self._wake.set()
+
+    async def next(self, number: int) -> int:
+        """Wait until there is a later reading than `number`, or none will come.
+
+        It returns the number of the latest one.
+        """
+        async with self._turn:
+            await self._turn.wait_for(lambda: self.number > number or self.has_ended)
+        return self.number
+
+    async def end(self) -> None:
+        """Let those who wait for a reading go: none will come."""
+        async with self._turn:
+            self.has_ended = True
+            self._turn.notify_all()
+
+    async def first(self) -> None:
+        """Wait for the first reading, within FIRST_SECONDS_MAX."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_SECONDS_MAX):
+                await self.next(0)
+
+    @property
+    def known_ends(self) -> Mapping[str, Ends]:
+        """What was read of topics until now."""
+        return self._ends
+
+    async def topic_ends(self, topics: Iterable[str]) -> dict[str, Ends]:
+        """Return what topics hold, as far as it comes in time."""
+        wanted = list(topics)
+        now_ms = self.now_ms
+        fresh = {
+            x for x in wanted if x in self._ends and now_ms - self._ends[x].read_ms < ENDS_FRESH_MS
+        }
+        tasks = [self._ask_ends(topic) for topic in wanted if topic not in fresh]
+        if tasks:
+            await asyncio.wait(tasks, timeout=ENDS_SECONDS_MAX)
+        return {topic: self._ends[topic] for topic in wanted if topic in self._ends}
+
+    def _ask_ends(self, topic: str) -> "asyncio.Future[None]":
+        """Return the task that asks for a topic: viewers share it."""
+        if (task := self._asked.get(topic)) is None:
+            task = self._asked[topic] = awaited(self._read_ends(topic))
+            task.add_done_callback(lambda _: self._asked.pop(topic, None))
+        return task
+
+    async def _read_ends(self, topic: str) -> None:
+        async with self._topic_slots:
+            try:
+                table = await self.admin.topic_stats(topic)
+            except ClientError as error:
+                self._ends.pop(topic, None)
+                logger.debug("no ends of %s: %s", topic, error)
+                return
+        added = sum(ends.max_offset for ends in table.offset_table.values())
+        then = self._ends.get(topic)
+        before = (then.read_ms, then.added) if then else (0, 0)
+        self._ends[topic] = Ends(self.now_ms, table, added, *before)
+
+    async def _read_some_topics(self) -> None:
+        """Read the ends of the next topics: in some turns that is all."""
+        names = sorted({name for broker in self.shown.brokers for name in broker.topics})
+        for gone in self._ends.keys() - set(names):
+            del self._ends[gone]
+        begin = self._next_topic if self._next_topic < len(names) else 0
+        self._next_topic = begin + TOPICS_A_READING
+        await self.topic_ends(names[begin : self._next_topic])

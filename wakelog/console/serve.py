@@ -1,0 +1,117 @@
+"""The console as a server: what it listens on, and its parts from a start to a stop."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import uvicorn
+
+from wakelog.client.admin import Admin
+from wakelog.client.errors import log_unexpected
+from wakelog.console.accounts import Accounts
+from wakelog.console.actions.action import Commands
+from wakelog.console.actions.table import ACTIONS
+from wakelog.console.audit_log import AuditLog
+from wakelog.console.pages.app import make_app
+from wakelog.console.pages.guard import LOOPBACK_NAMES
+from wakelog.console.pages.site import Console
+from wakelog.console.reader import Reader
+from wakelog.network.background import awaited, keep
+
+CONNECTIONS_MAX: Final = 1_024
+STOP_SECONDS_MAX: Final = 3
+"""How long a stop waits for answers under way; pages that are kept new are cut."""
+
+audit_logger = logging.getLogger("wakelog.console.audit")
+
+
+class Listen(NamedTuple):
+    """Where the console listens, and what it is called.
+
+    port: 0 for a free one. hosts: further names, as behind a proxy.
+    cert_path, key_path: PEM files; "" for HTTP.
+    """
+
+    bind: str = "127.0.0.1"
+    port: int = 0
+    hosts: Sequence[str] = ()
+    cert_path: str = ""
+    key_path: str = ""
+
+
+class _Server(uvicorn.Server):
+    """A server whose process has handlers of signals already."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them as they are."""
+        yield
+
+
+def make_console(admin: Admin, commands: Commands, accounts: Accounts, version: str) -> Console:
+    """Return the parts of a console; nothing is asked yet."""
+    return Console(
+        Reader(admin, lambda: time.time_ns() // 1_000_000),
+        admin,
+        commands,
+        accounts,
+        AuditLog(audit_logger.info),
+        ACTIONS,
+        ";".join(admin.options.name_servers),
+        version,
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(console: Console, listen: Listen) -> AsyncIterator[str]:
+    """Yield the URL of a console that serves until the end of the block.
+
+    Raises: OSError if it cannot listen there.
+    """
+    listening = _socket(listen)
+    port = listening.getsockname()[1]
+    is_secure = bool(listen.cert_path)
+    hosts = [*LOOPBACK_NAMES, _host(listen.bind), *listen.hosts]
+    config = uvicorn.Config(
+        make_app(console, hosts, is_secure=is_secure),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=STOP_SECONDS_MAX,
+        ssl_certfile=listen.cert_path or None,
+        ssl_keyfile=listen.key_path or None,
+    )
+    server = _Server(config)
+    reading = keep(console.reader.run, log_unexpected("reading the cluster"))
+    answering = awaited(server.serve([listening]))
+    try:
+        yield f"{'https' if is_secure else 'http'}://{_host(listen.bind)}:{port}"
+    finally:
+        reading.cancel()
+        await console.reader.end()
+        server.should_exit = True
+        await asyncio.wait((answering,))
+        listening.close()
+
+
+def _socket(listen: Listen) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listen.bind else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((listen.bind, listen.port))
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

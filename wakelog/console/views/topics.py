@@ -1,0 +1,99 @@
+"""Topics: what each holds, what comes in, and who consumes it."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from wakelog.console.ends import Ends
+from wakelog.console.snapshot import Snapshot
+from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.protocol.bodies import TopicConfig
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
+from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
+
+HEADS: Final = (
+    Head("name", "Topic"),
+    Head("in", "In", is_number=True),
+    Head("held", "Messages", is_number=True),
+    Head("last", "Last stored", is_number=True),
+    Head("groups", "Groups", is_number=True),
+    Head("queues", "Queues", is_number=True),
+    Head("", "May"),
+)
+
+
+class TopicRow(NamedTuple):
+    """A topic. ends: None until they were read."""
+
+    name: str
+    kind: str
+    queues: int
+    may: str
+    groups: tuple[str, ...]
+    ends: Ends | None
+
+
+def kind_of(name: str, snapshot: Snapshot) -> str:
+    """Return what a topic is for: "" for one of users, else whose it is."""
+    if name.startswith(RETRY_PREFIX):
+        return "retries"
+    if name.startswith(DLQ_PREFIX):
+        return "dead letters"
+    info = snapshot.info
+    own = name in info.broker_addr_table or name in info.cluster_addr_table
+    is_own = own or name.startswith(SYSTEM_TOPIC_PREFIX) or name in snapshot.system_topics
+    return "RocketMQ's" if is_own else ""
+
+
+def rows(snapshot: Snapshot, ends: Mapping[str, Ends], *, shows_all: bool) -> list[TopicRow]:
+    """Return the topics of a cluster. shows_all: also those of RocketMQ itself."""
+    configs: dict[str, list[TopicConfig]] = {}
+    for broker in snapshot.brokers:
+        for name, config in broker.topics.items():
+            configs.setdefault(name, []).append(config)
+    groups = groups_by_topic(snapshot)
+    found = []
+    for name, of_brokers in sorted(configs.items()):
+        kind = kind_of(name, snapshot)
+        if kind and not shows_all:
+            continue
+        queues = sum(each.read_queue_nums for each in of_brokers)
+        may = may_text(max(each.perm for each in of_brokers))
+        consumers = tuple(groups.get(name, ()))
+        found.append(TopicRow(name, kind, queues, may, consumers, ends.get(name)))
+    return found
+
+
+def groups_by_topic(snapshot: Snapshot) -> dict[str, list[str]]:
+    """Return which groups have consumed each topic, or subscribe to it now."""
+    found: dict[str, set[str]] = {}
+    for name, group in snapshot.groups.items():
+        for queue in group.progress.offset_table:
+            found.setdefault(queue.topic, set()).add(name)
+        for topic in group.clients.subscription_table if group.clients else ():
+            found.setdefault(topic, set()).add(name)
+    return {topic: sorted(names) for topic, names in found.items()}
+
+
+def may_text(perm: int) -> str:
+    """Return what clients may do with a topic."""
+    parts = [(PERM_READ, "read"), (PERM_WRITE, "write")]
+    return " and ".join(text for bit, text in parts if perm & bit) or "nothing"
+
+
+def topic_list(found: list[TopicRow], query: Mapping[str, str]) -> Listed[TopicRow]:
+    """Return one page of the list of topics."""
+    return listed(
+        found,
+        HEADS,
+        query,
+        text=lambda row: row.name,
+        keys={
+            "name": lambda row: row.name.lower(),
+            "in": lambda row: row.ends.a_second if row.ends else None,
+            "held": lambda row: row.ends.held if row.ends else None,
+            "last": lambda row: row.ends.last_stored_ms if row.ends else None,
+            "groups": lambda row: len(row.groups),
+            "queues": lambda row: row.queues,
+        },
+        sort="name",
+    )

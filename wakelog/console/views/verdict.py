@@ -1,0 +1,108 @@
+"""The first page: what is wrong, each line with its links, and the rates of the cluster."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from wakelog.client.route import MASTER_ID
+from wakelog.console.history import DISK, SENT, History
+from wakelog.console.rules import OK, PROBLEM, Finding
+from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
+
+SHAPES: Final = {PROBLEM: "■", OK: "●"}
+"""By verdict; other verdicts have the shape of a warning."""
+WARNING_SHAPE: Final = "▲"
+
+
+class Link(NamedTuple):
+    """Where something is looked at: the parts of a path, and what the link says."""
+
+    text: str
+    parts: tuple[str, ...]
+
+
+class Line(NamedTuple):
+    """A finding as the page says it."""
+
+    shape: str
+    finding: Finding
+    links: Sequence[Link]
+
+
+class Figures(NamedTuple):
+    """The cluster in numbers. Each is None while no broker gives it."""
+
+    in_a_second: float | None
+    out_a_second: float | None
+    stored: float | None
+    disk_ratio: float | None
+    lag: int
+
+
+def lines(findings: Sequence[Finding]) -> list[Line]:
+    """Return the findings with shapes and links."""
+    return [Line(SHAPES.get(x.verdict, WARNING_SHAPE), x, links_of(x)) for x in findings]
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return in one line how many things need a person."""
+    count = sum(each.verdict == PROBLEM for each in findings)
+    warnings = sum(each.verdict not in (PROBLEM, OK) for each in findings)
+    if not count and not warnings:
+        return "Nothing needs you"
+    parts = []
+    if count:
+        parts.append(f"{count} {'thing needs' if count == 1 else 'things need'} you")
+    if warnings:
+        more = "is worth a look" if warnings == 1 else "are worth a look"
+        parts.append(f"{warnings} {'more ' if count else ''}{more}")
+    return ", ".join(parts)
+
+
+def links_of(finding: Finding) -> list[Link]:
+    """Return where what a finding is about is looked at."""
+    kind, _, rest = finding.about.partition(" ")
+    name = rest.split(" ")[0]
+    if kind == "group" and name:
+        found = [Link("Group", ("groups", name))]
+        if finding.rule == "dead letters":
+            found.append(Link("Dead letters", ("dead-letters", name)))
+        return found
+    if kind == "broker" and name:
+        return [Link("Broker", ("brokers", name))]
+    return []
+
+
+def figures(snapshot: Snapshot) -> Figures:
+    """Return the cluster in numbers."""
+    masters = [x for x in snapshot.brokers if x.broker_id == MASTER_ID]
+    ratios = _numbers(snapshot.brokers, "commitLogDiskRatio")
+    return Figures(
+        _sum(_first(x.values.get("putTps", "")) for x in masters),
+        _sum(_first(x.values.get("getTransferedTps", "")) for x in masters),
+        _sum(_numbers(masters, "msgPutTotalTodayNow")),
+        max(ratios, default=None),
+        sum(each.progress.total_diff() for each in snapshot.groups.values()),
+    )
+
+
+def courses(history: History) -> dict[str, list[float]]:
+    """Return the last hour of the first page: what came in a second, and the fullest disk."""
+    return {"in": history.rates(SENT), "disk": history.largest(DISK)}
+
+
+def _numbers(brokers: Sequence[BrokerReading], name: str) -> list[float]:
+    found = (runtime_number(each.values, name) for each in brokers)
+    return [each for each in found if each is not None]
+
+
+def _first(rates: str) -> float | None:
+    """Return the rate of the last ten seconds: the first of three."""
+    try:
+        return float(rates.split(" ")[0])
+    except ValueError:
+        return None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [x for x in values if x is not None]
+    return sum(known) if known else None
