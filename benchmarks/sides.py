@@ -168,7 +168,7 @@ class Wakelog(Side):
     def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
         command = ["-m", "wakelog", "up", "--store", str(self.store)]
         command += ["--namesrv-port", str(name_server_port), "--broker-port", str(broker_port)]
-        command += self.options
+        command += ["--console-port", "0", *self.options]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.configuration = {"command": ["python", *command], "settings": dict(settings)}
@@ -177,6 +177,7 @@ class Wakelog(Side):
     def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
         command = [self.python, "-m", "wakelog", "up", "--store", str(store)]
         command += ["--namesrv-port", "0", "--broker-port", str(port), *self.options]
+        command += ["--console-port", "0"]
         command += ["--metrics-port", "0"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]

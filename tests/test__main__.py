@@ -69,6 +69,7 @@ def test_a_local_broker_takes_a_message_gives_it_back_and_leaves_nothing(tmp_pat
     store = tmp_path / "store"
     arguments = ["--store", str(store), "--namesrv-port", str(name_server)]
     arguments += ["--broker-port", str(port), "--metrics-port", str(port + 2)]
+    arguments += ["--console-port", "0"]
     arguments += ["--set", "mappedFileSizeCommitLog=1048576"]
     with running(PROGRAM, "up", "--local", *arguments, ignores_interrupt=True) as up:
         up.wait_line("ready after")

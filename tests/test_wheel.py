@@ -64,6 +64,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     for needed in ("dashboards/overview.json", "deploy/prometheus.yml", "deploy/runtime_env.yaml"):
         assert needed in shared
     assert "wakelog/py.typed" in names
+    console = Path("wakelog/console")
+    own = [x for kind in ("templates", "static") for x in (ROOT / console / kind).iterdir()]
+    assert own and {x.relative_to(ROOT).as_posix() for x in own} <= set(names)
     assert any(name.endswith("licenses/NOTICE") for name in names)
 
 
@@ -157,7 +160,7 @@ def start_greet_and_stop(programs: Path, store: Path, log_path: Path, *arguments
     """Run the installed `wakelog` as a user does, outside of the repository."""
     ports = (free_port(), free_port(-2, 1))
     options = ["--store", str(store), "--namesrv-port", str(ports[0])]
-    options += ["--broker-port", str(ports[1]), "--metrics-port", "0"]
+    options += ["--broker-port", str(ports[1]), "--metrics-port", "0", "--console-port", "0"]
     with TestProcess(
         [str(programs / "wakelog"), "up", *options, *arguments],
         env=dict(os.environ),

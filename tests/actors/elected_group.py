@@ -161,7 +161,7 @@ class ElectedGroup:
         }
         words = [
             *("--store", str(self.store(number)), "--namesrv-port", "0", "--metrics-port", "0"),
-            *("--broker-port", str(self.ports[number])),
+            *("--broker-port", str(self.ports[number]), "--console-port", "0"),
         ]
         for key, value in settings.items():
             words += ["--set", f"{key}={value}"]

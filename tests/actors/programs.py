@@ -129,6 +129,7 @@ def running_up(
     name_server_port = free_port()
     words = ["--store", str(store), "--namesrv-port", str(name_server_port)]
     words += ["--broker-port", str(broker_port), "--metrics-port", str(broker_port + 2)]
+    words += ["--console-port", "0"]
     words += ["--brokers", str(brokers_count)]
     for setting in (*SMALL_FILES, *settings):
         words += ["--set", setting]

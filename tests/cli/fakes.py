@@ -91,7 +91,8 @@ class FakeScreen(Screen):
 
 
 def plan_in(directory: object, *settings: str, **options: Any) -> Plan:
-    """Return a plan with its store in `directory`."""
+    """Return a plan with its store in `directory`, and no console."""
+    options = {"console_port": 0, **options}
     return make_plan(UpOptions(store=f"{directory}/store", settings=settings, **options))
 
 

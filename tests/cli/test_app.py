@@ -45,6 +45,10 @@ def run(*arguments: str) -> int:
             ["--set", "a=b", "--set", "c=d=e", "--transport", "references", "--metrics-port=0"],
             UpOptions(settings=("a=b", "c=d=e"), transport=Transport.REFERENCES, metrics_port=0),
         ),
+        (
+            ["--console-port", "0", "--console-account", "a.yml"],
+            UpOptions(console_port=0, console_account="a.yml"),
+        ),
     ],
 )
 def test_every_flag_arrives(
@@ -136,6 +140,7 @@ def test_port_0_takes_free_ports(tmp_path: Path) -> None:
 
     words = ["up", "--local", "--store", str(tmp_path / "store"), "--broker-port", "0"]
     words += ["--namesrv-port", str(free_port()), "--metrics-port", "0", "--brokers", "2"]
+    words += ["--console-port", "0"]
     assert app.run(words, StopSignals(), make) == 1
     [plan] = seen
     first, second = (broker.settings.broker.listen_port for broker in plan.brokers)
@@ -277,6 +282,7 @@ def up(directory: Path, behaviour: str, *, ignores_interrupt: bool = False) -> I
     base = free_port(1, 2, 3)
     arguments = ["--store", f"{directory}/store", "--broker-port", str(base + 2)]
     arguments += ["--namesrv-port", str(base + 1), "--metrics-port", "0"]
+    arguments += ["--console-port", "0"]
     arguments += ["--set", "mappedFileSizeCommitLog=1048576"]
     with running(
         ENTRY, behaviour, "up", *arguments, ignores_interrupt=ignores_interrupt

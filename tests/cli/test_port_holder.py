@@ -106,6 +106,15 @@ def test_for_an_actor_of_up_the_command_up_is_named_with_how_to_stop_it(
     assert holder_of(20, proc).how_to_stop == "Stop it"
 
 
+def test_for_a_console_of_up_the_command_up_is_named(proc: Path) -> None:
+    console = b"/bin/python\0-m\0wakelog.cli.console_process\0console\0--port\08080\0"
+    for process_id, (command, parent_id) in {60: (console, 63), 63: (UP, 1)}.items():
+        (proc / str(process_id)).mkdir()
+        (proc / str(process_id) / "cmdline").write_bytes(command)
+        (proc / str(process_id) / "stat").write_text(f"{process_id} (python) S {parent_id} 0 0")
+    assert str(holder_of(60, proc)) == "process 63 (wakelog up --store /s)"
+
+
 def test_without_proc_no_process_is_named(tmp_path: Path) -> None:
     assert find_port_holder(10911, tmp_path) is None
 

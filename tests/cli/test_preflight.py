@@ -14,7 +14,7 @@ from tests.compat.clusters import local_cluster
 from tests.compat.processes import free_port
 from tests.network.test_tls import CLIENT_KEY, SERVER, SERVER_KEY
 from wakelog.actors.deploy.host_addresses import HostAddresses
-from wakelog.actors.deploy.plan import Plan
+from wakelog.actors.deploy.plan import ConsolePlan, Plan
 from wakelog.actors.errors import PreflightRefused
 from wakelog.cli import preflight as module
 from wakelog.cli.preflight import free_broker_port, preflight
@@ -103,11 +103,39 @@ def test_metrics_without_an_option_go_to_the_next_free_port(
 def test_without_any_free_port_the_metrics_are_off(
     tmp_path: Path, base: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "METRICS_PORTS_TRIED_MAX", 0)
+    monkeypatch.setattr(module, "PORTS_TRIED_MAX", 0)
     asked = plan_at(tmp_path, base)
     plan = check(msgspec.structs.replace(asked, metrics_port_is_default=True))
     assert plan.metrics_port == 0
     assert plan.warnings == (f"port {base + 1} is taken, so the metrics are off",)
+
+
+@pytest.mark.parametrize("listening", [1], indirect=True)
+def test_a_console_without_an_option_goes_to_the_next_free_port(
+    tmp_path: Path, base: int, listening: int
+) -> None:
+    console = ConsolePlan(port=listening, port_is_default=True)
+    asked = msgspec.structs.replace(plan_at(tmp_path, base, metrics_port=0), console=console)
+    moved = check(asked).console
+    # The next one is broker-a's VIP channel.
+    assert moved == ConsolePlan(port=base + 3, port_is_default=True)
+
+
+@pytest.mark.parametrize("listening", [1], indirect=True)
+def test_a_port_that_was_asked_for_the_console_is_not_moved(
+    tmp_path: Path, base: int, listening: int
+) -> None:
+    asked = plan_at(tmp_path, base, metrics_port=0, console_port=listening)
+    assert refusal(asked).startswith(f"port {listening}, for the console, is taken by process ")
+
+
+def test_without_any_free_port_there_is_no_console(
+    tmp_path: Path, base: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PORTS_TRIED_MAX", 0)
+    console = check(plan_at(tmp_path, base, console_port=None)).console
+    assert console is not None
+    assert console.why_not == "off: port 8080 and those after it are taken"
 
 
 def test_an_address_that_this_host_lacks_cannot_be_bound(tmp_path: Path, base: int) -> None:

@@ -16,6 +16,7 @@ from tests.network.test_tls import SERVER, SERVER_KEY
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli import up as module
+from wakelog.cli.console_beside import ConsoleBeside, State
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import Up, led_here, ready_lines
 
@@ -282,6 +283,49 @@ def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
     ]
     assert lines[6].startswith("try          ") and lines[6].endswith(" hello 127.0.0.1:9876")
     assert lines[7] == "ready after 1.3 s; Ctrl-C stops in order"
+
+
+def test_the_ready_lines_say_where_the_console_is_or_why_not(tmp_path: Path) -> None:
+    lines = ready_lines(plan_in(tmp_path, console_port=8090), 1.0, {})
+    assert "console      http://127.0.0.1:8090" in lines
+    home = f"rocketmqHome={tmp_path}"
+    lines = ready_lines(plan_in(tmp_path, "aclEnable=true", home, console_port=8090), 1.0, {})
+    assert any(x.startswith("console      off: aclEnable=true; give") for x in lines)
+    assert not any("console" in x for x in ready_lines(plan_in(tmp_path), 1.0, {}))
+
+
+class FakeConsole:
+    """A process of a console that does what it is told, and keeps the calls."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+        self.now = State(7)
+
+    async def start(self) -> None:
+        self.calls.append("console start")
+
+    async def state(self) -> State:
+        return self.now
+
+    async def end(self) -> None:
+        self.calls.append("console end")
+
+
+def test_the_console_starts_after_the_brokers_and_ends_before_them(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(plan)
+    console = FakeConsole(run.deployment.calls)
+    monkeypatch.setattr(module, "make_console_beside", lambda *_: ConsoleBeside(console))
+
+    async def stop_when_it_runs() -> None:
+        await run.until(lambda: "console start" in run.deployment.calls)
+        assert run.is_ready
+        run.ask_to_stop()
+
+    assert run.run(stop_when_it_runs()) == 0
+    calls = [call for call in run.deployment.calls if call != "statistics"]
+    assert calls == ["start", "started", "console start", "console end", "stop", "stopped"]
 
 
 @pytest.mark.parametrize("is_local", [True, False])

@@ -104,6 +104,7 @@ class Wakelog:
             "--namesrv-port": str(ports[0]),
             "--broker-port": str(ports[1]),
             "--metrics-port": "0",
+            "--console-port": "0",
         }
         words = [*flags, *(word for option in options.items() for word in option)]
         # As in the real cluster: small segments, or every test writes gigabytes.

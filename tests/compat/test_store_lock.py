@@ -125,6 +125,7 @@ def test_wakelog_is_refused_where_a_real_broker_runs(tmp_path: Path) -> None:
 def refused_lines(tmp_path: Path, store: Path) -> str:
     """Run `wakelog up` where it gives up, and return what it says."""
     ports = {"--namesrv-port": free_port(), "--broker-port": free_port(-2, 1), "--metrics-port": 0}
+    ports["--console-port"] = 0
     words = [word for name, port in ports.items() for word in (name, str(port))]
     process = TestProcess(
         [sys.executable, "-m", "wakelog", "up", "--local", "--store", str(store), *words],

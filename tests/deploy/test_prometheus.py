@@ -86,7 +86,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     words += ["--broker-port", str(ports.broker), "--metrics-port", str(ports.metrics)]
     words += ["--set", "mappedFileSizeCommitLog=1048576", "--set", "cleanResourceInterval=500"]
     words += ["--set", "transientStorePoolEnable=true", "--set", "transientStorePoolSize=2"]
-    words += ["--set", "replicationEnable=true"]
+    words += ["--set", "replicationEnable=true", "--console-port", "0"]
     command = [sys.executable, "-m", "wakelog", "up", *words]
     with TestProcess(command, env=dict(os.environ), log_path=folder / "up.out") as process:
         process.wait_until(

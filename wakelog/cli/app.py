@@ -67,6 +67,12 @@ PlainRay = Annotated[
 MetricsPort = Annotated[
     Number, option("PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]")
 ]
+ConsolePort = Annotated[
+    Number, option("PORT", "Of the console; 0 for none.  [default: 8080, or the next free one]")
+]
+ConsoleAccount = Annotated[
+    Text, option("FILE", "The console's account, both keys as in mqadmin's tools.yml.")
+]
 
 app = typer.Typer(
     name="wakelog",
@@ -138,6 +144,8 @@ def up(
     local: Local = False,
     plain_ray: PlainRay = False,
     metrics_port: MetricsPort = None,
+    console_port: ConsolePort = None,
+    console_account: ConsoleAccount = None,
 ) -> int:
     """Start a name server and a broker, show rates, stop in order."""
     from wakelog.actors.deploy.plan import UpOptions
@@ -159,6 +167,8 @@ def up(
         is_local=local,
         plain_ray=plain_ray,
         metrics_port=metrics_port,
+        console_port=console_port,
+        console_account=console_account,
     )
     process: Process = context.obj
     return run_up(options, process.signals, process.make)

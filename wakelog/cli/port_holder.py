@@ -2,7 +2,7 @@
 
 Linux only. Elsewhere, and for processes of other users or of other containers, there is no answer.
 An actor's sockets belong to a process of its Ray. The process that started this Ray is named
-instead, because that is the one to stop.
+instead, because that is the one to stop. The same holds for the console of `wakelog up`.
 
     /proc/net/tcp, tcp6   local address, state 0A for listening, inode (fields 1, 3, 9)
     /proc/<pid>/fd/<n>    link "socket:[inode]"
@@ -20,7 +20,9 @@ COMMAND_CHARACTERS_MAX = 100
 """A Java command line has thousands; its beginning and end say what it is."""
 
 _LISTEN = "0A"
-_PART_OF_RAY = re.compile(r"^ray::|/raylet |wakelog\.actors\.ray\.head")
+_PART_OF_UP = re.compile(
+    r"^ray::|/raylet |wakelog\.actors\.ray\.head|wakelog\.cli\.console_process"
+)
 _UP = re.compile(r"(?:^|/|-m )(wakelog up\b.*)")
 _INIT = 1
 
@@ -61,9 +63,9 @@ def find_port_holder(port: int, proc: Path = Path("/proc")) -> Holder | None:
 
 
 def holder_of(process_id: int, proc: Path = Path("/proc")) -> Holder:
-    """Return a process with its command. For a part of a Ray: the process that started the Ray."""
+    """Return a process with its command. For a part of a Ray or of `up`: what started it."""
     found = process = _read_process(process_id, proc)
-    while _PART_OF_RAY.search(process.command):
+    while _PART_OF_UP.search(process.command):
         parent_id = _parent_of(process.process_id, proc)
         if parent_id <= _INIT:
             return found  # `ray start` has started this Ray, and has ended

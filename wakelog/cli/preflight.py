@@ -30,7 +30,7 @@ from wakelog.actors.deploy.host_addresses import (
     reachable_from_here,
 )
 from wakelog.actors.deploy.kept_changes import with_kept_changes
-from wakelog.actors.deploy.plan import Plan, PortUse
+from wakelog.actors.deploy.plan import CONSOLE_HOST, Plan, PortUse
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.errors import PreflightRefused
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
@@ -42,8 +42,8 @@ from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.bodies import BrokerData
 from wakelog.storage.file_system import FileSystem
 
-METRICS_PORTS_TRIED_MAX = 20
-"""So that several deployments on one machine each find a port for their metrics."""
+PORTS_TRIED_MAX = 20
+"""So that several deployments on one machine each find a port for metrics and console."""
 
 PORT_MAX = 65_535
 BROKER_PORTS_TRIED_MAX = 50
@@ -66,7 +66,7 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
     """Check a plan against this machine and return it.
 
     The plan returned has the changes that requests made while it ran before. Without an option for
-    the port of the metrics, it has a free one.
+    the port of the metrics or the console, it has a free one.
 
     Raises: PlanRefused, PreflightRefused, ModuleNotFoundError, TlsRefused, StoreError.
     """
@@ -80,9 +80,9 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
     _check_tls(plan)
     warnings = (*plan.warnings, *copies_left_aside(plan, fs), *forgotten_topics(plan, fs))
     plan = msgspec.structs.replace(plan, warnings=(*warnings, *_impatient_checks(plan)))
-    plan = _move_metrics(plan)
+    plan = _move_console(_move_metrics(plan))
     for use in plan.ports:
-        _check_port(plan.bind_host, use)
+        _check_port(use.host or plan.bind_host, use)
     if plan.checks_advertised:
         _check_advertised(plan, addresses or HostAddresses())
     _check_names(plan)
@@ -124,9 +124,19 @@ def _move_metrics(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, metrics_port=port, warnings=warnings)
 
 
+def _move_console(plan: Plan) -> Plan:
+    console = plan.console
+    if console is None or console.why_not or not console.port_is_default:
+        return plan
+    port = _free_port(CONSOLE_HOST, console.port, {use.port for use in plan.ports})
+    why_not = "" if port else f"off: port {console.port} and those after it are taken"
+    console = msgspec.structs.replace(console, port=port, why_not=why_not)
+    return msgspec.structs.replace(plan, console=console)
+
+
 def _free_port(host: str, first: int, taken: Collection[int]) -> int:
     """Return the first port that is free, 0 if none of those tried is."""
-    for port in range(first, first + METRICS_PORTS_TRIED_MAX):
+    for port in range(first, first + PORTS_TRIED_MAX):
         if port not in taken and _bind_error(host, port) is None:
             return port
     return 0

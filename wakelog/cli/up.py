@@ -22,7 +22,7 @@ import uvloop
 from wakelog.actors.deploy.deployment import Deployment, make_deployment
 from wakelog.actors.deploy.group import BROKER
 from wakelog.actors.deploy.host_addresses import reachable_from_here
-from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
+from wakelog.actors.deploy.plan import CONSOLE_HOST, NameServerOptions, Plan, UpOptions
 from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import actor_name
@@ -31,6 +31,7 @@ from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.broker.trouble import Trouble, trouble_text
+from wakelog.cli.console_beside import ConsoleBeside, make_console_beside
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.preflight import free_broker_port, preflight
 from wakelog.cli.program import FAILED, command_line
@@ -105,6 +106,7 @@ class Up:
         self._troubles: dict[str, str] = {}
         self._phase = "starting"
         self._step = ""
+        self._console: ConsoleBeside | None = None
 
     async def run(self) -> int:
         """Run until a stop is asked for or something fails; return the exit code."""
@@ -149,6 +151,9 @@ class Up:
         seconds = time.monotonic() - began_seconds
         for line in ready_lines(self._plan, seconds, await self._broker_processes()):
             self._screen.say(line)
+        self._console = make_console_beside(self._plan, connection_flags(self._plan))
+        if self._console is not None:
+            self._console.begin(lambda line: self._screen.say(f"wakelog: {line}"))
         watching = asyncio.create_task(self._watch())
         collections, memory = FullCollections(), free_memory()
         if self._plan.is_local:  # this process has the clients
@@ -160,6 +165,8 @@ class Up:
             collections.end()
             memory.end()
             watching.cancel()
+            if self._console is not None:
+                await self._console.end()
 
     async def _start_all(self) -> None:
         await self._deployment.start(self._report)
@@ -301,6 +308,13 @@ def restart_lines(before: Mapping[str, int], after: Mapping[str, int]) -> list[s
     ]
 
 
+def connection_flags(plan: Plan) -> list[str]:
+    """Return what a command needs to connect to these brokers, besides their address."""
+    if plan.tls.mode is not TlsMode.ENFORCING:
+        return []
+    return ["--tls-insecure" if read_tls(plan.tls).server.is_self_signed else "--tls"]
+
+
 def ready_lines(plan: Plan, seconds: float, processes: Mapping[str, int]) -> list[str]:
     """Return the lines that are shown once clients can connect.
 
@@ -319,12 +333,12 @@ def ready_lines(plan: Plan, seconds: float, processes: Mapping[str, int]) -> lis
         host = reachable_from_here(plan.bind_host)
         host = f"[{host}]" if ":" in host else host
         rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
-    with_tls = ""
-    if plan.tls.mode is TlsMode.ENFORCING:
-        is_self_signed = read_tls(plan.tls).server.is_self_signed
-        with_tls = " --tls-insecure" if is_self_signed else " --tls"
+    if plan.console is not None:
+        url = f"http://{CONSOLE_HOST}:{plan.console.port}"
+        rows.append(("console", plan.console.why_not or url))
     if plan.brokers:
-        rows.append(("try", f"{command_line()} hello {name_server}{with_tls}"))
+        words = (command_line(), "hello", name_server, *connection_flags(plan))
+        rows.append(("try", " ".join(words)))
     width = max(len(title) for title, _ in rows)
     return [
         f"wakelog {version()}",

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from wakelog.actors.deploy import planning as module
 from wakelog.actors.deploy.host_addresses import HostAddresses
-from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
+from wakelog.actors.deploy.plan import ConsolePlan, NameServerOptions, Plan, PortUse, UpOptions
 from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.transport.service_plan import Transport
@@ -71,6 +72,37 @@ def test_the_defaults_are_those_of_rocketmq(monkeypatch: pytest.MonkeyPatch) -> 
     assert (broker.log_level, broker.log_format) == (LogLevel.INFO, LogFormat.TEXT)
     assert found.checks_advertised
     assert found.warnings == ()
+
+
+def test_a_console_is_planned_unless_port_0_is_asked_for() -> None:
+    assert plan().console == ConsolePlan(port=8080, port_is_default=True)
+    asked = plan(console_port=8090)
+    assert asked.console == ConsolePlan(port=8090, port_is_default=False)
+    assert asked.ports[-1] == PortUse(8090, "the console", "--console-port", "127.0.0.1")
+    assert plan(console_port=0).console is None
+    # A port that it would move away from is no obstacle.
+    assert plan(broker_port=8080).console == plan().console
+    message = refusal(broker_port=8080, console_port=8080)
+    assert message.startswith("port 8080 is for broker-a and for the console alike.")
+
+
+def test_with_access_control_the_console_needs_an_account(tmp_path: Path) -> None:
+    settings = "aclEnable=true", f"rocketmqHome={tmp_path}"
+    without, given = (plan(*settings, console_account=x).console for x in (None, "/a.yml"))
+    assert without is not None and without.why_not == (
+        "off: aclEnable=true; give --console-account FILE, the keys of an account"
+    )
+    assert given == ConsolePlan(port=8080, port_is_default=True, account_path="/a.yml")
+
+
+def test_without_its_packages_there_is_no_console_and_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CONSOLE_PACKAGES", ("starlette", "no_such_package"))
+    console = plan(console_port=8090).console
+    assert console is not None
+    assert console.why_not == "not installed: pip install 'wakelog[console]'"
+    assert plan(console_port=8090).ports == plan(console_port=0).ports
 
 
 def test_a_broker_conf_is_read_and_flags_beat_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ Invariants:
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -43,6 +43,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_local: bool = False
     plain_ray: bool = False
     metrics_port: int | None = None
+    console_port: int | None = None
+    console_account: str | None = None
 
     @property
     def store_count(self) -> int:
@@ -62,12 +64,34 @@ class NameServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int | None = None
 
 
+class ConsolePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The console beside a deployment: where its pages are, and who it is at the brokers.
+
+    port: 0 if none of those tried is free. port_is_default: no option asked for it.
+    account_path: a file with the keys of an account; "" without access control.
+    why_not: why it is not started, "" if it is.
+    """
+
+    port: int
+    port_is_default: bool
+    account_path: str = ""
+    why_not: str = ""
+
+
+CONSOLE_HOST: Final = "127.0.0.1"
+"""Where the console of a deployment listens: who reaches it may change everything."""
+
+
 class PortUse(msgspec.Struct, frozen=True):
-    """A port that has to be free, what for, and the flag that moves it."""
+    """A port that has to be free, what for, and the flag that moves it.
+
+    host: where, "" for the address of the deployment.
+    """
 
     port: int
     user: str
     flag: str
+    host: str = ""
 
 
 class Plan(LogSettings, frozen=True, kw_only=True):
@@ -77,6 +101,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If no option
         asked for it, a taken one does not prevent the start.
     tls: where the TLS settings of all ports are; they hold for the brokers' calls, too.
+    console: None for none.
     tls_text: what is said of TLS at the start; "" if nobody has asked for it.
     placements: where brokers have to live, by name.
     """
@@ -94,6 +119,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     tls: TlsSource = TlsSource()
     tls_text: str = ""
+    console: ConsolePlan | None = None
     placements: dict[str, Placement] = msgspec.field(default_factory=dict)
 
     @property
@@ -131,7 +157,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
 
     @property
     def ports(self) -> tuple[PortUse, ...]:
-        """Every port of the deployment."""
+        """Every port of the deployment that does not move by itself."""
         found = []
         if self.name_server is not None:
             port = self.name_server.settings.config.listen_port
@@ -147,4 +173,8 @@ class Plan(LogSettings, frozen=True, kw_only=True):
                 found.append(PortUse(port, broker.name + suffix, "--broker-port"))
         if self.metrics_port:
             found.append(PortUse(self.metrics_port, "the metrics", "--metrics-port"))
+        console = self.console
+        if console is not None and not console.port_is_default and not console.why_not:
+            use = PortUse(console.port, "the console", "--console-port", CONSOLE_HOST)
+            found.append(use)
         return tuple(found)

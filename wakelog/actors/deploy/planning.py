@@ -43,7 +43,7 @@ from wakelog.actors.deploy.own_keys import (
     TAKE_OVER_NAME,
     TRUSTED_ADDRESSES,
 )
-from wakelog.actors.deploy.plan import NameServerOptions, Plan, UpOptions
+from wakelog.actors.deploy.plan import ConsolePlan, NameServerOptions, Plan, UpOptions
 from wakelog.actors.deploy.replicas import check_replicas, register_of, replicas_of
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.registers.register import RegisterRefused, read_address
@@ -84,7 +84,10 @@ from wakelog.telemetry.logs import LogFormat, LogLevel
 
 DEFAULT_STORE = "~/store"  # 4.9.3's storePathRootDir
 DEFAULT_METRICS_PORT = 5557  # rocketmq-exporter's
+DEFAULT_CONSOLE_PORT = 8080  # rocketmq-dashboard's
 DEFAULT_BROKER_NAME = "broker-a"
+
+CONSOLE_PACKAGES = ("jinja2", "python_multipart", "starlette", "uvicorn")
 
 BROKERS_MAX = 26  # one for each letter of the alphabet
 PORTS_BETWEEN_BROKERS = 20
@@ -233,6 +236,24 @@ class _Planning:
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,
+            console=self._console(first),
+        )
+
+    def _console(self, broker: BrokerConfig) -> ConsolePlan | None:
+        """Return the console beside the brokers, or why there is none."""
+        port, account = self._options.console_port, self._options.console_account
+        if port == 0:
+            return None
+        why_not = ""
+        if any(find_spec(each) is None for each in CONSOLE_PACKAGES):
+            why_not = "not installed: pip install 'wakelog[console]'"
+        elif broker.acl_enable and account is None:
+            why_not = f"off: {ACL_ENABLE}=true; give --console-account FILE, the keys of an account"
+        return ConsolePlan(
+            port=DEFAULT_CONSOLE_PORT if port is None else port,
+            port_is_default=port is None,
+            account_path="" if account is None else os.path.abspath(account),
+            why_not=why_not,
         )
 
     def plan_name_server(self) -> Plan:

@@ -1,6 +1,7 @@
 """`wakelog console`: the pages, and the commands that they run."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from wakelog.actors.errors import PlanRefused
@@ -11,6 +12,7 @@ from wakelog.client.admin import Admin
 from wakelog.console.accounts import Accounts
 from wakelog.console.actions.action import CommandFailed, Commands, Words
 from wakelog.console.serve import Listen, make_console, serving
+from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import version
 
 AskOf = Callable[[Words], Callable[[Admin], AsyncIterator[Output]]]
@@ -54,6 +56,10 @@ async def console(
 ) -> AsyncIterator[Output]:
     """Serve until interrupted; yield where."""
     parts = make_console(admin, commands_at(admin, ask_of), accounts, version())
-    async with serving(parts, listen) as url:
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            url = await stack.enter_async_context(serving(parts, listen))
+        except OSError as error:
+            raise PortUnavailable(listen.bind, listen.port, error) from error
         yield Text(f"console  {url}\nCtrl-C stops it", {"console": url})
         await asyncio.Event().wait()
