@@ -28,6 +28,14 @@ DLQ_PREFIX: Final = "%DLQ%"
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
+OWN_GROUPS: Final = frozenset(
+    {
+        "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION", "CID_ONSAPI_PULL", "CID_ONS-HTTP-PROXY",
+    }
+)  # fmt: skip
+"""Every broker has these from the start."""
+
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
@@ -71,3 +79,8 @@ def is_topic(name: str) -> bool:
 def reply_topic(cluster: str) -> str:
     """Return the topic of replies in request-reply."""
     return f"{cluster}_REPLY_TOPIC"
+
+
+def is_own_group(group: str) -> bool:
+    """Return whether RocketMQ itself uses a group."""
+    return group in OWN_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)

@@ -14,15 +14,7 @@ from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import ConsumerConnection, ConsumeStats
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import LanguageCode, ResponseCode
-from wakelog.protocol.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX
-
-OWN_GROUPS: Final = frozenset(
-    {
-        "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PERMISSION", "CID_ONSAPI_PULL", "CID_ONS-HTTP-PROXY",
-    }
-)  # fmt: skip
-"""Every broker has these from the start."""
+from wakelog.protocol.names import RETRY_PREFIX, is_own_group
 
 GROUPS_NAMED_MAX: Final = 5
 
@@ -58,7 +50,7 @@ async def group_names(admin: Admin) -> list[str]:
     found: set[str] = set()
     for address in await masters(admin):
         found |= (await admin.groups(address)).keys()
-    return sorted(x for x in found - OWN_GROUPS if not x.startswith(SYSTEM_GROUP_PREFIX))
+    return sorted(x for x in found if not is_own_group(x))
 
 
 async def refuse_unknown(admin: Admin, name: str) -> None:

@@ -11,7 +11,7 @@ shows these words, and the same words run. So a page can do nothing that the com
 import re
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from wakelog.client.admin import Admin
 
@@ -32,6 +32,10 @@ class Said(Protocol):
 
     def lines(self) -> Iterator[str]:
         """Yield it as text."""
+        ...
+
+    def values(self) -> Iterator[dict[str, Any]]:
+        """Yield it as objects of JSON."""
         ...
 
 
@@ -74,11 +78,19 @@ class Field(NamedTuple):
 Preview = Callable[[Admin, Values], Awaitable[list[str]]]
 
 
+class Shown(NamedTuple):
+    """A command that shows what an action would do, and what its rows come to, in sentences."""
+
+    words: Callable[[Values], Words]
+    sums: Callable[[Sequence[Mapping[str, Any]]], list[str]]
+
+
 class Action(NamedTuple):
     """A row of the table of actions.
 
     name: in its URL. page: where it leads back to, a path with `{field}` in it.
     words: of the command. preview: says in numbers what it would do; it changes nothing.
+    shown: a command that says so.
     typed: the field whose value is typed once more, since the action destroys.
     posts_fields: its fields are too large or too secret for a URL.
     """
@@ -89,6 +101,7 @@ class Action(NamedTuple):
     words: Callable[[Values], Words]
     page: str
     preview: Preview | None = None
+    shown: Shown | None = None
     typed: str = ""
     does: str = ""
     posts_fields: bool = False

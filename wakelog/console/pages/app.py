@@ -9,14 +9,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib import resources
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
-from starlette.routing import Match, Route, Router
+from starlette.routing import Route, compile_path
 from starlette.staticfiles import StaticFiles
 
 from wakelog.client.errors import ClientError
@@ -55,6 +55,8 @@ _FAMILIES: Final = (
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
 """Every page of the console."""
 
+_PATTERNS: Final = [(compile_path(row.path)[0], row) for row in PAGES]
+
 VIEWERS_MAX: Final = 256
 """Browsers that watch a page at a time."""
 QUIET_SECONDS_MAX: Final = 15.0
@@ -85,7 +87,6 @@ class Site:
         self._is_secure = is_secure
         self._sessions = Sessions(console.accounts, lambda: console.reader.now_ms)
         self._viewers_count = 0
-        self._rows = {each.path: each for each in PAGES}
         self._routes = [
             Route(
                 each.path,
@@ -95,7 +96,6 @@ class Site:
             )
             for each in PAGES
         ]
-        self._router = Router(self._routes)
 
     def routes(self) -> list[Route]:
         """Return the routes of the application."""
@@ -176,27 +176,20 @@ class Site:
         if self._viewers_count >= VIEWERS_MAX:
             raise HTTPException(503, "Too many pages are open. This one is not kept new")
         wanted = urlsplit(request.query_params.get("of", "/"))
+        row, parts = page_at(unquote(wanted.path))
+        if row is None or not may(account, row.role):
+            raise HTTPException(404, "There is no such page")
         scope = {
             **request.scope,
-            "path": wanted.path,
+            "path": unquote(wanted.path),
+            "path_params": parts,
             "query_string": wanted.query.encode(),
             "method": "GET",
         }
-        row = self._row_of(scope)
-        if row is None or not may(account, row.role):
-            raise HTTPException(404, "There is no such page")
         watched = Request(scope)
         watched.state.account = account
         watched.state.sessions = self._sessions
         return StreamingResponse(self._news(row, watched), media_type="text/event-stream")
-
-    def _row_of(self, scope: dict[str, object]) -> PageRoute | None:
-        for route in self._routes:
-            match, more = route.matches(scope)
-            if match is Match.FULL:
-                scope.update(more)
-                return self._rows[route.path]
-        return None
 
     async def _news(self, row: PageRoute, request: Request) -> AsyncIterator[str]:
         reader = self._console.reader
@@ -242,6 +235,14 @@ class Site:
 
 def _address(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def page_at(path: str) -> tuple[PageRoute | None, dict[str, str]]:
+    """Return the page of a decoded path and the parts of the path that it names; None for none."""
+    for pattern, row in _PATTERNS:
+        if found := pattern.fullmatch(path):
+            return row, found.groupdict()
+    return None, {}
 
 
 def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False) -> Starlette:

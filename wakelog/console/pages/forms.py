@@ -39,13 +39,18 @@ async def _preview(console: Console, action: Action, given: Mapping[str, str]) -
     if not given:
         wrong = {}
     is_whole = bool(given or not action.fields) and not wrong and not action.posts_fields
-    would: list[str] = []
-    if is_whole and action.preview is not None:
-        try:
-            would = await action.preview(console.admin, values)
-        except ClientError as error:
-            return _page(action, values, wrong, failed=error)
-    return _page(action, values, wrong, would=would, is_whole=is_whole)
+    if not is_whole:
+        return _page(action, values, wrong)
+    try:
+        would = await action.preview(console.admin, values) if action.preview else []
+        lines: list[str] = []
+        if action.shown is not None:
+            said = [part async for part in console.commands(action.shown.words(values))]
+            would += action.shown.sums([row for part in said for row in part.values()])
+            lines = _lines(said)
+    except (ClientError, CommandFailed) as error:
+        return _page(action, values, wrong, failed=error)
+    return _page(action, values, wrong, would=would, lines=lines, is_whole=True)
 
 
 async def _do(console: Console, request: Request, action: Action, given: Mapping[str, str]) -> Page:
@@ -66,9 +71,13 @@ async def _do(console: Console, request: Request, action: Action, given: Mapping
     command = action.command(values)
     console.audit.add(Entry(console.reader.now_ms, name, host, command, result))
     console.reader.read_soon()
-    lines = [line for part in said for line in part.lines()][:SAID_LINES_MAX]
+    lines = _lines(said)
     status = 200 if failed is None else 409
     return _page(action, values, {}, lines=lines, failed=failed, is_done=not failed, status=status)
+
+
+def _lines(said: Sequence[Said]) -> list[str]:
+    return [line for part in said for line in part.lines()][:SAID_LINES_MAX]
 
 
 def _page(

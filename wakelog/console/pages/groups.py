@@ -1,8 +1,51 @@
-"""Pages of consumer groups: lag, queues, members, offsets."""
+"""Pages of groups: the list, and one group with its queues, members and subscriptions."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from wakelog.console.pages.site import PageRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
-PAGES: Final[Sequence[PageRoute]] = ()
+from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.views import groups as views
+from wakelog.console.views import verdict
+
+TABS: Final = (
+    ("queues", "Queues"),
+    ("members", "Members"),
+    ("subscriptions", "Subscriptions"),
+    ("configuration", "Configuration"),
+)
+
+
+async def group_list(console: Console, request: Request) -> Page:
+    """Show the groups, sorted and filtered by the URL."""
+    reader = console.reader
+    found = views.rows(reader.history, reader.shown)
+    listed = views.group_list(found, dict(request.query_params))
+    return Page("groups.html", "Groups", {"groups": listed}, here="groups")
+
+
+async def group(console: Console, request: Request) -> Page:
+    """Show one group; `tab` in the URL says what of it."""
+    name, reader = request.path_params["group"], console.reader
+    found = reader.shown.groups.get(name)
+    if found is None:
+        raise HTTPException(404, f"No broker knows the group {name}")
+    tab = request.query_params.get("tab", "")
+    values = {
+        "name": name,
+        "group": views.group_row(name, found, reader.history, reader.shown),
+        "wrong": verdict.lines(views.findings_about(name, reader.findings)),
+        "places": views.place_rows(found),
+        "members": views.member_rows(found),
+        "subscriptions": views.subscriptions(found),
+        "topics": views.topics_of(found),
+        "configs": found.configs,
+        "cluster_name": next((x.cluster for x in reader.shown.brokers if name in x.groups), ""),
+        "tab": tab if tab in dict(TABS) else TABS[0][0],
+        "tabs": [(x, text, path("groups", name, tab=x)) for x, text in TABS],
+    }
+    return Page("group.html", name, values, here="groups")
+
+
+PAGES: Final = (PageRoute("/groups", group_list), PageRoute("/groups/{group:path}", group))

@@ -1,11 +1,14 @@
-"""Pages of topics: the list, and one topic with its queues, groups, configuration and sending."""
+"""Pages of topics: the list, and one topic with its queues, groups and configuration."""
 
 from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from wakelog.console.pages.site import Console, Page, PageRoute
+from wakelog.console.pages.site import Console, Page, PageRoute, path
 from wakelog.console.views import topics as views
+
+TABS: Final = (("queues", "Queues"), ("groups", "Groups"), ("configuration", "Configuration"))
 
 
 async def topic_list(console: Console, request: Request) -> Page:
@@ -18,4 +21,26 @@ async def topic_list(console: Console, request: Request) -> Page:
     return Page("topics.html", "Topics", {"topics": listed, "all": query.get("all")}, here="topics")
 
 
-PAGES: Final = (PageRoute("/topics", topic_list),)
+async def topic(console: Console, request: Request) -> Page:
+    """Show one topic; `tab` in the URL says what of it."""
+    name, reader = request.path_params["topic"], console.reader
+    configs = views.config_rows(name, reader.shown)
+    if not configs:
+        raise HTTPException(404, f"No broker knows the topic {name}")
+    ends = (await reader.topic_ends([name])).get(name)
+    tab = request.query_params.get("tab", "")
+    values = {
+        "name": name,
+        "kind": views.kind_of(name, reader.shown),
+        "ends": ends,
+        "queues": views.queue_rows(ends),
+        "consumers": views.consumer_rows(name, reader.shown),
+        "configs": configs,
+        "cluster_name": next(x.cluster for x in reader.shown.brokers if name in x.topics),
+        "tab": tab if tab in dict(TABS) else TABS[0][0],
+        "tabs": [(x, text, path("topics", name, tab=x)) for x, text in TABS],
+    }
+    return Page("topic.html", name, values, here="topics")
+
+
+PAGES: Final = (PageRoute("/topics", topic_list), PageRoute("/topics/{topic:path}", topic))

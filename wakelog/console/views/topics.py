@@ -97,3 +97,64 @@ def topic_list(found: list[TopicRow], query: Mapping[str, str]) -> Listed[TopicR
         },
         sort="name",
     )
+
+
+class QueueRow(NamedTuple):
+    """A queue. first and next: its offsets."""
+
+    broker: str
+    queue_id: int
+    first: int
+    next: int
+    last_stored_ms: int
+
+
+class ConsumerRow(NamedTuple):
+    """A group that consumes a topic. lag: of this topic. consumed_ms: when what it has was stored.
+
+    members: its clients that are online, None if that is not known.
+    """
+
+    name: str
+    lag: int
+    consumed_ms: int
+    members: int | None
+
+
+class ConfigRow(NamedTuple):
+    """What one broker knows of a topic."""
+
+    broker: str
+    address: str
+    config: TopicConfig
+
+
+def queue_rows(ends: Ends | None) -> list[QueueRow]:
+    """Return the queues of a topic in their order."""
+    table = ends.table.offset_table if ends else {}
+    return [
+        QueueRow(x.broker_name, x.queue_id, y.min_offset, y.max_offset, y.last_update_timestamp)
+        for x, y in sorted(table.items())
+    ]
+
+
+def consumer_rows(topic: str, snapshot: Snapshot) -> list[ConsumerRow]:
+    """Return who consumes a topic, the most lag first."""
+    found = []
+    for name in groups_by_topic(snapshot).get(topic, ()):
+        group = snapshot.groups[name]
+        places = [y for x, y in group.progress.offset_table.items() if x.topic == topic]
+        lag = sum(place.broker_offset - place.consumer_offset for place in places)
+        consumed_ms = max((place.last_timestamp for place in places), default=0)
+        members = None if group.clients is None else len(group.clients.connection_set)
+        found.append(ConsumerRow(name, lag, consumed_ms, members))
+    return sorted(found, key=lambda row: (-row.lag, row.name))
+
+
+def config_rows(topic: str, snapshot: Snapshot) -> list[ConfigRow]:
+    """Return the configuration of a topic at each broker that has it."""
+    return [
+        ConfigRow(broker.name, broker.address, broker.topics[topic])
+        for broker in snapshot.brokers
+        if topic in broker.topics
+    ]

@@ -1,0 +1,95 @@
+"""How a group stands, and when it will have caught up."""
+
+import pytest
+
+from wakelog.console.history import Change
+from wakelog.console.rules import OK, PROBLEM, Finding
+from wakelog.console.snapshot import GroupReading
+from wakelog.console.views import groups
+from wakelog.protocol.bodies import (
+    Connection,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    OffsetWrapper,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+)
+from wakelog.protocol.body_codec import MessageQueue
+
+ONLINE = ConsumerConnection([Connection("c1", "10.0.0.7:5000", "PYTHON", 1)])
+NOBODY = ConsumerConnection()
+GROWS, SHRINKS = Change(100, 700, 60_000, 650), Change(700, 100, 60_000, 150)
+
+
+@pytest.mark.parametrize(
+    ("group", "lag", "change", "state"),
+    [
+        (GroupReading([SubscriptionGroupConfig("g", False)]), 0, None, "may not consume"),
+        (GroupReading(), 0, None, "not known"),
+        (GroupReading(clients=NOBODY), 0, None, "nobody"),
+        (GroupReading(clients=NOBODY), 1, None, "nobody, messages wait"),
+        (
+            GroupReading(clients=ConsumerConnection([Connection("c")], message_model="BROADCASTING")),
+            900,
+            None,
+            "broadcasting",
+        ),
+        (GroupReading(clients=ONLINE), groups.LAG_MIN - 1, GROWS, "consuming"),
+        (GroupReading(clients=ONLINE), groups.LAG_MIN, GROWS, "falling behind"),
+        (GroupReading(clients=ONLINE), groups.LAG_MIN, SHRINKS, "behind"),
+        (GroupReading(clients=ONLINE), groups.LAG_MIN, None, "behind"),
+    ],
+)
+def test_a_group_stands_in_a_word(
+    group: GroupReading, lag: int, change: Change | None, state: str
+) -> None:
+    assert groups.state_of(group, lag, change) == state
+
+
+@pytest.mark.parametrize(
+    ("lag", "change", "left_ms"),
+    [(0, None, 0), (100, None, None), (100, GROWS, None), (100, SHRINKS, 10_000)],
+)
+def test_the_time_to_catch_up_follows_from_the_last_hour(
+    lag: int, change: Change | None, left_ms: float | None
+) -> None:
+    assert groups.time_left_ms(lag, change) == left_ms
+
+
+def reading() -> GroupReading:
+    queues = [MessageQueue("orders", "a", number) for number in range(2)]
+    places = {queues[0]: OffsetWrapper(9, 9, 50), queues[1]: OffsetWrapper(9, 4, 40)}
+    info = ConsumerRunningInfo(mq_table={queues[1]: {}})
+    clients = ConsumerConnection(
+        ONLINE.connection_set,
+        {name: SubscriptionData(topic=name, sub_string="*") for name in ("orders", "%RETRY%g")},
+    )
+    return GroupReading(progress=ConsumeStats(places), clients=clients, members={"c1": info})
+
+
+def test_queues_come_with_their_members_the_most_lag_first() -> None:
+    first, second = groups.place_rows(reading())
+    assert (first.queue_id, first.lag, first.member) == (1, 5, "c1")
+    assert (second.queue_id, second.lag, second.member) == (0, 0, "")
+
+
+def test_members_say_how_many_queues_they_have() -> None:
+    [row] = groups.member_rows(reading())
+    assert row == groups.MemberRow("c1", "10.0.0.7:5000", "PYTHON", 1)
+    [silent] = groups.member_rows(GroupReading(clients=ONLINE))
+    assert silent.queues is None
+
+
+def test_topics_of_a_group_are_those_without_its_retries() -> None:
+    assert groups.topics_of(reading()) == ["orders"]
+    assert [topic for topic, *_ in groups.subscriptions(reading())] == ["%RETRY%g", "orders"]
+
+
+def test_only_what_is_wrong_with_this_group_is_said() -> None:
+    found = [
+        Finding(PROBLEM, "group g", "x"),
+        Finding(PROBLEM, "group gg", "x"),
+        Finding(OK, "group g", "x"),
+    ]
+    assert groups.findings_about("g", found) == found[:1]

@@ -1,0 +1,64 @@
+"""The list of topics: what is shown of each, and which are RocketMQ's own."""
+
+from wakelog.console.ends import Ends
+from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
+from wakelog.console.views import topics
+from wakelog.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    ConsumerConnection,
+    ConsumeStats,
+    OffsetWrapper,
+    SubscriptionData,
+    TopicConfig,
+    TopicOffset,
+    TopicStatsTable,
+)
+from wakelog.protocol.body_codec import MessageQueue
+
+NAMES = ("orders", "%RETRY%g", "%DLQ%g", "TBW102", "rmq_sys_X", "broker-a", "c")
+
+
+def cluster() -> Snapshot:
+    info = ClusterInfo({"broker-a": BrokerData("c", "broker-a", {0: "a:1"})}, {"c": {"broker-a"}})
+    broker = BrokerReading("c", "broker-a", 0, "a:1", system_topics=frozenset({"TBW102"}))
+    broker.topics = {name: TopicConfig(name, 4, 4) for name in NAMES}
+    other = BrokerReading("c", "broker-b", 0, "b:1", topics={"orders": TopicConfig("orders", 2, 2)})
+    queue = MessageQueue("orders", "broker-a", 0)
+    reads = GroupReading(progress=ConsumeStats({queue: OffsetWrapper(9, 4)}))
+    subscribes = GroupReading(clients=ConsumerConnection([], {"orders": SubscriptionData()}))
+    return Snapshot(1, info, "n:1", [broker, other], {"reads": reads, "subscribes": subscribes})
+
+
+def test_only_topics_of_users_are_shown_unless_all_are_asked_for() -> None:
+    assert [row.name for row in topics.rows(cluster(), {}, shows_all=False)] == ["orders"]
+    kinds = {row.name: row.kind for row in topics.rows(cluster(), {}, shows_all=True)}
+    own = "RocketMQ's"
+    assert kinds == {
+        "orders": "",
+        "%RETRY%g": "retries",
+        "%DLQ%g": "dead letters",
+        **dict.fromkeys(("TBW102", "rmq_sys_X", "broker-a", "c"), own),
+    }
+
+
+def test_a_topic_has_the_queues_of_all_brokers_and_who_consumes_it() -> None:
+    [row] = topics.rows(cluster(), {}, shows_all=False)
+    assert (row.queues, row.may, row.ends) == (6, "read and write", None)
+    assert row.groups == ("reads", "subscribes")
+
+
+def test_what_is_not_read_yet_comes_last() -> None:
+    table = TopicStatsTable({MessageQueue("b", "x", 0): TopicOffset(0, 7, 0)})
+    found = [
+        topics.TopicRow(name, "", 1, "read", (), ends)
+        for name, ends in (("a", None), ("b", Ends(1, table, 7)))
+    ]
+    shown = topics.topic_list(found, {"sort": "-held"})
+    assert [row.name for row in shown.rows] == ["b", "a"]
+
+
+def test_what_clients_may_do_is_said_in_words() -> None:
+    assert [topics.may_text(perm) for perm in (6, 4, 2, 0, 7)] == [
+        "read and write", "read", "write", "nothing", "read and write",
+    ]  # fmt: skip

@@ -1,0 +1,54 @@
+"""The first page: its headline, its lines with links, and its figures."""
+
+from wakelog.console.history import History
+from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
+from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.console.views import verdict
+
+
+def finding(kind: str, about: str = "group g", rule: str = "behind") -> Finding:
+    return Finding(kind, about, "is so", "Do this", 0, rule)
+
+
+def test_the_headline_counts_what_needs_a_person() -> None:
+    assert verdict.summary([finding(OK)]) == "Nothing needs you"
+    assert verdict.summary([finding(PROBLEM)]) == "1 thing needs you"
+    assert verdict.summary([finding(WARNING)]) == "1 is worth a look"
+    found = [finding(PROBLEM), finding(PROBLEM), finding(WARNING), finding(WARNING)]
+    assert verdict.summary(found) == "2 things need you, 2 more are worth a look"
+
+
+def test_each_line_has_a_shape_beside_its_word() -> None:
+    shapes = [line.shape for line in verdict.lines([finding(x) for x in (PROBLEM, WARNING, OK)])]
+    assert shapes == ["■", "▲", "●"]
+
+
+def test_the_figures_are_those_of_all_masters() -> None:
+    values = {
+        "putTps": "10.5 9 8",
+        "getTransferedTps": "4 3 2",
+        "msgPutTotalTodayNow": "100",
+        "commitLogDiskRatio": "0.5",
+    }
+    brokers = [
+        BrokerReading("c", "a", 0, "a:1", values),
+        BrokerReading("c", "b", 0, "b:1", {**values, "commitLogDiskRatio": "0.7"}),
+        BrokerReading("c", "a", 1, "a:2", {**values, "commitLogDiskRatio": "0.9"}),
+    ]
+    found = verdict.figures(Snapshot(1, brokers=brokers))
+    assert found == verdict.Figures(21.0, 8.0, 200.0, 0.9, 0)
+
+
+def test_what_no_broker_says_is_not_known() -> None:
+    found = verdict.figures(Snapshot(1, brokers=[BrokerReading("c", "a", 0, "a:1")]))
+    assert found == verdict.Figures(None, None, None, None, 0)
+
+
+def test_rates_come_from_two_readings() -> None:
+    history = History()
+    for second, count in ((0, 100), (10, 150), (20, 250)):
+        values = {"msgPutTotalTodayNow": str(count), "commitLogDiskRatio": "0.5"}
+        broker = BrokerReading("c", "a", 0, "a:1", values)
+        history.add(Snapshot(1_000 * second + 1, brokers=[broker]))
+    found = verdict.courses(history)
+    assert found["in"][1:] == [5, 10] and found["disk"] == [0.5] * 3

@@ -1,0 +1,199 @@
+"""Groups: how each stands in a word, how far behind it is, and when it will have caught up."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from wakelog.console.findings import BROADCASTING
+from wakelog.console.history import LAG, Change, History
+from wakelog.console.rules import OK, Finding
+from wakelog.console.snapshot import GroupReading, Snapshot
+from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.protocol.names import RETRY_PREFIX, is_own_group
+
+HEADS: Final = (
+    Head("name", "Group"),
+    Head("lag", "Lag", is_number=True),
+    Head("", "Last hour"),
+    Head("behind", "Behind", is_number=True),
+    Head("", "Caught up in", is_number=True),
+    Head("out", "Out", is_number=True),
+    Head("members", "Members", is_number=True),
+    Head("letters", "Dead letters", is_number=True),
+)
+
+LAG_MIN: Final = 100
+"""Fewer messages are those between two commits."""
+
+
+class GroupRow(NamedTuple):
+    """A group. behind_ms: how long ago what it has consumed was stored, None with nothing to do.
+
+    left_ms: until it has caught up at the rate of the last hour, None if it does not.
+    members: None if that is not known.
+    """
+
+    name: str
+    state: str
+    lag: int
+    course: Sequence[float]
+    behind_ms: int | None
+    left_ms: float | None
+    out_a_second: float
+    members: int | None
+    letters: int
+
+
+class PlaceRow(NamedTuple):
+    """A queue of a group. member: who has it, "" if that is not known."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    consumed: int
+    stored: int
+    consumed_ms: int
+    member: str
+
+    @property
+    def lag(self) -> int:
+        """Messages that wait."""
+        return self.stored - self.consumed
+
+
+class MemberRow(NamedTuple):
+    """A client of a group. queues: how many it has, None if it did not say."""
+
+    client_id: str
+    address: str
+    language: str
+    queues: int | None
+
+
+def rows(history: History, snapshot: Snapshot) -> list[GroupRow]:
+    """Return the groups of users, in the order of their names."""
+    return [
+        group_row(name, group, history, snapshot)
+        for name, group in sorted(snapshot.groups.items())
+        if not is_own_group(name)
+    ]
+
+
+def group_row(name: str, group: GroupReading, history: History, snapshot: Snapshot) -> GroupRow:
+    """Return one group in numbers."""
+    lag, change = group.progress.total_diff(), history.change(LAG, name)
+    members = None if group.clients is None else len(group.clients.connection_set)
+    return GroupRow(
+        name,
+        state_of(group, lag, change),
+        lag,
+        history.course(LAG, name),
+        _behind_ms(group, snapshot.taken_ms),
+        time_left_ms(lag, change),
+        float(group.progress.consume_tps),
+        members,
+        snapshot.dead_letters.get(name, 0),
+    )
+
+
+def state_of(group: GroupReading, lag: int, change: Change | None) -> str:
+    """Return how a group stands, in a word or two."""
+    if any(not each.consume_enable for each in group.configs):
+        return "may not consume"
+    if group.clients is None:
+        return "not known"
+    if not group.clients.connection_set:
+        return "nobody, messages wait" if lag else "nobody"
+    if group.clients.message_model == BROADCASTING:
+        return "broadcasting"
+    if lag < LAG_MIN:
+        return "consuming"
+    return "falling behind" if change is not None and change.grown > 0 else "behind"
+
+
+def time_left_ms(lag: int, change: Change | None) -> float | None:
+    """Return how long a group takes for its lag at the rate of the last hour."""
+    if lag == 0:
+        return 0.0
+    if change is None or change.grown >= 0:
+        return None
+    return lag * change.elapsed_ms / -change.grown
+
+
+def group_list(found: list[GroupRow], query: Mapping[str, str]) -> Listed[GroupRow]:
+    """Return one page of the list of groups, the most lag first."""
+    return listed(
+        found,
+        HEADS,
+        query,
+        text=lambda row: row.name,
+        keys={
+            "name": lambda row: row.name.lower(),
+            "lag": lambda row: row.lag,
+            "behind": lambda row: row.behind_ms,
+            "out": lambda row: row.out_a_second,
+            "members": lambda row: row.members,
+            "letters": lambda row: row.letters,
+        },
+        sort="-lag",
+    )
+
+
+def place_rows(group: GroupReading) -> list[PlaceRow]:
+    """Return the queues of a group, the most lag first."""
+    owners = {queue: name for name, info in group.members.items() for queue in info.mq_table}
+    found = [
+        PlaceRow(
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            place.consumer_offset,
+            place.broker_offset,
+            place.last_timestamp,
+            owners.get(queue, ""),
+        )
+        for queue, place in group.progress.offset_table.items()
+    ]
+    return sorted(found, key=lambda row: (-row.lag, row.topic, row.broker, row.queue_id))
+
+
+def member_rows(group: GroupReading) -> list[MemberRow]:
+    """Return the clients of a group."""
+    clients = group.clients.connection_set if group.clients else []
+    infos = group.members
+    return [
+        MemberRow(
+            each.client_id,
+            each.client_addr,
+            each.language,
+            len(infos[each.client_id].mq_table) if each.client_id in infos else None,
+        )
+        for each in sorted(clients, key=lambda each: each.client_id)
+    ]
+
+
+def subscriptions(group: GroupReading) -> list[tuple[str, str, str]]:
+    """Return topic, type and expression of what a group subscribes to."""
+    table = group.clients.subscription_table if group.clients else {}
+    return [(x.topic, x.expression_type, x.sub_string) for _, x in sorted(table.items())]
+
+
+def topics_of(group: GroupReading) -> list[str]:
+    """Return what a group consumes, without its retries."""
+    found = {queue.topic for queue in group.progress.offset_table}
+    found |= set(group.clients.subscription_table if group.clients else ())
+    return sorted(name for name in found if not name.startswith(RETRY_PREFIX))
+
+
+def findings_about(name: str, findings: Sequence[Finding]) -> list[Finding]:
+    """Return what is wrong with a group."""
+    return [x for x in findings if x.about == f"group {name}" and x.verdict != OK]
+
+
+def _behind_ms(group: GroupReading, now_ms: int) -> int | None:
+    """Return how old the last consumed message is of the queue that is furthest behind."""
+    waits = [
+        place.last_timestamp
+        for place in group.progress.offset_table.values()
+        if place.broker_offset > place.consumer_offset and place.last_timestamp > 0
+    ]
+    return max(0, now_ms - min(waits)) if waits else None
