@@ -27,6 +27,9 @@ WATCHED_SECONDS: Final = 5.0
 """Between two readings while there is a viewer."""
 UNWATCHED_SECONDS: Final = 30.0
 """Between two readings while nobody does: the last hour is kept all the same."""
+READING_SHARE_MAX: Final = 0.1
+"""Of the time that readings take: those of a large cluster come less often."""
+PAUSE_SECONDS_MAX: Final = 60.0
 WATCHED_MS: Final = 30_000
 """How long after a page was asked for there is a viewer."""
 FIRST_SECONDS_MAX: Final = 3.0
@@ -82,9 +85,11 @@ class Reader:
         """Read until cancelled."""
         while True:
             self._wake.clear()
+            began_seconds = asyncio.get_running_loop().time()
             await self.read()
+            taken_seconds = asyncio.get_running_loop().time() - began_seconds
             is_watched = self.now_ms - self._viewed_ms < WATCHED_MS
-            pause_seconds = WATCHED_SECONDS if is_watched else UNWATCHED_SECONDS
+            pause_seconds = pause_after(taken_seconds, is_watched=is_watched)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_seconds):
                     await self._wake.wait()
@@ -180,3 +185,9 @@ class Reader:
         begin = self._next_topic if self._next_topic < len(names) else 0
         self._next_topic = begin + TOPICS_A_READING
         await self.topic_ends(names[begin : self._next_topic])
+
+
+def pause_after(taken_seconds: float, *, is_watched: bool) -> float:
+    """Return how long to wait after a reading that took so long."""
+    pause_seconds = WATCHED_SECONDS if is_watched else UNWATCHED_SECONDS
+    return max(pause_seconds, min(PAUSE_SECONDS_MAX, taken_seconds / READING_SHARE_MAX))
