@@ -196,10 +196,12 @@ class BrokerCalls:
         expression: str = "*",
         *,
         hold_ms: int = 0,
+        expression_type: str = "TAG",
     ) -> Pulled:
         """Pull once.
 
-        expression: tags joined by `||`. hold_ms: how long the broker may wait for a message.
+        expression: tags joined by `||`, or of another type, which the broker must allow.
+        hold_ms: how long the broker may wait for a message.
         Raises: ClientError.
         """
         header = PullMessageRequestHeader(
@@ -212,7 +214,7 @@ class BrokerCalls:
             commit_offset=0,
             suspend_timeout_millis=hold_ms,
             subscription=expression,
-            expression_type="TAG",
+            expression_type=expression_type,
         )
         response = await self._call_with_retries(queue, RequestCode.PULL_MESSAGE, header)
         return read_pulled(queue, queue_offset, response)

@@ -9,36 +9,23 @@ Invariants: at most `PULL_MAX` messages of each queue are in memory, besides the
 
 import asyncio
 import base64
-import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.output import Moment
-from wakelog.client.admin import Admin, records
-from wakelog.client.errors import ClientError, one_line
+from wakelog.client import message_filter
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
+from wakelog.client.message_filter import Accepts
+from wakelog.client.queue_puller import FOLLOWED_MAX, HOLD_MS, QueuePuller, merged
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
-from wakelog.filter.errors import EvaluationFailed, IllegalExpression
-from wakelog.filter.sql92 import compile_filter
-from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.subscription import build_subscription
 
-PULL_MAX: Final = 32
-HOLD_MS: Final = 2_000
-"""How long a broker waits for a new message; below the time that a request may take."""
-FOLLOWED_MAX: Final = 32
-"""Queues that are waited at at the same time; a client has so many calls under way."""
 WAITING_MAX: Final = 1_024
 """New messages that wait to be put out."""
-
-_CLASS_NAME: Final = re.compile(r"^[a-z.]+\.[A-Za-z0-9]+: ")
-"""Of 4.9.3's exception, with which a broker answers."""
-
-Accepts = Callable[[ReceivedMessage], bool]
 
 
 class Wanted(NamedTuple):
@@ -102,24 +89,9 @@ class Shown(NamedTuple):
 def make_filter(tags: str, sql: str) -> Accepts:
     """Return what says whether a message is shown. Raises: PlanRefused."""
     try:
-        names = build_subscription("", tags).tags_set
-        compiled = compile_filter(sql) if sql else None
-    except RemoteProtocolError:
-        raise PlanRefused(f"--filter {tags!r} has no tag", "Give 'paid || refunded'.") from None
-    except IllegalExpression as error:
-        remedy = "See docs/filter.md for the language."
-        reason = one_line(_CLASS_NAME.sub("", str(error)))
-        raise PlanRefused(f"--sql {sql!r} is no expression: {reason}", remedy) from None
-
-    def accepts(message: ReceivedMessage) -> bool:
-        if names and message.tags not in names:
-            return False
-        try:
-            return compiled is None or compiled.evaluate(message.properties) is True
-        except EvaluationFailed:
-            return False
-
-    return accepts
+        return message_filter.make_filter(tags, sql)
+    except message_filter.FilterRefused as error:
+        raise PlanRefused(f"--{error.part} {error.cause}", error.remedy) from None
 
 
 async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output]:
@@ -144,7 +116,7 @@ async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output
             yield Shown(message)
 
 
-async def _begin(admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts) -> "QueuePuller":
+async def _begin(admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts) -> QueuePuller:
     calls = admin.calls
     first, end = within = await calls.range_of(queue)
     if wanted.since_ms is None:
@@ -154,63 +126,7 @@ async def _begin(admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts)
     elif wanted.since_ms > 0:
         first = await calls.first_at(queue, wanted.since_ms, within)
     since_ms = wanted.since_ms or 0
-    return QueuePuller(admin, queue, first, end, wanted.tags, accepts, since_ms)
-
-
-class QueuePuller:
-    """Reads one queue from an offset on; one loop."""
-
-    def __init__(
-        self,
-        admin: Admin,
-        queue: QueueAt,
-        offset: int,
-        end: int,
-        tags: str,
-        accepts: Accepts,
-        since_ms: int = 0,
-    ) -> None:
-        """Pull nothing yet. end: the offset after the last message that `fill` reads."""
-        self.offset = offset
-        self.messages: deque[ReceivedMessage] = deque()
-        self._admin, self._queue, self._end = admin, queue, end
-        self._tags, self._accepts, self._since_ms = tags or "*", accepts, since_ms
-
-    async def fill(self) -> bool:
-        """Return whether there is a message; pull until then, or until the end."""
-        while not self.messages and self.offset < self._end:
-            count = min(PULL_MAX, self._end - self.offset)
-            self.messages.extend(x for x in await self.pull(count) if x.queue_offset < self._end)
-        return bool(self.messages)
-
-    async def pull(self, count: int = PULL_MAX, hold_ms: int = 0) -> list[ReceivedMessage]:
-        """Return the next messages that are accepted, maybe none. Raises: ClientError."""
-        before = self.offset
-        pulled = await self._admin.calls.pull(
-            self._queue, before, count, self._tags, hold_ms=hold_ms
-        )
-        self.offset = pulled.next_offset
-        if pulled.code == ResponseCode.PULL_NOT_FOUND and not hold_ms:
-            self.offset = max(self.offset, self._end)  # the end has moved back: nothing is left
-        found = (ReceivedMessage(x, broker=self._queue.broker) for x in records(pulled.body))
-        return [
-            each
-            for each in found
-            if each.record.store_timestamp_ms >= self._since_ms and self._accepts(each)
-        ]
-
-
-async def merged(pullers: list[QueuePuller]) -> AsyncIterator[ReceivedMessage]:
-    """Yield the messages of queues by the time at which they were stored."""
-    while True:
-        await asyncio.gather(*(each.fill() for each in pullers))
-        waiting = [each for each in pullers if each.messages]
-        if not waiting:
-            return
-        first = min(waiting, key=lambda each: each.messages[0].record.store_timestamp_ms)
-        yield first.messages.popleft()
-        while first.messages and len(waiting) == 1:
-            yield first.messages.popleft()
+    return QueuePuller(calls, queue, first, end, wanted.tags, accepts, since_ms)
 
 
 async def _follow(pullers: list[QueuePuller]) -> AsyncIterator[ReceivedMessage]:
