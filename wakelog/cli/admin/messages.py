@@ -27,8 +27,9 @@ from wakelog.client.broker_calls import Pulled
 from wakelog.client.errors import ClientError
 from wakelog.client.messages import SendRequest, stored_again
 from wakelog.client.route import QueueAt
+from wakelog.client.tracks import tracks_of
 from wakelog.protocol import fastjson
-from wakelog.protocol.bodies import CONSUME_ACTIVELY, QueryConsumeQueueResponseBody
+from wakelog.protocol.bodies import QueryConsumeQueueResponseBody
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
@@ -190,39 +191,10 @@ async def _details(admin: Admin, record: MessageRecord, *, has_id: bool) -> Outp
 
 async def _tracks(admin: Admin, record: MessageRecord) -> list[dict[str, str | None]]:
     """Return for each group of the topic whether it has consumed the message."""
-    found: list[dict[str, str | None]] = []
-    for group in await admin.groups_of(record.topic):
-        kind, description = "UNKNOWN", None
-        try:
-            kind = await _track(admin, record, group)
-        except ClientError as error:
-            if error.code is None:
-                raise
-            if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
-                kind = "NOT_ONLINE"
-            description = f"CODE:{error.code} DESC:{error.remark or error.cause}"
-        found.append({"consumerGroup": group, "trackType": kind, "exceptionDesc": description})
-    return found
-
-
-async def _track(admin: Admin, record: MessageRecord, group: str) -> str:
-    clients = await admin.consumers(group)
-    if clients.consume_type == CONSUME_ACTIVELY:
-        return "PULL"
-    info = await admin.cluster()
-    for queue, place in (await admin.consume_stats(group)).offset_table.items():
-        broker = info.broker_addr_table.get(queue.broker_name)
-        if (
-            broker is not None
-            and (queue.topic, queue.queue_id) == (record.topic, record.queue_id)
-            and broker.broker_addrs.get(0) == host_port(record.store_host)
-            and place.consumer_offset > record.queue_offset
-        ):
-            subscription = clients.subscription_table.get(record.topic)
-            tags = set() if subscription is None else subscription.tags_set
-            tag = decode_properties(record.properties_text).get(TAGS)
-            return "CONSUMED" if not tags or tags & {tag, "*"} else "CONSUMED_BUT_FILTERED"
-    return "NOT_CONSUME_YET"
+    return [
+        {"consumerGroup": x.group, "trackType": x.kind, "exceptionDesc": x.description}
+        for x in await tracks_of(admin, record)
+    ]
 
 
 async def _bounds(admin: Admin, queue: QueueAt, begin: str, end: str) -> tuple[int, int]:

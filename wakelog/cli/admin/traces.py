@@ -1,27 +1,19 @@
 """The trace of one message: what clients have recorded of its send and of its consumption.
 
-    trace    = context *(%x02 context)
-    context  = kind *(%x01 field)
-    a send          Pub, time, region, group, topic, id, tags, keys, store host, length, cost, type,
-                    [offset id], success, [client host]
-    a consumption   SubAfter, request id, id, cost, success, keys, [context code, [time, group]]
-
-Source: org.apache.rocketmq.client.trace.TraceDataEncoder, tools.command.message.
-QueryMsgTraceByIdSubCommand (4.9.3).
+Source: org.apache.rocketmq.tools.command.message.QueryMsgTraceByIdSubCommand (4.9.3).
 """
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
 
 from wakelog.cli.admin.command import Command, Flags, Output, Table, may, need
-from wakelog.cli.admin.java_text import NONE, body_of, has_key, plain_time
+from wakelog.cli.admin.java_text import body_of, has_key, plain_time
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
-from wakelog.protocol.java import iteration_order, parse_boolean
+from wakelog.client.trace_notes import PUB, SUB_BEFORE, TRACES_MAX, read_notes
+from wakelog.protocol.java import iteration_order
 from wakelog.protocol.names import TRACE_TOPIC
 
-TRACES_MAX: Final = 64
-CONTEXT_SEPARATOR, FIELD_SEPARATOR = "\x02", "\x01"
 LAYOUT: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
 
 
@@ -38,31 +30,9 @@ class Trace(NamedTuple):
 
 def read_traces(text: str) -> Iterator[Trace]:
     """Yield the sends and consumptions; what is neither, or cannot be read, is left out."""
-    for context in text.split(CONTEXT_SEPARATOR):
-        fields = context.split(FIELD_SEPARATOR)
-        while fields and not fields[-1]:  # as Java splits
-            fields.pop()
-        try:
-            if fields[:1] == ["Pub"]:
-                yield _send(fields)
-            elif fields[:1] == ["SubAfter"]:
-                yield _consumption(fields)
-        except (IndexError, ValueError):
-            continue
-
-
-def _send(fields: list[str]) -> Trace:
-    _, time_ms, _, group, _, message_id = fields[:6]
-    cost_ms = int(fields[10])
-    outcome = fields[12:13] if len(fields) == 13 else fields[13:14]
-    is_success = parse_boolean(outcome[0]) if outcome else True
-    return Trace(True, message_id, group, int(time_ms), cost_ms, is_success)
-
-
-def _consumption(fields: list[str]) -> Trace:
-    _, _, message_id, cost_ms, success, _ = fields[:6]
-    time_ms, group = (int(fields[7]), fields[8]) if len(fields) >= 9 else (0, NONE)
-    return Trace(False, message_id, group, time_ms, int(cost_ms), parse_boolean(success))
+    for row in read_notes(text):
+        if row.kind != SUB_BEFORE:
+            yield Trace(row.kind == PUB, *row[1:6])
 
 
 async def query_trace(admin: Admin, flags: Flags) -> AsyncIterator[Output]:

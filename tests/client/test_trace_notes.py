@@ -1,0 +1,26 @@
+"""What is read of the notes of clients."""
+
+import pytest
+
+from wakelog.client.trace_notes import PUB, SUB_AFTER, SUB_BEFORE, TraceRow, read_notes
+
+CASES = {
+    "Pub,17,region,p,T,ID1,tag,key,127.0.0.1:1,4,7,0,false": TraceRow(
+        PUB, "ID1", "p", 17, 7, is_success=False, topic="T", keys="key"
+    ),
+    "SubBefore,18,region,g,request,ID1,2,key": TraceRow(
+        SUB_BEFORE, "ID1", "g", 18, keys="key", request_id="request", retries=2
+    ),
+    "SubAfter,request,ID1,5,true,key,0,19,g": TraceRow(
+        SUB_AFTER, "ID1", "g", 19, 5, keys="key", request_id="request"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_a_note_of_each_kind_is_read(text: str) -> None:
+    assert list(read_notes(text.replace(",", "\1") + "\2")) == [CASES[text]]
+
+
+def test_what_is_no_note_is_left_out() -> None:
+    assert list(read_notes("\2\1\2Pub\1x\2Other\1y\2SubBefore\1nan")) == []
