@@ -147,6 +147,10 @@ class Admin:
         self.sender = Sender(connections, options)
         self._connections = connections
 
+    def more_calls(self) -> BrokerCalls:
+        """Return calls with slots of their own, for pulls that wait at brokers."""
+        return BrokerCalls(self._connections, self.options, routes=self.routes)
+
     async def ask(
         self,
         address: str,
