@@ -20,6 +20,7 @@ from wakelog.console.accounts import Accounts, Role
 from wakelog.console.actions.action import Action, Commands
 from wakelog.console.audit_log import AuditLog
 from wakelog.console.reader import Reader
+from wakelog.console.tails import Tails
 
 LIVE_BEGIN: Final = "<!--live-->"
 LIVE_END: Final = "<!--/live-->"
@@ -39,6 +40,11 @@ class Console:
     name_server: str
     version: str
     templates: Environment = field(default_factory=lambda: make_templates())
+    tails: Tails = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have tails, which pull nothing until there is a viewer."""
+        self.tails = Tails(self.admin)
 
 
 class Page(NamedTuple):
@@ -105,6 +111,12 @@ def exact_text(value: float | None) -> str:
 
 
 def moment_text(time_ms: int) -> str:
-    """Return a time in UTC, as HTML's `time` has it; a browser shows it in the reader's zone."""
-    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)
+    """Return a time in UTC, as HTML's `time` has it; a browser shows it in the reader's zone.
+
+    Clients give any number as a time: what is no moment stays a number.
+    """
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,70 @@
+"""What happened to a message, in the order of time and on one line."""
+
+from tests.client.test_message_filter import message
+from wakelog.client.message_life import Life
+from wakelog.client.trace_notes import SUB_AFTER, TraceRow
+from wakelog.client.tracks import CONSUMED, NOT_CONSUME_YET, UNKNOWN, Track
+from wakelog.console.views.message_life import LINE_EDGE, LINE_WIDTH, events_of, line_of
+
+BORN_MS = 1_700_000_000_000
+
+
+def lived() -> Life:
+    stored = message(born_timestamp_ms=BORN_MS, store_timestamp_ms=BORN_MS + 5, queue_offset=7)
+    again = message(store_timestamp_ms=BORN_MS + 10_000, reconsume_times=1)
+    dead = message(store_timestamp_ms=BORN_MS + 90_000, reconsume_times=16)
+    return Life(
+        stored,
+        ends=(0, 8),
+        tracks=[
+            Track("billing", CONSUMED, None, 8),
+            Track("mail", NOT_CONSUME_YET, None, 7),
+            Track("x", UNKNOWN, "CODE:1 DESC:\x1b[0m"),
+        ],
+        retries=[("billing", again)],
+        dead=[("billing", dead)],
+        traces=[TraceRow(SUB_AFTER, "ID", "billing", BORN_MS + 40, 30, is_success=False)],
+    )
+
+
+def test_events_are_in_the_order_of_time_and_those_without_come_last() -> None:
+    events = events_of(lived())
+    assert [(x.number, x.what, x.after) for x in events] == [
+        (1, "born", "+0 ms"),
+        (2, "stored", "+5 ms"),
+        (3, "consumption failed", "+40 ms"),
+        (4, "retried", "+10 s"),
+        (5, "dead", "+1 min 30 s"),
+        (0, "dispatched", ""),
+        (0, "consumed", ""),
+        (0, "not consumed yet", ""),
+        (0, "unknown", ""),
+    ]
+    assert events[-1].detail == "CODE:1 DESC:\\x1b[0m"
+    assert events[6].detail == "its offset is 8"
+
+
+def test_a_message_outside_of_its_queue_is_expired_or_not_dispatched() -> None:
+    def what(low: int, high: int) -> list[str]:
+        life = Life(lived().message, ends=(low, high))
+        return [each.what for each in events_of(life) if each.time_ms is None]
+
+    assert what(0, 8) == ["dispatched"]
+    assert what(0, 7) == ["not dispatched yet"]
+    assert what(8, 9) == ["expired"]
+
+
+def test_a_clock_that_is_far_away_is_not_on_the_line() -> None:
+    life = Life(message(born_timestamp_ms=-(1 << 63), store_timestamp_ms=BORN_MS))
+    events = events_of(life)
+    assert [(x.number, x.what) for x in events] == [(1, "stored"), (0, "born")]
+    assert "-9,223,372,036,854,775,808 ms" in events[1].detail
+
+
+def test_marks_are_on_the_line_by_their_time_and_near_ones_apart() -> None:
+    line = line_of(events_of(lived()))
+    assert line.marks[0].x == LINE_EDGE
+    assert line.marks[-1].x == LINE_WIDTH - LINE_EDGE
+    assert len({each.y for each in line.marks[:3]}) == 3
+    assert line.span == "1 min 30 s"
+    assert line_of([]).marks == []

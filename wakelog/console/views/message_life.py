@@ -1,0 +1,174 @@
+"""The life of one message: what happened to it, in the order of time, and where on a line."""
+
+from typing import Final, NamedTuple
+
+from wakelog.client.message_life import Life
+from wakelog.client.trace_notes import PUB, SUB_BEFORE, TraceRow
+from wakelog.client.tracks import (
+    CONSUMED,
+    CONSUMED_BUT_FILTERED,
+    NOT_CONSUME_YET,
+    NOT_ONLINE,
+    PULL,
+)
+from wakelog.console.quantities import span_text
+from wakelog.console.views.messages import visible
+from wakelog.protocol.properties import RETRY_TOPIC
+
+LINE_WIDTH: Final = 1_000
+LINE_EDGE: Final = 16
+LANES: Final = 4
+LANE_HEIGHT: Final = 16
+AXIS_Y: Final = LANES * LANE_HEIGHT + 8
+LINE_HEIGHT: Final = AXIS_Y + 12
+NEAR: Final = 24
+"""Marks that are nearer than this are in different lanes."""
+YEARS_MS: Final = 10 * 365 * 86_400_000
+"""A producer's clock that is further away is not on the line."""
+
+_TRACK_TEXTS: Final = {
+    CONSUMED: "consumed",
+    CONSUMED_BUT_FILTERED: "passed over: its tag does not fit the subscription",
+    NOT_CONSUME_YET: "not consumed yet",
+    NOT_ONLINE: "unknown: no client of the group is online",
+    PULL: "unknown: the group pulls, and keeps its own offsets",
+}
+
+
+class Event(NamedTuple):
+    """Something that happened. time_ms: None if nobody noted when. state: a class of the page.
+
+    number: of its mark on the line, 0 without one. link: the id of another message.
+    """
+
+    time_ms: int | None
+    what: str
+    by: str = ""
+    detail: str = ""
+    state: str = ""
+    link: str = ""
+    number: int = 0
+    after: str = ""
+
+
+class Mark(NamedTuple):
+    """An event on the line: its place, and that of its number."""
+
+    number: int
+    x: float
+    y: int
+    state: str
+    label: str
+
+
+class Line(NamedTuple):
+    """The line of time. span: how long it is, in words."""
+
+    marks: list[Mark]
+    span: str
+    width: int = LINE_WIDTH
+    height: int = LINE_HEIGHT
+    axis_y: int = AXIS_Y
+    edge: int = LINE_EDGE
+
+
+def events_of(life: Life) -> list[Event]:
+    """Return what happened to a message: by time, then what has none."""
+    record = life.message.record
+    born = record.born_timestamp_ms
+    stored_ms = record.store_timestamp_ms
+    born_host, store_host = (
+        f"{host}:{port}" for host, port in (record.born_host, record.store_host)
+    )
+    born_ms = born if abs(stored_ms - born) < YEARS_MS else None
+    place = f"queue {life.message.queue_id}, offset {life.message.queue_offset:,}"
+    late = "" if born_ms is not None else f"its producer's clock says {born:,} ms"
+    events = [
+        Event(born_ms, "born", born_host, late),
+        Event(stored_ms, "stored", store_host, f"at {record.physical_offset:,} of the log", "done"),
+    ]
+    if life.ends is not None:
+        events.append(_dispatched(life, place))
+    for group, each in life.retries:
+        times = f"time {each.reconsume_times}"
+        events.append(
+            Event(
+                each.record.store_timestamp_ms, "retried", group, times, "warning",
+                each.offset_message_id,
+            )
+        )  # fmt: skip
+    for group, each in life.dead:
+        events.append(
+            Event(
+                each.record.store_timestamp_ms, "dead", group,
+                f"given up after {each.reconsume_times} times", "problem", each.offset_message_id,
+            )
+        )  # fmt: skip
+    events += [_traced(each) for each in life.traces]
+    for track in life.tracks:
+        text = _TRACK_TEXTS.get(track.kind, "unknown")
+        detail = f"its offset is {track.offset:,}" if track.offset is not None else ""
+        if track.kind not in _TRACK_TEXTS:
+            detail = visible(track.description or "")
+        state = "done" if track.kind == CONSUMED else ""
+        events.append(Event(None, text, track.group, detail, state))
+    timed = sorted((x for x in events if x.time_ms is not None), key=lambda x: x.time_ms or 0)
+    first_ms = timed[0].time_ms or 0
+    shown = [
+        each._replace(number=number, after=after_text((each.time_ms or 0) - first_ms))
+        for number, each in enumerate(timed, 1)
+    ]
+    shown += [each for each in events if each.time_ms is None]
+    return [each._replace(by=visible(each.by), detail=visible(each.detail)) for each in shown]
+
+
+def _dispatched(life: Life, place: str) -> Event:
+    low, high = life.ends or (0, 0)
+    offset = life.message.queue_offset
+    if offset >= high:
+        return Event(None, "not dispatched yet", "", f"{place} is beyond the queue's end {high:,}")
+    if offset < low:
+        return Event(None, "expired", "", f"the queue begins at {low:,} now", "warning")
+    return Event(None, "dispatched", "", place, "done")
+
+
+def _traced(row: TraceRow) -> Event:
+    where = f"{row.group} at {row.client_host}"
+    if row.kind == PUB:
+        word = "sent" if row.is_success else "send failed"
+        state = "" if row.is_success else "problem"
+        return Event(row.time_ms, word, where, f"trace: took {row.cost_ms} ms", state)
+    if row.kind == SUB_BEFORE:
+        return Event(row.time_ms, "given to a consumer", where, f"trace: retry {row.retries}")
+    word = "consumed" if row.is_success else "consumption failed"
+    state = "done" if row.is_success else "problem"
+    return Event(row.time_ms or None, word, where, f"trace: took {row.cost_ms} ms", state)
+
+
+def after_text(elapsed_ms: int) -> str:
+    """Return how long after the first event: +12 ms, +3 min 2 s."""
+    return f"+{elapsed_ms} ms" if elapsed_ms < 10_000 else f"+{span_text(elapsed_ms)}"
+
+
+def line_of(events: list[Event]) -> Line:
+    """Return the places of events on one line of time."""
+    timed = [each for each in events if each.number and each.time_ms is not None]
+    times = [each.time_ms or 0 for each in timed]
+    low, high = min(times, default=0), max(times, default=0)
+    wide = max(1, high - low)
+    marks: list[Mark] = []
+    last_x = [-NEAR * 2.0] * LANES
+    for each, time_ms in zip(timed, times, strict=True):
+        x = LINE_EDGE + (time_ms - low) / wide * (LINE_WIDTH - 2 * LINE_EDGE)
+        free = [lane for lane in range(LANES) if x - last_x[lane] >= NEAR]
+        lane = free[0] if free else len(marks) % LANES
+        last_x[lane] = x
+        y = AXIS_Y - 10 - lane * LANE_HEIGHT
+        label = f"{each.what} {each.by} {each.after}"
+        marks.append(Mark(each.number, round(x, 1), y, each.state or "plain", label))
+    return Line(marks, after_text(high - low).removeprefix("+"))
+
+
+def origin_of(life: Life) -> str:
+    """Return the topic that a retried or dead message came from, "" for others."""
+    return visible(life.message.properties.get(RETRY_TOPIC, ""))

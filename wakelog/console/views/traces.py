@@ -1,0 +1,54 @@
+"""The trace of messages as rows: the send, and the begin and end of each consumption."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wakelog.client.trace_notes import PUB, SUB_BEFORE, TraceRow
+from wakelog.console.views.message_life import Event, after_text
+from wakelog.console.views.messages import visible
+
+
+class TracedMessage(NamedTuple):
+    """What clients did with one message, by time."""
+
+    id: str
+    topic: str
+    events: list[Event]
+
+
+def by_message(rows: Sequence[TraceRow]) -> list[TracedMessage]:
+    """Return the traces of each message, in the order of their first notes."""
+    found: dict[str, list[TraceRow]] = {}
+    for row in rows:
+        found.setdefault(row.message_id, []).append(row)
+    return [
+        TracedMessage(
+            visible(name),
+            visible(next((each.topic for each in of_one if each.topic), "")),
+            _events(of_one),
+        )
+        for name, of_one in found.items()
+    ]
+
+
+def _events(rows: list[TraceRow]) -> list[Event]:
+    known = [each.time_ms for each in rows if each.time_ms]
+    first_ms = min(known, default=0)
+    timed = sorted(rows, key=lambda row: (not row.time_ms, row.time_ms))
+    return [_event(row, number, first_ms) for number, row in enumerate(timed, 1)]
+
+
+def _event(row: TraceRow, number: int, first_ms: int) -> Event:
+    by = visible(f"{row.group} at {row.client_host}")
+    if row.kind == SUB_BEFORE:
+        what, detail, state = "given to a consumer", f"retry {row.retries}", ""
+    elif row.is_success:
+        what = "sent" if row.kind == PUB else "consumed"
+        detail, state = f"took {row.cost_ms} ms", "done"
+    else:
+        what = "send failed" if row.kind == PUB else "consumption failed"
+        detail, state = f"took {row.cost_ms} ms", "problem"
+    if not row.time_ms:
+        return Event(None, what, by, detail, state)
+    after = after_text(row.time_ms - first_ms)
+    return Event(row.time_ms, what, by, detail, state, number=number, after=after)
