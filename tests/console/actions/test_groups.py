@@ -1,12 +1,14 @@
 """What a reset comes to."""
 
+from typing import Any
+
 from wakelog.console.actions.table import ACTIONS
 
 
 def test_a_reset_counts_what_comes_again_and_what_never_comes() -> None:
     shown = ACTIONS["reset-offsets"].shown
     assert shown is not None
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"consumedTo": 10, "offset": 4},
         {"consumedTo": 1_204, "offset": 6},
         {"consumedTo": 5, "offset": 8},

@@ -30,7 +30,9 @@ GROWS, SHRINKS = Change(100, 700, 60_000, 650), Change(700, 100, 60_000, 150)
         (GroupReading(clients=NOBODY), 0, None, "nobody"),
         (GroupReading(clients=NOBODY), 1, None, "nobody, messages wait"),
         (
-            GroupReading(clients=ConsumerConnection([Connection("c")], message_model="BROADCASTING")),
+            GroupReading(
+                clients=ConsumerConnection([Connection("c")], message_model="BROADCASTING")
+            ),
             900,
             None,
             "broadcasting",

@@ -47,7 +47,7 @@ def test_a_page_that_is_not_there_is_the_nearest(page: str, number: int) -> None
     rows: list[Row] = [(f"{n:03}", n) for n in range(25)]
     found = shown({"page": page}, rows, rows_a_page=10)
     assert (found.page, found.pages_count, found.total) == (number, 3, 25)
-    assert [size for _, size in found.rows][0] == (number - 1) * 10
+    assert next(size for _, size in found.rows) == (number - 1) * 10
 
 
 def test_links_keep_what_the_url_says() -> None:

@@ -23,7 +23,6 @@ from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import clients_of, masters, progress
 from wakelog.cli.cluster.output import Moment
-from wakelog.cli.cluster.status import version_text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
@@ -42,6 +41,7 @@ from wakelog.console.findings import (
 )
 from wakelog.console.rules import OK, PROBLEM, SEE_CLIENT, WARNING, Finding, say
 from wakelog.console.snapshot import BrokerReading
+from wakelog.console.views.brokers import version_text
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerRunningInfo,

@@ -1,7 +1,7 @@
 """`wakelog status` and `top`: the brokers of a cluster with their rates, once or repeatedly."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Final
 
 from wakelog.actors.errors import DeploymentFailed
@@ -13,6 +13,7 @@ from wakelog.cli.cluster.groups import groups
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
+from wakelog.console.views.brokers import version_text
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 """Lets a terminal begin at the top of an empty screen."""
@@ -38,13 +39,6 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
         parts = "part of a broker does" if len(troubles) == 1 else "parts of brokers do"
         cause = f"{len(troubles)} {parts} not work"
         raise DeploymentFailed(cause, "See what stands with each.")
-
-
-def version_text(values: Mapping[str, str]) -> str:
-    """Return which RocketMQ a broker speaks as, and which wakelog it is, if it is one."""
-    spoken = values.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
-    own = values.get("wakelogVersion")
-    return f"{spoken} (wakelog {own})" if own else spoken
 
 
 async def _rows(admin: Admin, troubles: list[str]) -> AsyncIterator[Output]:

@@ -2,6 +2,34 @@
 
 from typing import Final
 
-from wakelog.console.actions.action import Action
+from wakelog.client.admin import Admin
+from wakelog.console.actions.action import Action, Field, Values, Words
 
-ACTIONS: Final[tuple[Action, ...]] = ()
+
+def _change(values: Values) -> Words:
+    words = ["admin", "updateBrokerConfig", "-b", values["broker"]]
+    return [*words, "-k", values["key"], "-v", values["value"]]
+
+
+async def _before_change(admin: Admin, values: Values) -> list[str]:
+    found = await admin.configuration(values["broker"])
+    key, now = values["key"], found.settings.get(values["key"])
+    if now is None:
+        return [f"this broker shows no {key}: it may refuse the key, or keep it without a use"]
+    return [f"{key} is {now or 'empty'} now, and will be {values['value']}"]
+
+
+ACTIONS: Final = (
+    Action(
+        "change-setting",
+        "Change setting",
+        (
+            Field("broker", "Broker", help="HOST:PORT"),
+            Field("key", "Key"),
+            Field("value", "Value"),
+        ),
+        _change,
+        "/brokers",
+        _before_change,
+    ),
+)

@@ -51,7 +51,29 @@ async def _before_delete(admin: Admin, values: Values) -> list[str]:
     ]
 
 
+def _resend(values: Values) -> Words:
+    chosen = [word for each in values["id"].split() for word in ("--id", each)]
+    return ["dlq", "resend", values["group"], *(chosen or ["--all"])]
+
+
+async def _before_resend(admin: Admin, values: Values) -> list[str]:
+    count = len(values["id"].split())
+    group = values["group"]
+    if not count:
+        return [f"{group} consumes all of its dead letters again"]
+    letters = "1 dead letter" if count == 1 else f"{count:,} dead letters"
+    return [f"{group} consumes {letters} again; they also stay where they are"]
+
+
 ACTIONS: Final = (
+    Action(
+        "resend-dead-letters",
+        "Send dead letters again",
+        (GROUP, Field("id", "Message ids", is_required=False, help="blanks between; none for all")),
+        _resend,
+        "/dead-letters/{group}",
+        _before_resend,
+    ),
     Action(
         "reset-offsets",
         "Reset offsets",

@@ -4,7 +4,7 @@
 below it sends the same fields by POST, with the token of this console's pages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -28,9 +28,18 @@ async def form(console: Console, request: Request) -> Page:
     if action is None:
         raise HTTPException(404, "There is no such action")
     if request.method == "POST":
-        given = {x: y for x, y in (await request.form()).items() if isinstance(y, str)}
+        form_items = (await request.form()).multi_items()
+        given = _together((x, y) for x, y in form_items if isinstance(y, str))
         return await _do(console, request, action, given)
-    return await _preview(console, action, dict(request.query_params))
+    return await _preview(console, action, _together(request.query_params.multi_items()))
+
+
+def _together(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return fields by name; what was ticked several times is one text with blanks."""
+    found: dict[str, str] = {}
+    for name, text in items:
+        found[name] = f"{found[name]} {text}" if name in found else text
+    return found
 
 
 async def _preview(console: Console, action: Action, given: Mapping[str, str]) -> Page:

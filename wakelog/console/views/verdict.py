@@ -7,6 +7,7 @@ from wakelog.client.route import MASTER_ID
 from wakelog.console.history import DISK, SENT, History
 from wakelog.console.rules import OK, PROBLEM, Finding
 from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
+from wakelog.console.views.brokers import latest_rate
 
 SHAPES: Final = {PROBLEM: "■", OK: "●"}
 """By verdict; other verdicts have the shape of a warning."""
@@ -77,8 +78,8 @@ def figures(snapshot: Snapshot) -> Figures:
     masters = [x for x in snapshot.brokers if x.broker_id == MASTER_ID]
     ratios = _numbers(snapshot.brokers, "commitLogDiskRatio")
     return Figures(
-        _sum(_first(x.values.get("putTps", "")) for x in masters),
-        _sum(_first(x.values.get("getTransferedTps", "")) for x in masters),
+        _sum(latest_rate(x.values, "putTps") for x in masters),
+        _sum(latest_rate(x.values, "getTransferedTps") for x in masters),
         _sum(_numbers(masters, "msgPutTotalTodayNow")),
         max(ratios, default=None),
         sum(each.progress.total_diff() for each in snapshot.groups.values()),
@@ -93,14 +94,6 @@ def courses(history: History) -> dict[str, list[float]]:
 def _numbers(brokers: Sequence[BrokerReading], name: str) -> list[float]:
     found = (runtime_number(each.values, name) for each in brokers)
     return [each for each in found if each is not None]
-
-
-def _first(rates: str) -> float | None:
-    """Return the rate of the last ten seconds: the first of three."""
-    try:
-        return float(rates.split(" ")[0])
-    except ValueError:
-        return None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
