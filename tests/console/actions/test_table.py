@@ -15,6 +15,9 @@ from wakelog.console.pages.app import page_at
 
 EVERY = pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS.keys())
 
+EXAMPLES = {"id": "7F" * 16}
+"""Of fields that cannot be any word."""
+
 
 def example(field: Field) -> str:
     if field.kind == "switch":
@@ -23,7 +26,7 @@ def example(field: Field) -> str:
         return field.choices[0][0]
     if field.kind == "number":
         return field.value or str(field.minimum)
-    return field.value or "x1"
+    return field.value or EXAMPLES.get(field.name, "x1")
 
 
 @EVERY

@@ -49,11 +49,11 @@ from wakelog.console.pages.guard import (
 from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, PageRoute, path
 
 _FAMILIES: Final = (
-    overview, topics, groups, messages, dead_letters, waiting, brokers, clients, access, trace,
+    overview, messages, topics, groups, dead_letters, waiting, brokers, clients, access, trace,
     audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
-"""Every page of the console."""
+"""Every page of the console. The first that fits answers: a name may have `/` in it."""
 
 _PATTERNS: Final = [(compile_path(row.path)[0], row) for row in PAGES]
 

@@ -246,9 +246,9 @@ def _whole(message: ReceivedMessage) -> bytes:
 
 PAGES: Final = (
     PageRoute("/messages", find),
-    PageRoute("/messages/{id}", life),
-    PageRoute("/messages/{id}/body", body),
-    PageRoute("/topics/{topic}/messages", of_topic),
-    PageRoute("/topics/{topic}/messages/export", export),
-    PageRoute("/topics/{topic}/tail", tail),
+    PageRoute("/messages/{id:path}/body", body),
+    PageRoute("/messages/{id:path}", life),
+    PageRoute("/topics/{topic:path}/messages/export", export),
+    PageRoute("/topics/{topic:path}/messages", of_topic),
+    PageRoute("/topics/{topic:path}/tail", tail),
 )

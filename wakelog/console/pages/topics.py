@@ -38,7 +38,10 @@ async def topic(console: Console, request: Request) -> Page:
         "configs": configs,
         "cluster_name": next(x.cluster for x in reader.shown.brokers if name in x.topics),
         "tab": tab if tab in dict(TABS) else TABS[0][0],
-        "tabs": [(x, text, path("topics", name, tab=x)) for x, text in TABS],
+        "tabs": [
+            *((x, text, path("topics", name, tab=x)) for x, text in TABS),
+            ("messages", "Messages", path("topics", name, "messages")),
+        ],
     }
     return Page("topic.html", name, values, here="topics")
 
