@@ -1,5 +1,6 @@
 """The console's pages of messages over 4.9.3's broker and ours, with hostile messages."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -9,13 +10,17 @@ import pytest
 from tests.compat.clusters import Cluster
 from tests.compat.driver import JavaDriver, message, wait_until
 from tests.console.site import Browser, Serving, console_of
+from wakelog import client as aio
+from wakelog.client.admin import open_admin
 from wakelog.client.sync import Producer
+from wakelog.console.tails import TailOf, Tails
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = f"{SCRIPT}\x1b[31m\u202eexe".encode() + b"\xed\xa0\x80\xff\x00"
 CONSUMED_MS_MAX = 60_000
+TAIL_SECONDS_MAX = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +79,20 @@ def test_a_life_names_the_group_and_a_client_consumes_once_more(
     assert browser.submit("/do/send-message-again", id=sent["offsetMsgId"]).status == 200
     driver("consumed", name=topic, count=3, timeoutMs=CONSUMED_MS_MAX)
     driver("stopConsuming", name=topic)
+
+
+def test_a_tail_with_an_expression_is_filtered_by_the_broker(cluster: Cluster, topic: str) -> None:
+    async def main() -> tuple[bytes, str]:
+        async with (
+            open_admin(cluster.name_server) as admin,
+            aio.Producer(cluster.name_server, group="tailed") as producer,
+            Tails(admin).watch(TailOf(topic, sql="amount > 5")) as viewer,
+            asyncio.timeout(TAIL_SECONDS_MAX),
+        ):
+            while True:
+                for amount in ("1", "9"):
+                    await producer.send(topic, amount.encode(), properties={"amount": amount})
+                if came := await viewer.next(0.5):
+                    return came[0].body, viewer.said
+
+    assert asyncio.run(main()) == (b"9", "")
