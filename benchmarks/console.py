@@ -25,6 +25,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,7 +43,7 @@ PAGES: Final = (
 """Those that the console does not have are left out."""
 
 QUEUES: Final = 8
-AT_ONCE_MAX: Final = 64
+AT_ONCE_MAX: Final = 16
 READY_SECONDS_MAX: Final = 60.0
 SETTLE_SECONDS: Final = 40.0
 """After the last page nobody is a viewer any more."""
@@ -123,7 +124,7 @@ async def fill(at: Deployment, topics: int, groups: int) -> None:
                     fields["commitOffset"] = 0
                     await admin.ask(at.broker, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
-    async with open_admin(at.name_server) as admin:
+    async with open_admin(at.name_server, timeout=timedelta(seconds=30)) as admin:
         await asyncio.gather(*(make_topic(admin, number) for number in range(topics)))
         await asyncio.gather(*(make_group(admin, number) for number in range(groups)))
 

@@ -130,6 +130,28 @@ def test_a_refused_account_is_a_value() -> None:
     assert found.groups["g"].clients is None  # what else it says is kept, and no more is asked
 
 
+def test_progress_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "BROKER_SECONDS_MAX", 0.05)
+
+    class Slow(Peers):
+        async def invoke(
+            self, address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            if command.code == Code.GET_BROKER_CONSUME_STATS:
+                assert timeout_ms == 10_000
+                await asyncio.sleep(0.2)
+            return await super().invoke(address, command, timeout_ms=timeout_ms)
+
+    found = read(Slow())
+    assert found.brokers[0].failure is None
+    assert found.groups["g"].progress.total_diff() == 5
+
+
+def test_what_a_broker_refuses_keeps_nothing_else_from_being_asked() -> None:
+    found = read(Peers({"a0:1": Code.GET_BROKER_RUNTIME_INFO}))
+    assert found.groups["g"].progress.total_diff() == 5
+
+
 def test_a_group_that_is_not_online_has_no_clients() -> None:
     found = read(Peers({"a0:1": Code.GET_CONSUMER_CONNECTION_LIST}))
     clients = found.groups["g"].clients

@@ -1,8 +1,8 @@
 """One reading of a cluster: brokers, topics, groups, members. It asks as an operator does.
 
-Brokers are asked beside each other, and each for `BROKER_SECONDS_MAX` at most in each of three
-steps: the broker itself; then its groups and dead letters; then members of groups. One that fails
-in a step has no part in the next ones.
+Brokers are asked beside each other, and each for `BROKER_SECONDS_MAX` at most in each of four
+steps: the broker itself; then how far its groups have come, which may take longer; then its groups
+and dead letters; then members of groups. One that fails in a step has no part in the next ones.
 
 Invariants: no answer raises. A name server or a broker that is away, hangs or refuses is a value,
 beside what it had answered before.
@@ -35,6 +35,8 @@ from wakelog.protocol.names import DLQ_PREFIX
 
 BROKER_SECONDS_MAX: Final = 3.0
 """What a broker gets for one step."""
+PROGRESS_SECONDS_MAX: Final = 10.0
+"""For the progress of all groups: a broker reads the ends of 50,000 queues, some 0.1 ms each."""
 IN_FLIGHT_MAX: Final = 8
 """Requests that wait at one broker."""
 BROKERS_AT_ONCE_MAX: Final = 32
@@ -123,13 +125,17 @@ async def read_snapshot(admin: Admin, now_ms: int) -> Snapshot:
     first = {each.name: each for each in reversed(found.brokers)}
     slots = asyncio.Semaphore(BROKERS_AT_ONCE_MAX)
 
-    async def step(broker: BrokerReading, asks: Iterable[Ask]) -> None:
+    async def step(broker: BrokerReading, asks: Iterable[Ask], seconds: float = 0.0) -> None:
         async with slots:
-            await _ask_all(broker, asks)
+            await _ask_all(broker, asks, seconds or BROKER_SECONDS_MAX)
 
     firsts = list(first.values())
     await asyncio.gather(
         *(step(x, _broker_asks(admin, x, is_first=first[x.name] is x)) for x in found.brokers)
+    )
+    talking = [x for x in firsts if x.failure is None or x.failure.code is not None]
+    await asyncio.gather(
+        *(step(x, [_progress_ask(admin, x)], PROGRESS_SECONDS_MAX) for x in talking)
     )
     found.groups = _groups_of(firsts)
     homes = _homes(found, firsts)
@@ -154,7 +160,7 @@ def runtime_number(values: Mapping[str, str], name: str) -> float | None:
         return None
 
 
-async def _ask_all(broker: BrokerReading, asks: Iterable[Ask]) -> None:
+async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: float) -> None:
     """Ask, and keep the first failure as the broker's."""
     slots = asyncio.Semaphore(IN_FLIGHT_MAX)
 
@@ -166,11 +172,11 @@ async def _ask_all(broker: BrokerReading, asks: Iterable[Ask]) -> None:
                 broker.failure = broker.failure or error
 
     try:
-        async with asyncio.timeout(BROKER_SECONDS_MAX), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(seconds_max), asyncio.TaskGroup() as tasks:
             for ask in asks:
                 tasks.create_task(one(ask))
     except TimeoutError:
-        cause = f"{broker.address} does not answer within {BROKER_SECONDS_MAX:.0f} s"
+        cause = f"{broker.address} does not answer within {seconds_max:.0f} s"
         broker.failure = broker.failure or ClientError(cause, CHECK_RUNS)
 
 
@@ -198,14 +204,20 @@ def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iter
         code = Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
         broker.system_topics = frozenset((await admin.ask_for(TopicList, address, code)).topic_list)
 
+    own = values, configuration
+    return (*own, groups, topics, system_topics) if is_first else own
+
+
+def _progress_ask(admin: Admin, broker: BrokerReading) -> Ask:
     async def progress() -> None:
         fields = {"isOrder": False}
         code = Code.GET_BROKER_CONSUME_STATS
-        found = await admin.ask_for(ConsumeStatsList, address, code, fields)
+        wait_ms = round(PROGRESS_SECONDS_MAX * 1000)
+        address = broker.address
+        found = await admin.ask_for(ConsumeStatsList, address, code, fields, timeout_ms=wait_ms)
         broker.progress = found.consume_stats_list
 
-    own = values, configuration
-    return (*own, groups, topics, system_topics, progress) if is_first else own
+    return progress
 
 
 def _groups_of(brokers: Iterable[BrokerReading]) -> dict[str, GroupReading]:
