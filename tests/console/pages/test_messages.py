@@ -16,7 +16,7 @@ from wakelog.testing.embedded_broker import EmbeddedBroker
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = f"{SCRIPT}\x1b[31m\u202eexe".encode() + b"\xff\xfe"
-TOPIC = "letters"
+TOPIC = "messages-sought"
 
 
 @pytest.fixture(scope="module")
