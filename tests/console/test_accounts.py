@@ -7,7 +7,7 @@ from wakelog.console.accounts import Account, Accounts, Role
 OPS = Account("ops", "secret", Role.OPERATOR)
 
 
-def test_without_accounts_nobody_is_asked() -> None:
+def test_without_accounts_none_is_asked_for() -> None:
     assert not Accounts().are_asked_for
     assert Accounts().log_in("ops", "secret") is None
 

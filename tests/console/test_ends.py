@@ -24,5 +24,5 @@ def test_a_rate_needs_two_readings() -> None:
     assert Ends(5_000, TABLE, 35, 3_000, 15).a_second == 10
 
 
-def test_a_topic_that_was_made_anew_has_no_rate_below_nothing() -> None:
+def test_a_topic_that_was_made_again_has_no_rate_below_zero() -> None:
     assert Ends(5_000, TABLE, 35, 3_000, 90).a_second == 0

@@ -36,6 +36,7 @@ def test_deleting_says_how_many_messages_go(console_broker: EmbeddedBroker) -> N
     with Producer(console_broker.name_server, group="p") as producer:
         for number in range(5):
             producer.send("going", b"%d" % number)
+    console_broker.wait_for_messages("going", count=5)
     held, groups = preview("delete-topic", console_broker, {"topic": "going"})
     assert held.startswith("5 messages in ")
     assert groups == "groups that consume it: none"

@@ -6,7 +6,7 @@ from tests.console.site import Browser, Serving
 from wakelog.client.sync import Consumer, Producer
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
-TOPIC, GROUP, COUNT = "letters", "group-with-letters", 4
+TOPIC, GROUP, COUNT = "given-up", "group-with-letters", 4
 
 
 def give_up(broker: EmbeddedBroker) -> None:

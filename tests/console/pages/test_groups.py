@@ -46,7 +46,7 @@ def test_a_group_shows_its_queues_members_and_subscriptions(browser: Browser, gr
     assert "retries at most 16" in browser.get(f"/groups/{group}?tab=configuration").text
 
 
-def test_a_topic_says_who_consumes_it(browser: Browser, group: str) -> None:
+def test_a_topic_names_its_groups(browser: Browser, group: str) -> None:
     assert group in browser.get(f"/topics/{TOPIC}?tab=groups").text
 
 

@@ -37,7 +37,7 @@ def test_a_topic_shows_its_queues_and_messages(browser: Browser, topic: str) -> 
     assert 'title="3"' in answer.html.partition("messages</dt>")[2][:80]
 
 
-def test_a_topic_that_nobody_consumes_shows_how_to(browser: Browser, topic: str) -> None:
+def test_a_topic_without_groups_shows_how_to_consume_it(browser: Browser, topic: str) -> None:
     answer = browser.get(f"/topics/{topic}?tab=groups")
     assert "Nobody consumes this topic" in answer.text and f'topics="{topic}"' in answer.text
 
@@ -48,7 +48,7 @@ def test_a_topic_shows_what_each_broker_knows_of_it(browser: Browser, topic: str
 
 
 def test_a_topic_that_no_broker_knows_is_not_found(browser: Browser) -> None:
-    for name in ("nowhere", "a%2Fb", "%3Cscript%3E"):
+    for name in ("nowhere", "%3Cscript%3E"):
         answer = browser.get(f"/topics/{name}")
         assert answer.status == 404 and "No broker knows the topic" in answer.text
         assert "<script>" not in answer.html.partition("<main")[2]

@@ -18,7 +18,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import MessageQueue
 
 ONLINE = ConsumerConnection([Connection("c1", "10.0.0.7:5000", "PYTHON", 1)])
-NOBODY = ConsumerConnection()
+NO_CLIENT = ConsumerConnection()
 GROWS, SHRINKS = Change(100, 700, 60_000, 650), Change(700, 100, 60_000, 150)
 
 
@@ -27,8 +27,8 @@ GROWS, SHRINKS = Change(100, 700, 60_000, 650), Change(700, 100, 60_000, 150)
     [
         (GroupReading([SubscriptionGroupConfig("g", False)]), 0, None, "may not consume"),
         (GroupReading(), 0, None, "not known"),
-        (GroupReading(clients=NOBODY), 0, None, "nobody"),
-        (GroupReading(clients=NOBODY), 1, None, "nobody, messages wait"),
+        (GroupReading(clients=NO_CLIENT), 0, None, "nobody"),
+        (GroupReading(clients=NO_CLIENT), 1, None, "nobody, messages wait"),
         (
             GroupReading(
                 clients=ConsumerConnection([Connection("c")], message_model="BROADCASTING")

@@ -42,7 +42,7 @@ def test_only_topics_of_users_are_shown_unless_all_are_asked_for() -> None:
     }
 
 
-def test_a_topic_has_the_queues_of_all_brokers_and_who_consumes_it() -> None:
+def test_a_topic_has_the_queues_of_all_brokers_and_its_groups() -> None:
     [row] = topics.rows(cluster(), {}, shows_all=False)
     assert (row.queues, row.may, row.ends) == (6, "read and write", None)
     assert row.groups == ("reads", "subscribes")

@@ -26,6 +26,11 @@ ConsoleBind = Annotated[str, option("IP", "Address to listen on.", "--bind")]
 ConsoleHosts = Annotated[
     list[str] | None, option("NAME", "A further name that it is called by; repeat.", "--host")
 ]
+ConsoleAccounts = Annotated[
+    Text, option("FILE", "Who may log in, as in plain_acl.yml; admin: true may change things.")
+]
+ConsoleCert = Annotated[Text, option("FILE", "PEM of the certificate of its pages.")]
+ConsoleKey = Annotated[Text, option("FILE", "PEM of that certificate's key.")]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
 ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
@@ -248,23 +253,27 @@ def console(
     port: ConsolePort = 8_080,
     bind: ConsoleBind = "127.0.0.1",
     hosts: ConsoleHosts = None,
+    accounts: ConsoleAccounts = None,
+    tls_cert: ConsoleCert = None,
+    tls_key: ConsoleKey = None,
 ) -> None:
     """Show a cluster in a browser: what is wrong, and what to do.
 
     \b
     wakelog console
     wakelog console -n 10.0.0.1:9876 --port 8090
+    wakelog console --bind 0.0.0.0 --accounts who.yml --tls-cert cert.pem --tls-key key.pem
     """
     try:
         from wakelog.cli.cluster import console as shown
-        from wakelog.console.accounts import Accounts
         from wakelog.console.serve import Listen
     except ModuleNotFoundError as error:
         cause = f"the console needs {error.name}, which is not installed"
         raise PlanRefused(cause, "Install it: pip install 'wakelog[console]'.") from error
 
-    listen = Listen(bind, port, tuple(hosts or ()))
-    wire.run(lambda admin: shown.console(admin, listen, Accounts(), ask_of), flushes=True)
+    listen = Listen(bind, port, tuple(hosts or ()), tls_cert or "", tls_key or "")
+    known = shown.checked_accounts(listen, accounts)
+    wire.run(lambda admin: shown.console(admin, listen, known, ask_of), flushes=True)
 
 
 def explain(code: CodeName, output: OutputForm = "table") -> None:

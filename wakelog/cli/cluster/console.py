@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import ipaddress
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text, parse
 from wakelog.cli.admin.table import command_of
 from wakelog.cli.failures import explain
 from wakelog.client.admin import Admin
-from wakelog.console.accounts import Accounts
+from wakelog.console.accounts import Accounts, AccountsRefused, read_accounts
 from wakelog.console.actions.action import CommandFailed, Commands, Words
 from wakelog.console.serve import Listen, make_console, serving
 from wakelog.network.errors import PortUnavailable
@@ -49,6 +51,38 @@ async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[O
         outputs = command.run(admin, flags)
     async for output in outputs:
         yield output
+
+
+def checked_accounts(listen: Listen, path: str | None) -> Accounts:
+    """Return who may log in, and refuse what would be open to others. Raises: PlanRefused.
+
+    path: of the file of accounts; None for none, which is for loopback alone.
+    """
+    if bool(listen.cert_path) != bool(listen.key_path):
+        raise PlanRefused("--tls-cert and --tls-key belong together", "Give both, or neither.")
+    for each in filter(None, (listen.cert_path, listen.key_path)):
+        if not Path(each).is_file():
+            raise PlanRefused(f"there is no file {each}", "Give the path of a PEM file.")
+    accounts = Accounts()
+    if path is not None:
+        try:
+            accounts = read_accounts(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlanRefused(f"--accounts {path} cannot be read: {error}", "Check it.") from error
+        except AccountsRefused as error:
+            remedy = "Give accounts with accessKey and secretKey, as in plain_acl.yml."
+            raise PlanRefused(f"--accounts {path} is not accepted: {error}", remedy) from error
+    if not _is_loopback(listen.bind) and not (accounts.are_asked_for and listen.cert_path):
+        cause = f"on {listen.bind} other hosts reach the console"
+        raise PlanRefused(cause, "Give --accounts, --tls-cert and --tls-key, or leave --bind out.")
+    return accounts
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        raise PlanRefused(f"--bind {address} is no IP address", "Give one.") from None
 
 
 async def console(

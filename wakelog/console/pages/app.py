@@ -20,12 +20,11 @@ from starlette.routing import Route, compile_path
 from starlette.staticfiles import StaticFiles
 
 from wakelog.client.errors import ClientError
-from wakelog.console.accounts import EVERYONE, Account, Role
+from wakelog.console.accounts import NO_ONE, Account, Role
 from wakelog.console.pages import (
     access,
     audit,
     brokers,
-    clients,
     dead_letters,
     forms,
     groups,
@@ -34,7 +33,6 @@ from wakelog.console.pages import (
     search,
     topics,
     trace,
-    waiting,
 )
 from wakelog.console.pages.guard import (
     COOKIE,
@@ -47,9 +45,10 @@ from wakelog.console.pages.guard import (
     set_cookie,
 )
 from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, PageRoute, path
+from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
-    overview, messages, topics, groups, dead_letters, waiting, brokers, clients, access, trace,
+    overview, messages, topics, groups, dead_letters, brokers, access, trace,
     audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
@@ -62,20 +61,17 @@ VIEWERS_MAX: Final = 256
 QUIET_SECONDS_MAX: Final = 15.0
 """After so long without news a viewer gets an empty line, so that a lost one is noticed."""
 
-_NAVIGATION: Final = (
+NAVIGATION: Final = (
     ("overview", "Overview", "/"),
     ("topics", "Topics", "/topics"),
     ("groups", "Groups", "/groups"),
     ("messages", "Messages", "/messages"),
     ("dead_letters", "Dead letters", "/dead-letters"),
-    ("waiting", "Waiting", "/waiting"),
     ("brokers", "Brokers", "/brokers"),
-    ("clients", "Clients", "/clients"),
-    ("access", "Access", "/access"),
     ("trace", "Trace", "/trace"),
     ("audit", "Audit", "/audit"),
 )
-NAVIGATION: Final = tuple(x for x in _NAVIGATION if x[2] in {row.path for row in PAGES})
+"""Part, what the link says, and its path."""
 
 
 class Site:
@@ -106,7 +102,7 @@ class Site:
             account = self._sessions.account_of(request)
             if account is None and row.role is not Role.NONE:
                 return RedirectResponse(path("login", to=_address(request)), 303)
-            account = account or EVERYONE._replace(role=Role.NONE)
+            account = account or NO_ONE
             if not may(account, row.role):
                 raise HTTPException(403, f"{account.name} may look, and change nothing")
             request.state.account = account
@@ -122,8 +118,6 @@ class Site:
 
     async def _check_form(self, request: Request) -> None:
         """Raises: HTTPException for a form that no page of this console made."""
-        if int(request.headers.get("content-length", 0)) > FORM_BYTES_MAX:
-            raise HTTPException(413, f"A form has {FORM_BYTES_MAX:,} bytes at most")
         form = await request.form(max_fields=1_000, max_part_size=FORM_BYTES_MAX)
         token = form.get(TOKEN_FIELD)
         if not isinstance(token, str) or not self._sessions.is_own_form(request, token):
@@ -142,13 +136,14 @@ class Site:
 
     def _values(self, request: Request, page: Page, cookie: str) -> dict[str, object]:
         console, reader = self._console, self._console.reader
-        account: Account = getattr(request.state, "account", EVERYONE)
+        account: Account = getattr(request.state, "account", NO_ONE)
+        is_known = account.role > Role.NONE
         return {
             **page.values,
             "page": page,
             "here": page.here,
-            "navigation": NAVIGATION,
-            "cluster": ", ".join(sorted(reader.shown.info.cluster_addr_table)) or "no cluster yet",
+            "navigation": NAVIGATION if is_known else (),
+            "cluster": _cluster_text(reader.shown) if is_known else "wakelog",
             "name_server": console.name_server,
             "version": console.version,
             "now_ms": reader.now_ms,
@@ -231,6 +226,10 @@ class Site:
         values = {"cause": cause, "remedy": remedy, "status": status}
         page = Page("error.html", "Not shown", values, status=status, is_live=False)
         return self.respond(request, page)
+
+
+def _cluster_text(snapshot: Snapshot) -> str:
+    return ", ".join(sorted(snapshot.info.cluster_addr_table)) or "no cluster yet"
 
 
 def _address(request: Request) -> str:

@@ -39,5 +39,5 @@ async def letters(console: Console, request: Request) -> Page:
 
 PAGES: Final = (
     PageRoute("/dead-letters", group_list),
-    PageRoute("/dead-letters/{group:path}", letters),
+    PageRoute("/dead-letters/{group}", letters),
 )

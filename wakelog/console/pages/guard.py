@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -113,7 +114,7 @@ class Guard:
         self._hosts = {each.lower() for each in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to a host of another name, and add the headers to every answer."""
+        """Refuse other hosts and large forms, and add the headers to every answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -127,11 +128,21 @@ class Guard:
                     headers["cache-control"] = "no-store"
             await send(message)
 
+        read_bytes = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal read_bytes
+            message = await receive()
+            read_bytes += len(message.get("body", b""))
+            if read_bytes > FORM_BYTES_MAX:
+                raise HTTPException(413, f"A form has {FORM_BYTES_MAX:,} bytes at most")
+            return message
+
         if _host_name(Headers(scope=scope).get("host", "")) not in self._hosts:
             text = "This console is not known by that name. Start it with --host NAME.\n"
             await PlainTextResponse(text, 421)(scope, receive, send_with_headers)
             return
-        await self._app(scope, receive, send_with_headers)
+        await self._app(scope, receive_bounded, send_with_headers)
 
 
 def _host_name(text: str) -> str:

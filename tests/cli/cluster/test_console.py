@@ -1,0 +1,105 @@
+"""The console's command: accounts, where it may listen, and the commands that its pages run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.cluster.commands import ask_of
+from wakelog.cli.cluster.console import checked_accounts, commands_at
+from wakelog.client.admin import Admin, open_admin
+from wakelog.client.errors import ClientError
+from wakelog.console.actions.action import CommandFailed, Words
+from wakelog.console.serve import Listen
+
+ACCOUNTS = "accounts: [{accessKey: ops, secretKey: secret-key, admin: true}]"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    texts = {"accounts": ACCOUNTS, "cert": "-", "key": "-", "empty": "accounts: []"}
+    texts |= {
+        "no-yaml": "{",
+        "list": "- 1",
+        "nameless": "accounts: [{accessKey: '', secretKey: x}]",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    return {name: str(tmp_path / name) for name in texts}
+
+
+def test_loopback_needs_no_accounts(files: dict[str, str]) -> None:
+    assert not checked_accounts(Listen(), None).are_asked_for
+    assert not checked_accounts(Listen("::1"), None).are_asked_for
+    assert checked_accounts(Listen(), files["accounts"]).are_asked_for
+
+
+def test_other_hosts_need_accounts_and_a_certificate(files: dict[str, str]) -> None:
+    plain = Listen("0.0.0.0")
+    safe = Listen("0.0.0.0", cert_path=files["cert"], key_path=files["key"])
+    for listen, accounts in ((plain, None), (plain, files["accounts"]), (safe, None)):
+        with pytest.raises(PlanRefused, match="other hosts reach the console"):
+            checked_accounts(listen, accounts)
+    assert checked_accounts(safe, files["accounts"]).are_asked_for
+
+
+@pytest.mark.parametrize(
+    ("listen", "accounts", "cause"),
+    [
+        (Listen("here"), None, "--bind here is no IP address"),
+        (Listen(cert_path="x"), None, "belong together"),
+        (Listen(cert_path="no/cert", key_path="no/key"), None, "there is no file no/cert"),
+        (Listen(), "no/such/file", "cannot be read"),
+        (Listen(), "no-yaml", "is not accepted"),
+        (Listen(), "list", "is not accepted"),
+        (Listen(), "empty", "it has no account"),
+        (Listen(), "nameless", "an empty accessKey or secretKey"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_reason(
+    listen: Listen, accounts: str | None, cause: str, files: dict[str, str]
+) -> None:
+    with pytest.raises(PlanRefused, match=cause):
+        checked_accounts(listen, files.get(accounts or "", accounts))
+
+
+def run(words: Words) -> list[Output]:
+    """Run words as the console does, with a command `ask` that says its words."""
+
+    def asks(words: Words) -> Callable[[Admin], AsyncIterator[Output]]:
+        async def outputs(_: Admin) -> AsyncIterator[Output]:
+            yield Text(" ".join(words), {})
+            if "fail" in words:
+                raise ClientError("it failed", "Try again")
+
+        return outputs
+
+    async def main() -> list[Output]:
+        async with open_admin("127.0.0.1:1") as admin:
+            commands = commands_at(admin, asks)
+            return [each async for each in commands(words)]
+
+    return asyncio.run(main())
+
+
+def test_words_run_as_a_command_and_failures_keep_what_was_said() -> None:
+    assert run(["ask", "this"]) == [Text("ask this", {})]
+    with pytest.raises(CommandFailed) as failed:
+        run(["ask", "fail"])
+    assert (failed.value.cause, failed.value.remedy) == ("it failed", "Try again.")
+    assert failed.value.said == [Text("ask fail", {})]
+
+
+def test_commands_of_mqadmin_run_by_its_table() -> None:
+    with pytest.raises(CommandFailed, match="there is no command nonsense"):
+        run(["admin", "nonsense"])
+    with pytest.raises(CommandFailed, match="required"):
+        run(["admin", "deleteTopic"])
+
+
+def test_what_asks_no_cluster_is_no_action() -> None:
+    with pytest.raises(PlanRefused, match="asks no cluster"):
+        ask_of(["check", "--config", "/nowhere/broker.conf", "--help"])

@@ -1,0 +1,33 @@
+"""Forms: what is filled in, what is wrong, and what was ticked."""
+
+from tests.console.site import Browser, Serving
+
+
+def test_an_empty_form_complains_of_nothing(browser: Browser) -> None:
+    answer = browser.get("/do/create-topic")
+    assert answer.status == 200 and 'role="alert"' not in answer.html
+    assert 'name="queues" value="8"' in answer.html
+
+
+def test_what_is_wrong_stands_with_its_field(browser: Browser) -> None:
+    answer = browser.get("/do/create-topic?topic=a+b&cluster=c&queues=0")
+    assert "'a b' does not fit" in answer.text
+    assert "Queues at each broker is from 1 to 65,535" in answer.text
+    assert "It runs" not in answer.text
+
+
+def test_a_confirmed_form_that_is_wrong_does_nothing(browser: Browser, console: Serving) -> None:
+    token = browser.token("/do/create-topic?topic=x&cluster=DefaultCluster&queues=1")
+    count = len(console.console.audit.entries)
+    answer = browser.post("/do/create-topic", {"token": token, "topic": "a b", "queues": "1"})
+    assert answer.status == 422 and "Cluster is needed" in answer.text
+    assert len(console.console.audit.entries) == count
+
+
+def test_an_action_that_is_not_there_is_not_found(browser: Browser) -> None:
+    assert browser.get("/do/no-such-action").status == 404
+
+
+def test_what_is_ticked_several_times_is_one_field(browser: Browser) -> None:
+    answer = browser.get("/do/resend-dead-letters?group=g&id=A&id=B")
+    assert "wakelog dlq resend g --id A --id B" in answer.text

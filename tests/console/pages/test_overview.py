@@ -1,0 +1,23 @@
+"""The first page."""
+
+from tests.console.site import Browser, Serving
+from wakelog.client.sync import Consumer, Producer
+from wakelog.testing.embedded_broker import EmbeddedBroker
+
+
+def test_what_is_wrong_is_said_with_its_remedy_and_link(
+    browser: Browser, console: Serving, console_broker: EmbeddedBroker
+) -> None:
+    name_server = console_broker.name_server
+    with Producer(name_server, group="p") as producer:
+        producer.send("left", b"first")
+        with Consumer(name_server, group="left-alone", topics="left", start="first") as consumer:
+            next(iter(consumer)).ack()
+        for _ in range(3):
+            producer.send("left", b"x")
+    console.read()
+    answer = browser.get("/")
+    line = answer.html.partition("group left-alone")[2].partition("</li>")[0]
+    assert "no client is online" in line
+    assert 'href="/groups/left-alone"' in line and "Start a consumer" in line
+    assert "worth a look" in answer.text or "needs you" in answer.text or "need you" in answer.text

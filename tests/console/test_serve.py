@@ -1,0 +1,50 @@
+"""The console as a server: its URL, and that it ends with its block."""
+
+import asyncio
+import socket
+import urllib.request
+
+import pytest
+
+from tests.console.site import console_of
+from wakelog.cli.cluster.commands import ask_of
+from wakelog.cli.cluster.console import commands_at
+from wakelog.client.admin import open_admin
+from wakelog.console.accounts import Accounts
+from wakelog.console.serve import Listen, make_console, serving
+from wakelog.testing.embedded_broker import EmbeddedBroker
+
+
+def test_it_serves_at_the_url_that_it_says_and_ends(console_broker: EmbeddedBroker) -> None:
+    with console_of(console_broker.name_server) as console:
+        with urllib.request.urlopen(console.url, timeout=30) as answer:
+            assert answer.status == 200
+            assert answer.headers["server"] is None
+        host, _, port = console.url.removeprefix("http://").rpartition(":")
+    with pytest.raises(OSError):
+        socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_a_port_that_is_taken_is_an_error(console_broker: EmbeddedBroker) -> None:
+    async def serve(port: int) -> None:
+        async with open_admin(console_broker.name_server) as admin:
+            console = make_console(admin, commands_at(admin, ask_of), Accounts(), "test")
+            async with serving(console, Listen(port=port)):
+                pass
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(OSError):
+            asyncio.run(serve(taken.getsockname()[1]))
+
+
+def test_a_name_server_that_is_gone_is_said_on_every_page() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        name_server = f"127.0.0.1:{closed.getsockname()[1]}"
+    with console_of(name_server) as console:
+        for path in ("/", "/topics", "/groups", "/brokers", "/dead-letters"):
+            answer = console.browser.get(path)
+            assert answer.status == 200
+            assert "does not answer" in answer.text

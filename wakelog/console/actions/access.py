@@ -1,7 +1,0 @@
-"""Actions on access."""
-
-from typing import Final
-
-from wakelog.console.actions.action import Action
-
-ACTIONS: Final[tuple[Action, ...]] = ()

@@ -1,8 +1,0 @@
-"""Pages of delayed and half messages that wait."""
-
-from collections.abc import Sequence
-from typing import Final
-
-from wakelog.console.pages.site import PageRoute
-
-PAGES: Final[Sequence[PageRoute]] = ()
