@@ -49,6 +49,7 @@ SETTLE_SECONDS: Final = 40.0
 """After the last page nobody is a viewer any more."""
 ASKS: Final = 30
 MESSAGES: Final = 200_000
+RATE_NAMES: Final = ("per second", "per_second", "persecond")
 P95_MS_MAX: Final = 300.0
 MIB: Final = 1 << 20
 
@@ -186,17 +187,17 @@ def cost(at: Deployment, seconds: float) -> tuple[float, float, float]:
     return asked, *(100 * each / seconds for each in spent)  # type: ignore[return-value]
 
 
-def sent_a_second(at: Deployment) -> float:
+def sent_a_second(at: Deployment, messages: int) -> float:
     """Return how many messages a second a sender gets acknowledged."""
-    words = ["bench", "speed", "-n", at.name_server, "--messages", str(MESSAGES), "-o", "json"]
+    words = ["bench", "speed", "-n", at.name_server, "--messages", str(messages), "-o", "json"]
     command = [sys.executable, "-m", "wakelog", *words]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     values = json.loads(text.splitlines()[-1])
-    [rate] = [value for name, value in values.items() if "second" in name and "/" not in name][:1]
+    [rate] = [value for name, value in values.items() if name.lower() in RATE_NAMES]
     return float(rate)
 
 
-def compare(pairs: int) -> list[str]:
+def compare(pairs: int, messages: int) -> list[str]:
     """Return the rates of a broker beside a console that is watched, and of one without."""
     ratios, lines = [], []
     for number in range(pairs):
@@ -205,7 +206,7 @@ def compare(pairs: int) -> list[str]:
             with deployment(has_console=has_console) as at, contextlib.ExitStack() as stack:
                 if has_console:
                     stack.enter_context(watching(at))
-                rates[has_console] = sent_a_second(at)
+                rates[has_console] = sent_a_second(at, messages)
         ratios.append(rates[True] / rates[False])
         lines.append(f"| {rates[True]:,.0f} | {rates[False]:,.0f} | {ratios[-1]:.3f} |")
     head = ["| messages/s beside a console | without | ratio |", "| ---: | ---: | ---: |"]
@@ -220,6 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--settle", type=float, default=SETTLE_SECONDS)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=MESSAGES)
     options = parser.parse_args(arguments)
     is_slow = False
     with deployment(has_console=True) as at:
@@ -239,7 +241,7 @@ def main(arguments: Sequence[str]) -> int:
         memory = use_of(Path(f"/proc/{at.console_id}")).pss_bytes / MIB
         print(f"\nThe console's process has {memory:.0f} MiB on {os.cpu_count()} cores.\n")
     if options.pairs:
-        print("\n".join(compare(options.pairs)))
+        print("\n".join(compare(options.pairs, options.messages)))
     return 1 if is_slow else 0
 
 
