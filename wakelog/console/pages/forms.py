@@ -56,7 +56,7 @@ async def _preview(console: Console, action: Action, given: Mapping[str, str]) -
         if action.shown is not None:
             said = [part async for part in console.commands(action.shown.words(values))]
             would += action.shown.sums([row for part in said for row in part.values()])
-            lines = _lines(said)
+            lines = _lines(said[:1])  # the rest says how to do it in a shell
     except (ClientError, CommandFailed) as error:
         return _page(action, values, wrong, failed=error)
     return _page(action, values, wrong, would=would, lines=lines, is_whole=True)
