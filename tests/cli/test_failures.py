@@ -1,15 +1,16 @@
 """A row for each kind of error, and the line that the user reads."""
 
 import os
+import re
 
 import pytest
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
 from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
 from wakelog.broker.replication.takeover import TakeoverRefused
-from wakelog.cli.failures import Failure, explain
+from wakelog.cli.failures import WORDS, Failure, explain, with_options
 from wakelog.cli.program import FAILED, MISUSED
-from wakelog.client.errors import ClientError, remedy_of, tls_refused
+from wakelog.client.errors import ARGUMENT_REMEDIES, ClientError, remedy_of, tls_refused
 from wakelog.network.errors import PortUnavailable, SendFailed, TlsFailed, TlsRefused
 from wakelog.spark.errors import JobFailed, StoreUnreadable
 from wakelog.spark.session import SparkMissing
@@ -136,3 +137,9 @@ def test_blanks_of_a_value_are_shown_as_given() -> None:
     assert Failure("a=1s  5s\n is not accepted", "Give one blank.").line == (
         "wakelog: a=1s  5s is not accepted. Give one blank."
     )
+
+
+@pytest.mark.parametrize("remedy", ARGUMENT_REMEDIES)
+def test_a_remedy_of_the_client_names_options_of_a_command(remedy: str) -> None:
+    assert not re.search(r"\w=|Tls\(", with_options(f"Check it, or {remedy}"))
+    assert WORDS.keys() <= set(ARGUMENT_REMEDIES)

@@ -1,10 +1,14 @@
 """The text and the remedy of the client's errors."""
 
+import ast
 import pickle
+import re
 import ssl
+from pathlib import Path
 
 import pytest
 
+import wakelog.client
 from wakelog.client.errors import (
     ClientError,
     InvalidArgument,
@@ -34,7 +38,7 @@ def test_an_error_comes_whole_from_another_process(kind: type[ClientError]) -> N
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (TlsFailed("a:1", "no TLS"), "tls.client.trustCertPath"),
+        (TlsFailed("a:1", "no TLS"), "tls=Tls(trust_path=...)"),
         (SendFailed("a:1", "the connection was lost"), "give tls=True, or tls=Tls(cert_path=...)"),
         (CallTimeout("a:1", "no answer"), "that RocketMQ listens there"),
         (ConnectFailed("a:1", "Connection refused"), ""),
@@ -56,3 +60,16 @@ def test_an_error_of_tls_is_not_taken_for_one_of_the_system() -> None:
     error = TlsFailed("a:1", "its certificate is not trusted")
     error.__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
     assert reason_of(error) == "its certificate is not trusted"
+
+
+def test_no_text_of_the_client_names_options_of_others() -> None:
+    """Spark and the commands have tables of their own for what these remedies say."""
+    folder = Path(wakelog.client.__file__).parent
+    named = [
+        f"{path.name}:{node.lineno}: {node.value}"
+        for path in sorted(folder.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.search(r"\(Spark|\btls\.(client|enable)|--tls", node.value)
+    ]
+    assert named == []

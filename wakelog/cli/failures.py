@@ -17,20 +17,24 @@ from wakelog.audit.operator import AuditRefused
 from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.cli.program import FAILED, MISUSED
-from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.errors import (
+    CHECK_NO_HOST,
+    GIVE_SIGNER,
+    GIVE_TLS,
+    NAME_PEM,
+    ClientError,
+    InvalidArgument,
+    in_words,
+)
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import IllegalConfiguration, StoreLocked
 
-_OPTIONS: Final = {
-    "Name readable PEM files in tls=Tls(...)": "Name a readable PEM file with --tls-trust",
-    "tls=Tls(trust_path=...) (Spark: tls.client.trustCertPath, checkHost)": (
-        "--tls-trust, or trust any by --tls-insecure"
-    ),
-    "tls=Tls(checks_host=False) (Spark: tls.client.checkHost=false)": "--tls-insecure",
-    "give tls=True, or tls=Tls(cert_path=...) where it wants a certificate (Spark: tls.enable)": (
-        "give --tls, or --tls-config where it wants a certificate"
-    ),
+WORDS: Final = {
+    NAME_PEM: "Name a readable PEM file with --tls-trust",
+    GIVE_SIGNER: "give its signer by --tls-trust, or trust any by --tls-insecure",
+    CHECK_NO_HOST: "give --tls-insecure",
+    GIVE_TLS: "give --tls, or --tls-config where it wants a certificate",
 }
 """By what a remedy of the client says, what it says on a command line."""
 
@@ -90,10 +94,8 @@ def explain(error: BaseException) -> Failure:
 
 
 def with_options(remedy: str) -> str:
-    """Name the options of a command in place of the arguments of the Python client and of Spark."""
-    for argument, words in _OPTIONS.items():
-        remedy = remedy.replace(argument, words)
-    return remedy
+    """Name the options of a command in place of the arguments of the Python client."""
+    return in_words(remedy, WORDS)
 
 
 def _operating_system(error: OSError) -> Failure:

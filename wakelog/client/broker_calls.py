@@ -18,6 +18,7 @@ import msgspec
 
 from wakelog.client.errors import (
     CHECK_RUNS,
+    OTHER_GROUP,
     ClientError,
     describe,
     passes,
@@ -57,8 +58,7 @@ _PULL_CODES: Final = frozenset(
 )  # fmt: skip
 _REMEDIES: Final = {
     int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): (
-        "Create the group (mqadmin updateSubGroup), or name another group (Spark: the option "
-        "consumerGroup)"
+        f"Create the group (mqadmin updateSubGroup), or {OTHER_GROUP}"
     ),
     int(ResponseCode.NO_PERMISSION): "Give the topic and the group read permission",
 }

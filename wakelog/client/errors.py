@@ -31,6 +31,15 @@ ACCOUNT_REMEDY: Final = (
     "Check the access key and the secret key, and the permissions of the account (plain_acl.yml)"
 )
 
+NAME_PEM: Final = "Name readable PEM files in tls=Tls(...)"
+GIVE_SIGNER: Final = "give its signer by tls=Tls(trust_path=...)"
+CHECK_NO_HOST: Final = "give tls=Tls(checks_host=False)"
+GIVE_TLS: Final = "give tls=True, or tls=Tls(cert_path=...) where it wants a certificate"
+OTHER_GROUP: Final = "name another group"
+NO_QUEUE: Final = "Name no queue"
+ARGUMENT_REMEDIES: Final = (NAME_PEM, GIVE_SIGNER, CHECK_NO_HOST, GIVE_TLS, OTHER_GROUP, NO_QUEUE)
+"""What remedies say of arguments. A command and Spark give them otherwise, and have their words."""
+
 OWN_REMEDY: Final = "This is an error of wakelog's own: report it, with the log wakelog.client"
 
 logger = logging.getLogger("wakelog.client")
@@ -67,6 +76,13 @@ class ClientError(Exception):
     def __str__(self) -> str:
         """Return cause and remedy, as two sentences."""
         return f"{self.cause}. {self.remedy}"
+
+
+def in_words(remedy: str, words: Mapping[str, str]) -> str:
+    """Return a remedy with other words in place of those of ARGUMENT_REMEDIES."""
+    for ours, theirs in words.items():
+        remedy = remedy.replace(ours, theirs)
+    return remedy
 
 
 class NotAcknowledged(ClientError):
@@ -121,7 +137,7 @@ def passes(error: RemotingError) -> bool:
 
 def tls_refused(error: TlsRefused) -> InvalidArgument:
     """Return the error for settings of TLS that cannot be used."""
-    remedy = "Name readable PEM files in tls=Tls(...)"
+    remedy = NAME_PEM
     return InvalidArgument(f"tls cannot be used: {error}", remedy)
 
 
@@ -148,20 +164,11 @@ OTHER_ADDRESS: Final = " mismatch, certificate is not valid for"
 def remedy_of(error: RemotingError) -> str:
     """Return what to do about a peer without an answer, "" if only its address is known."""
     if isinstance(error, TlsFailed) and OTHER_ADDRESS in error.reason:
-        return (
-            "Call it by an address that its certificate is for, or give tls=Tls(checks_host=False) "
-            "(Spark: tls.client.checkHost=false)"
-        )
+        return f"Call it by an address that its certificate is for, or {CHECK_NO_HOST}"
     if isinstance(error, TlsFailed):
-        return (
-            "Check that it serves TLS, and give its signer by tls=Tls(trust_path=...) (Spark: "
-            "tls.client.trustCertPath, checkHost)"
-        )
+        return f"Check that it serves TLS, and {GIVE_SIGNER}"
     if isinstance(error, SendFailed):
-        return (
-            "Check that RocketMQ listens there, and its log; if it requires TLS, give tls=True, or "
-            "tls=Tls(cert_path=...) where it wants a certificate (Spark: tls.enable)"
-        )
+        return f"Check that RocketMQ listens there, and its log; if it requires TLS, {GIVE_TLS}"
     if isinstance(error, CallTimeout):
         return "Check that RocketMQ listens there, no other server, and that it is not overloaded"
     return ""

@@ -24,6 +24,7 @@ from wakelog.client.attempts import Attempts, NowSeconds, Pause
 from wakelog.client.errors import (
     ACCOUNT_REMEDY,
     CHECK_RUNS,
+    NO_QUEUE,
     ClientError,
     InvalidArgument,
     NotAcknowledged,
@@ -265,7 +266,7 @@ class Sender:
             raise InvalidArgument(
                 f"topic {message.topic} has no queue {queue_id} to write to"
                 + (f" at {broker}" if broker else ""),
-                "Name no queue (Spark: no column queueId), or give the topic more queues",
+                f"{NO_QUEUE}, or give the topic more queues",
             )
         if message.sharding_key:
             return queues[abs(string_hash(message.sharding_key)) % len(queues)]

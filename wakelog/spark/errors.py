@@ -7,8 +7,49 @@
     +-- JobFailed         a job over a whole log cannot begin, or cannot end
 
 Spark shows the text within a traceback, so each text says what to do. Calls over the wire raise
-`client.errors.ClientError`.
+`client.errors.ClientError`, whose remedies name options here (`in_words_of_spark`).
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from wakelog.client.errors import (
+    CHECK_NO_HOST,
+    GIVE_SIGNER,
+    GIVE_TLS,
+    NAME_PEM,
+    NO_QUEUE,
+    OTHER_GROUP,
+    ClientError,
+    in_words,
+)
+
+WORDS: Final = {
+    NAME_PEM: "Name readable PEM files by the options tls.client.trustCertPath and certPath",
+    GIVE_SIGNER: (
+        "give its signer by the option tls.client.trustCertPath, or set tls.client.authServer to "
+        "false"
+    ),
+    CHECK_NO_HOST: "set the option tls.client.checkHost to false",
+    GIVE_TLS: (
+        "set the option tls.enable to true, and tls.client.certPath where it wants a certificate"
+    ),
+    OTHER_GROUP: "name another group by the option consumerGroup",
+    NO_QUEUE: "Write no column queueId",
+}
+"""By what a remedy of the client says, what it says to users of Spark."""
+
+
+@contextmanager
+def in_words_of_spark() -> Iterator[None]:
+    """Have the client's errors in the block name Spark's options."""
+    try:
+        yield
+    except ClientError as error:
+        error.remedy = in_words(error.remedy, WORDS)
+        error.args = (error.cause, error.remedy)
+        raise
 
 
 class SourceError(Exception):

@@ -16,6 +16,7 @@ from wakelog.client.broker_calls import BrokerCalls, open_calls
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
+from wakelog.spark.errors import in_words_of_spark
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.remote.queues import Queues, find_queues, find_spans
 
@@ -57,7 +58,8 @@ def ask(
         async with connect(remote_options(options)) as calls:
             return await question(calls)
 
-    return asyncio.run(asked())
+    with in_words_of_spark():
+        return asyncio.run(asked())
 
 
 def make_tasks(

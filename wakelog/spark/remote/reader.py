@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.network.client import make_client
+from wakelog.spark.errors import in_words_of_spark
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.records.rows import Rows
 from wakelog.spark.remote.pulled_walk import PulledWalk
@@ -51,7 +52,7 @@ def read_task(
     walk = PulledWalk()
     rows = Rows(walk, schema, task.selection, options.rows._replace(broker=broker))
     client_options = remote_options(options)
-    with asyncio.Runner() as runner:
+    with in_words_of_spark(), asyncio.Runner() as runner:
         connections = make_client(client_options.credentials, client_options.tls)
         calls = BrokerCalls(connections, client_options)
         puller = Puller(calls, task.range, options, report=warn)

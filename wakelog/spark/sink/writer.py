@@ -30,7 +30,7 @@ from wakelog.client.errors import InvalidArgument, NotAcknowledged
 from wakelog.client.messages import pack
 from wakelog.client.sender import Sender
 from wakelog.network.client import make_client
-from wakelog.spark.errors import OptionError
+from wakelog.spark.errors import OptionError, in_words_of_spark
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 from wakelog.spark.sink.rows import read_messages
 from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
@@ -61,7 +61,8 @@ class _Target(NamedTuple):
 
     def write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> Written:
         """Send all rows of a partition. Raises: RowRefused, NotAcknowledged."""
-        return Written(asyncio.run(self._write(batches, part)))
+        with in_words_of_spark():
+            return Written(asyncio.run(self._write(batches, part)))
 
     async def _write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> int:
         options, keys, rows_count = self.options, UniqueKeys(part), 0
