@@ -25,6 +25,7 @@ from wakelog.console.pages import (
     access,
     audit,
     brokers,
+    clients,
     dead_letters,
     forms,
     groups,
@@ -48,7 +49,7 @@ from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, Page
 from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
-    overview, messages, topics, groups, dead_letters, brokers, access, trace,
+    overview, messages, topics, groups, dead_letters, brokers, clients, access, trace,
     audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
@@ -68,6 +69,7 @@ NAVIGATION: Final = (
     ("messages", "Messages", "/messages"),
     ("dead_letters", "Dead letters", "/dead-letters"),
     ("brokers", "Brokers", "/brokers"),
+    ("clients", "Clients", "/clients"),
     ("trace", "Trace", "/trace"),
     ("audit", "Audit", "/audit"),
 )
