@@ -1,6 +1,6 @@
 """The first page."""
 
-from tests.console.site import Browser, Serving
+from tests.console.site import Browser, Serving, console_of
 from wakelog.client.sync import Consumer, Producer
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
@@ -21,3 +21,15 @@ def test_what_is_wrong_is_said_with_its_remedy_and_link(
     assert "no client is online" in line
     assert 'href="/groups/left-alone"' in line and "Start a consumer" in line
     assert "worth a look" in answer.text or "needs you" in answer.text or "need you" in answer.text
+
+
+def test_a_new_cluster_shows_how_a_first_message_is_sent() -> None:
+    with EmbeddedBroker() as broker, console_of(broker.name_server) as console:
+        console.read()
+        page = console.browser.get("/")
+        for language in ("wakelog hello", "Producer(", "DefaultMQProducer"):
+            assert language in page.text
+        assert page.text.count(broker.name_server) == 4
+        broker.create_topic("one")
+        console.read()
+        assert "Send a first message" not in console.browser.get("/").text

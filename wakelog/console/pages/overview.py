@@ -5,7 +5,7 @@ from typing import Final
 from starlette.requests import Request
 
 from wakelog.console.pages.site import Console, Page, PageRoute
-from wakelog.console.views import verdict
+from wakelog.console.views import topics, verdict
 
 
 async def overview(console: Console, request: Request) -> Page:
@@ -19,7 +19,7 @@ async def overview(console: Console, request: Request) -> Page:
             "summary": verdict.summary(reader.findings),
             "figures": verdict.figures(reader.shown),
             "courses": verdict.courses(reader.history),
-            "is_empty": not any(x.progress for x in reader.shown.brokers),
+            "is_empty": not topics.rows(reader.shown, {}, shows_all=False),
         },
         here="overview",
     )
