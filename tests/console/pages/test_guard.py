@@ -60,3 +60,23 @@ def test_a_form_that_is_too_large_is_refused(browser: Browser, console: Serving)
     token = browser.token("/do/create-topic?topic=x&cluster=DefaultCluster&queues=1")
     fields = {"token": token, "topic": "x", "cluster": "c" * FORM_BYTES_MAX, "queues": "1"}
     assert browser.post("/do/create-topic", fields).status == 413
+
+
+def test_a_token_of_any_characters_is_no_error(browser: Browser) -> None:
+    browser.get("/")
+    assert browser.post("/do/create-topic", {"token": "\u00e9"}).status == 403
+
+
+@pytest.mark.parametrize("path", ["/live?of=//[", "/login?to=//["])
+def test_an_address_that_is_none_is_no_error(browser: Browser, path: str) -> None:
+    assert browser.get(path).status in (200, 404)
+
+
+def test_an_unexpected_error_has_the_headers_that_guard(
+    console: Serving, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakelog.console.views.verdict.summary", lambda _: 1 // 0)
+    answer = browser.get("/")
+    assert answer.status == 500
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"

@@ -51,7 +51,10 @@ def _page(to: str, wrong: str = "", status: int = 200) -> Page:
 
 def _own_path(text: str) -> str:
     """Return where to go after a login: a path of this console, whatever the URL says."""
-    found = urlsplit(text)
+    try:
+        found = urlsplit(text)
+    except ValueError:
+        return "/"
     is_own = not found.scheme and not found.netloc and text.startswith("/")
     return text if is_own and not text.startswith(("//", "/\\")) and text.isprintable() else "/"
 

@@ -13,11 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, compile_path
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from wakelog.client.errors import ClientError
 from wakelog.console.accounts import NO_ONE, Account, Role
@@ -172,7 +172,10 @@ class Site:
             raise HTTPException(401, "Log in again")
         if self._viewers_count >= VIEWERS_MAX:
             raise HTTPException(503, "Too many pages are open. This one is not kept new")
-        wanted = urlsplit(request.query_params.get("of", "/"))
+        try:
+            wanted = urlsplit(request.query_params.get("of", "/"))
+        except ValueError:
+            raise HTTPException(404, "There is no such page") from None
         row, parts = page_at(unquote(wanted.path))
         if row is None or not may(account, row.role):
             raise HTTPException(404, "There is no such page")
@@ -246,12 +249,11 @@ def page_at(path: str) -> tuple[PageRoute | None, dict[str, str]]:
     return None, {}
 
 
-def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False) -> Starlette:
+def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False) -> ASGIApp:
     """Return the application. hosts: names that it may be called by."""
     site = Site(console, is_secure=is_secure)
     app = Starlette(
         routes=site.routes(),
-        middleware=[Middleware(Guard, hosts=hosts)],
         exception_handlers={
             HTTPException: site.failed,
             ClientError: site.failed,
@@ -260,4 +262,4 @@ def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False)
     )
     folder = resources.files("wakelog.console") / "static"
     app.mount("/static", StaticFiles(directory=str(folder)))
-    return app
+    return Guard(app, hosts)  # around all: the answer to an unexpected error has headers, too

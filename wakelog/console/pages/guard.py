@@ -87,7 +87,9 @@ class Sessions:
     def is_own_form(self, request: Request, token: str) -> bool:
         """Return whether a form comes from a page of this console."""
         cookie = request.cookies.get(COOKIE, "")
-        return bool(cookie) and hmac.compare_digest(self.token(cookie), token)
+        return bool(cookie) and hmac.compare_digest(
+            self.token(cookie).encode(), token.encode(errors="replace")
+        )
 
 
 def new_cookie() -> str:
