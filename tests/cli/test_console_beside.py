@@ -102,8 +102,10 @@ def test_a_console_that_does_not_end_holds_up_nothing() -> None:
 
 def test_the_words_name_cluster_port_account_and_tls(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, console_port=8090, console_account="/a.yml")
-    words = "console --name-server 127.0.0.1:9876 --port 8090 --tls --account /a.yml"
-    assert console_words(plan, ["--tls"]) == words.split()
+    words = "console --name-server 127.0.0.1:9876 --port 8090 --tls"
+    audit = f"{plan.log_directory}/console_audit.log"
+    wanted = [*words.split(), "--audit", audit, "--account", "/a.yml"]
+    assert console_words(plan, ["--tls"]) == wanted
 
 
 def test_a_console_is_an_actor_with_ray_and_a_child_without(tmp_path: Path) -> None:

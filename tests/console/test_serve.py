@@ -1,8 +1,10 @@
 """The console as a server: its URL, and that it ends with its block."""
 
 import asyncio
+import json
 import socket
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from wakelog.cli.cluster.commands import ask_of
 from wakelog.cli.cluster.console import commands_at
 from wakelog.client.admin import open_admin
 from wakelog.console.accounts import Accounts
+from wakelog.console.audit_log import Entry
 from wakelog.console.serve import Listen, make_console, serving
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
@@ -48,3 +51,18 @@ def test_a_name_server_that_is_gone_is_said_on_every_page() -> None:
             answer = console.browser.get(path)
             assert answer.status == 200
             assert "does not answer" in answer.text
+
+
+def test_what_was_done_is_kept_in_a_file(console_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+
+    async def act() -> None:
+        async with open_admin(console_broker.name_server) as admin:
+            commands = commands_at(admin, ask_of)
+            console = make_console(admin, commands, Accounts(), "test", str(path))
+            console.audit.add(Entry(1, "ops", "10.0.0.7", "wakelog reset g t", "done"))
+            console.audit.close()
+
+    asyncio.run(act())
+    [line] = path.read_text().splitlines()
+    assert json.loads(line)["command"] == "wakelog reset g t"

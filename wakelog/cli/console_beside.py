@@ -10,6 +10,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
+from posixpath import join
 from typing import Any, Final, NamedTuple, Protocol
 
 from wakelog.actors.deploy.plan import Plan
@@ -24,6 +25,9 @@ PAUSE_SECONDS_MAX: Final = 30.0
 SETTLED_SECONDS: Final = 5.0
 """A console that has run for so long works, and is started again at once."""
 SAID_BYTES_MAX: Final = 4_096
+
+AUDIT_NAME: Final = "console_audit.log"
+"""Of the file of what was done by the console, beside the other logs."""
 
 RUN_WORDS: Final = "wakelog.cli.console_process:run_words"
 
@@ -203,6 +207,7 @@ def console_words(plan: Plan, connection_flags: Sequence[str]) -> list[str]:
     assert plan.console is not None
     words = ["console", "--name-server", plan.name_server_address]
     words += ["--port", str(plan.console.port), *connection_flags]
+    words += ["--audit", join(plan.log_directory, AUDIT_NAME)]
     if plan.console.account_path:
         words += ["--account", plan.console.account_path]
     return words

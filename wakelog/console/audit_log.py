@@ -22,10 +22,13 @@ class Entry(NamedTuple):
 class AuditLog:
     """See the module."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """Know nothing yet. write: takes each line of the file."""
+    def __init__(
+        self, write: Callable[[str], None], close: Callable[[], None] = lambda: None
+    ) -> None:
+        """Know nothing yet. write: takes each line of the file; close: closes it."""
         self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
         self._write = write
+        self.close = close
 
     def add(self, entry: Entry) -> None:
         """Write an entry, and keep it for the page."""

@@ -6,6 +6,7 @@ import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from logging.handlers import RotatingFileHandler
 from typing import Final, NamedTuple
 
 import uvicorn
@@ -26,7 +27,9 @@ CONNECTIONS_MAX: Final = 1_024
 STOP_SECONDS_MAX: Final = 3
 """How long a stop waits for answers under way; pages that are kept new are cut."""
 
-audit_logger = logging.getLogger("wakelog.console.audit")
+AUDIT_BYTES_MAX: Final = 10 << 20
+AUDIT_FILES_MAX: Final = 10
+"""Older files of what was done, beside the one that is written."""
 
 
 class Listen(NamedTuple):
@@ -52,18 +55,34 @@ class _Server(uvicorn.Server):
         yield
 
 
-def make_console(admin: Admin, commands: Commands, accounts: Accounts, version: str) -> Console:
-    """Return the parts of a console; nothing is asked yet."""
+def make_console(
+    admin: Admin, commands: Commands, accounts: Accounts, version: str, audit_path: str = ""
+) -> Console:
+    """Return the parts of a console; nothing is asked yet.
+
+    audit_path: of the file that gets a line for each action; "" for the page alone. Serving closes
+        it. Raises: OSError.
+    """
     return Console(
         Reader(admin, lambda: time.time_ns() // 1_000_000),
         admin,
         commands,
         accounts,
-        AuditLog(audit_logger.info),
+        _audit_in(audit_path) if audit_path else AuditLog(lambda _: None),
         ACTIONS,
         ";".join(admin.options.name_servers),
         version,
     )
+
+
+def _audit_in(path: str) -> AuditLog:
+    """Return a log that appends lines to a file, of which older ones are kept beside it."""
+    handler = RotatingFileHandler(
+        path, maxBytes=AUDIT_BYTES_MAX, backupCount=AUDIT_FILES_MAX, encoding="utf-8"
+    )
+    written = logging.Logger("wakelog.console.audit", logging.INFO)
+    written.addHandler(handler)
+    return AuditLog(written.info, handler.close)
 
 
 @contextlib.asynccontextmanager
@@ -98,6 +117,7 @@ async def serving(console: Console, listen: Listen) -> AsyncIterator[str]:
         server.should_exit = True
         await asyncio.wait((answering,))
         listening.close()
+        console.audit.close()
 
 
 def _socket(listen: Listen) -> socket.socket:

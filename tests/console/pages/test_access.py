@@ -80,6 +80,13 @@ def test_a_wrong_password_is_refused_and_noted(guarded: Serving) -> None:
     assert "wrong" not in repr(guarded.console.audit.entries[0].command)
 
 
+def test_what_a_role_may_not_do_is_noted(guarded: Serving) -> None:
+    logged_in(guarded, "guest").get("/do/delete-topic")
+    assert guarded.console.audit.entries[0][1:] == (
+        "guest", "127.0.0.1", "GET /do/delete-topic", "refused: this account may look alone",
+    )  # fmt: skip
+
+
 def test_attempts_are_bounded(guarded: Serving) -> None:
     for _ in range(ATTEMPTS_MAX):
         assert log_in(guarded.browser, "ops", "wrong")[0] == 403

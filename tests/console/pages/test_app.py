@@ -66,6 +66,7 @@ def test_what_destroys_wants_the_name_typed(browser: Browser, console: Serving) 
     fields = {"topic": "doomed", "cluster": "DefaultCluster"}
     browser.submit("/do/create-topic", **fields, queues="1")
     assert browser.submit("/do/delete-topic", **fields).status == 422
+    assert console.console.audit.entries[0].result == "refused: not confirmed"
     console.read()
     assert "doomed" in browser.get("/topics").text
     assert browser.submit("/do/delete-topic", **fields, typed="doomed").status == 200

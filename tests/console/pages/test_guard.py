@@ -35,6 +35,16 @@ def test_a_session_ends_by_time_by_logout_and_when_there_are_too_many() -> None:
     assert sessions.account_of(request(last)) is None
 
 
+def test_the_sessions_of_one_account_end_no_other_s() -> None:
+    guest = Account("guest", "secret", Role.READER)
+    sessions = Sessions(Accounts({"ops": OPS, "guest": guest}), lambda: 0)
+    of_operator, of_guest = sessions.begin(OPS), sessions.begin(guest)
+    for _ in range(SESSIONS_MAX):
+        sessions.begin(guest)
+    assert sessions.account_of(request(of_operator)) == OPS
+    assert sessions.account_of(request(of_guest)) is None
+
+
 def test_a_token_fits_its_own_cookie_alone() -> None:
     sessions = Sessions(Accounts(), lambda: 0)
     others = Sessions(Accounts(), lambda: 0)

@@ -30,6 +30,7 @@ ConsoleAccounts = Annotated[
     Text, option("FILE", "Who may log in, as in plain_acl.yml; admin: true may change things.")
 ]
 ConsoleCert = Annotated[Text, option("FILE", "PEM of the certificate of its pages.")]
+ConsoleAudit = Annotated[Text, option("FILE", "Gets a line of JSON for each action.", "--audit")]
 ConsoleKey = Annotated[Text, option("FILE", "PEM of that certificate's key.")]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
@@ -256,6 +257,7 @@ def console(
     accounts: ConsoleAccounts = None,
     tls_cert: ConsoleCert = None,
     tls_key: ConsoleKey = None,
+    audit: ConsoleAudit = None,
 ) -> None:
     """Show a cluster in a browser: what is wrong, and what to do.
 
@@ -273,7 +275,7 @@ def console(
 
     listen = Listen(bind, port, tuple(hosts or ()), tls_cert or "", tls_key or "")
     known = shown.checked_accounts(listen, accounts)
-    wire.run(lambda admin: shown.console(admin, listen, known, ask_of), flushes=True)
+    wire.run(lambda admin: shown.console(admin, listen, known, ask_of, audit or ""), flushes=True)
 
 
 def explain(code: CodeName, output: OutputForm = "table") -> None:

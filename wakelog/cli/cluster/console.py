@@ -86,10 +86,10 @@ def _is_loopback(address: str) -> bool:
 
 
 async def console(
-    admin: Admin, listen: Listen, accounts: Accounts, ask_of: AskOf
+    admin: Admin, listen: Listen, accounts: Accounts, ask_of: AskOf, audit_path: str = ""
 ) -> AsyncIterator[Output]:
-    """Serve until interrupted; yield where."""
-    parts = make_console(admin, commands_at(admin, ask_of), accounts, version())
+    """Serve until interrupted; yield where. audit_path: "" for no file of what is done."""
+    parts = make_console(admin, commands_at(admin, ask_of), accounts, version(), audit_path)
     async with contextlib.AsyncExitStack() as stack:
         try:
             url = await stack.enter_async_context(serving(parts, listen))

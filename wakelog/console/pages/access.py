@@ -32,6 +32,7 @@ async def login(console: Console, request: Request) -> Page | Response:
         accounts.note_failure(address, now_ms)
         return _page(to, "There is no such account, or its password is another", 403)
     sessions: Sessions = request.state.sessions
+    sessions.end(request)
     response = RedirectResponse(to, 303)
     set_cookie(response, sessions.begin(account), is_secure=request.url.scheme == "https")
     return response

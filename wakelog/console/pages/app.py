@@ -6,6 +6,7 @@ changed. Viewers of one page get what one rendering made.
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib import resources
 from typing import Final
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp
 
 from wakelog.client.errors import ClientError
 from wakelog.console.accounts import NO_ONE, Account, Role
+from wakelog.console.audit_log import Entry
 from wakelog.console.pages import (
     access,
     audit,
@@ -76,6 +78,9 @@ NAVIGATION: Final = (
 """Part, what the link says, and its path."""
 
 
+logger = logging.getLogger("wakelog.console")
+
+
 class Site:
     """The endpoints over a console's pages."""
 
@@ -106,6 +111,7 @@ class Site:
                 return RedirectResponse(path("login", to=_address(request)), 303)
             account = account or NO_ONE
             if not may(account, row.role):
+                self._note_refused(request, account)
                 raise HTTPException(403, f"{account.name} may look, and change nothing")
             request.state.account = account
             request.state.sessions = self._sessions
@@ -117,6 +123,13 @@ class Site:
             return self.respond(request, await row.handler(self._console, request))
 
         return answer
+
+    def _note_refused(self, request: Request, account: Account) -> None:
+        """Write down that an account asked for what it may not do."""
+        console, host = self._console, request.client.host if request.client else ""
+        asked = f"{request.method} {request.url.path}"
+        result = "refused: this account may look alone"
+        console.audit.add(Entry(console.reader.now_ms, account.name, host, asked, result))
 
     async def _check_form(self, request: Request) -> None:
         """Raises: HTTPException for a form that no page of this console made."""
@@ -226,7 +239,8 @@ class Site:
         elif isinstance(error, ClientError):
             status, cause, remedy = 502, error.cause, error.remedy
         else:
-            status, cause = 500, f"this page failed: {error!r}"
+            status, cause = 500, "this page failed"
+            logger.error("page failed", exc_info=error)
             remedy = "This is an error of wakelog's own: report it, with the log of the console"
         values = {"cause": cause, "remedy": remedy, "status": status}
         page = Page("error.html", "Not shown", values, status=status, is_live=False)

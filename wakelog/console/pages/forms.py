@@ -66,6 +66,8 @@ async def _do(console: Console, request: Request, action: Action, given: Mapping
     values, wrong = action.checked(given)
     if not wrong and action.typed and given.get(TYPED_FIELD, "").strip() != values[action.typed]:
         wrong = {TYPED_FIELD: f"Type {values[action.typed]} to confirm"}
+    if TYPED_FIELD in wrong:
+        _note(console, request, action.command(values), "refused: not confirmed")
     if wrong:
         return _page(action, values, wrong, is_whole=not wrong.keys() - {TYPED_FIELD}, status=422)
     said: list[Said] = []
@@ -75,14 +77,18 @@ async def _do(console: Console, request: Request, action: Action, given: Mapping
     except CommandFailed as error:
         said, failed = list(error.said), error
     result = "done" if failed is None else f"failed: {failed.cause}"
-    host = request.client.host if request.client else ""
-    name = request.state.account.name
-    command = action.command(values)
-    console.audit.add(Entry(console.reader.now_ms, name, host, command, result))
+    _note(console, request, action.command(values), result)
     console.reader.read_soon()
     lines = _lines(said)
     status = 200 if failed is None else 409
     return _page(action, values, {}, lines=lines, failed=failed, is_done=not failed, status=status)
+
+
+def _note(console: Console, request: Request, command: str, result: str) -> None:
+    """Write down what was asked for, by which account, and what became of it."""
+    host = request.client.host if request.client else ""
+    name = request.state.account.name
+    console.audit.add(Entry(console.reader.now_ms, name, host, command, result))
 
 
 def _lines(said: Sequence[Said]) -> list[str]:

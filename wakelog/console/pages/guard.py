@@ -26,6 +26,8 @@ from wakelog.console.accounts import EVERYONE, Account, Accounts, Role
 COOKIE: Final = "wakelog_session"
 TOKEN_FIELD: Final = "token"
 SESSIONS_MAX: Final = 1_024
+SESSIONS_OF_ACCOUNT_MAX: Final = 64
+"""Of one account; with more its own oldest ends, and no other's."""
 SESSION_MS_MAX: Final = 12 * 3_600_000
 FORM_BYTES_MAX: Final = 4 << 20
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -71,6 +73,9 @@ class Sessions:
     def begin(self, account: Account) -> str:
         """Return the cookie of a new session."""
         cookie = new_cookie()
+        own = [x for x, y in self._sessions.items() if y.account.name == account.name]
+        for oldest in own[: len(own) + 1 - SESSIONS_OF_ACCOUNT_MAX]:
+            del self._sessions[oldest]
         while len(self._sessions) >= SESSIONS_MAX:
             self._sessions.popitem(last=False)
         self._sessions[cookie] = Session(account, self._now_ms() + SESSION_MS_MAX)
