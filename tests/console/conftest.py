@@ -8,13 +8,13 @@ from tests.console.site import Browser, Serving, console_of
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def console_broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker() as broker:
         yield broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def console(console_broker: EmbeddedBroker) -> Iterator[Serving]:
     with console_of(console_broker.name_server) as serving:
         yield serving
