@@ -9,12 +9,14 @@ from wakelog.testing.embedded_broker import EmbeddedBroker
 TOPIC = "shown-topic"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def topic(console_broker: EmbeddedBroker, console: Serving) -> str:
     console_broker.create_topic(TOPIC, queues=2)
     with Producer(console_broker.name_server, group="p") as producer:
         for number in range(3):
             producer.send(TOPIC, b"%d" % number)
+    console_broker.wait_for_messages(TOPIC, count=3)
+    console.console.reader.read_soon()  # what was read of topics is old
     console.read()
     return TOPIC
 
