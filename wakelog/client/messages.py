@@ -13,6 +13,7 @@ Source: org.apache.rocketmq.client.Validators#checkMessage, org.apache.rocketmq.
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from itertools import islice, starmap
@@ -73,6 +74,7 @@ TAGS_REMEMBERED_MAX: Final = 1_024
 """Pairs of topic and tags whose properties are not put together again."""
 NAMES_REMEMBERED_MAX: Final = 256
 """Sets of names of properties that need no second check."""
+_NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _KEY: Final = "0" * 56
 """As long as a unique key can be."""
 _NO_TEXT: Final = ""
@@ -196,13 +198,16 @@ class EncodedMessage(NamedTuple):
 
 
 class _PlainMessage(NamedTuple):
-    """The fields of a `Message` as plain values; the keys are one text."""
+    """The fields of a `Message` as plain values; the keys are one text.
+
+    A text may still have a lone surrogate: what encodes the properties refuses it.
+    """
 
     topic: str
     body: bytes
     tags: str
     keys: str
-    properties: dict[str, str]
+    properties: Mapping[str, str]
     sharding_key: str
     queue: tuple[str, int] | QueueAt | None
     flag: int
@@ -222,8 +227,8 @@ def encode(
     """
     own_topic, body, tags, keys, properties, _, _, sharding_key, queue, flag = message
     given_topic, topic = topic, topic or own_topic
-    if type(body) is str:
-        body = check_encodes("body", body)
+    if type(keys) is not str:
+        keys = _plain_keys(keys)
     if (
         # The defaults themselves: what else is empty or 0, such as a sharding key 0, is no default.
         sharding_key is _NO_TEXT
@@ -231,17 +236,18 @@ def encode(
         and properties is None
         and queue is None
         and not more
-        and type(body) is bytes
         and type(tags) is type(topic) is type(keys) is str
-        and 0 < len(body) <= COMPRESSED_BYTES_MIN
     ):
-        if keys:
-            text, goes_alone = _text_with_keys(topic, tags, keys, unique_key)
-        else:
-            before, after, goes_alone = _around_key(topic, tags)
-            text = f"{before}{unique_key}{after}"
-        fields = (topic, body, text, 0, None, "", goes_alone, 0, False, unique_key)
-        return tuple.__new__(EncodedMessage, fields)  # half the time of a call of the class
+        if type(body) is str:
+            body = check_encodes("body", body)
+        if type(body) is bytes and 0 < len(body) <= COMPRESSED_BYTES_MIN:
+            if keys:
+                text, goes_alone = _text_with_keys(topic, tags, keys, unique_key)
+            else:
+                before, after, goes_alone = _around_key(topic, tags)
+                text = f"{before}{unique_key}{after}"
+            fields = (topic, body, text, 0, None, "", goes_alone, 0, False, unique_key)
+            return tuple.__new__(EncodedMessage, fields)  # half the time of a call of the class
     return _encode_any(plain_message(message), unique_key, given_topic, delay_level, more or {})
 
 
@@ -249,26 +255,39 @@ def _encode_any(
     message: _PlainMessage, unique_key: str, topic: str, delay_level: int, more: Mapping[str, str]
 ) -> EncodedMessage:
     """Encode a message with any fields. Raises: InvalidArgument."""
-    topic = topic or message.topic
-    delay_level = whole_number("delay_level", delay_level, 0, INT_MAX)
-    body = message.body
+    own_topic, body, tags, keys, properties, sharding_key, queue, flag = message
+    topic = topic or own_topic
     goes_alone = _check(topic, body)
-    queue = message.queue
     if isinstance(queue, QueueAt):
         if queue.topic != topic:
             cause = f"queue is one of topic {queue.topic}, and the message of topic {topic}"
             raise InvalidArgument(cause, f"Give {_QUEUE}")
         queue = queue.broker, queue.queue_id
-    text = _properties_text(message, unique_key, delay_level, more)
+    all_properties = {WAIT: "true", UNIQ_KEY: unique_key}
+    if tags:
+        all_properties[TAGS] = tags
+    if keys:
+        all_properties[names.KEYS] = keys
+    if sharding_key:
+        all_properties[SHARDING_KEY] = sharding_key
+    if delay_level is not _ZERO and (level := whole_number("delay_level", delay_level, 0, INT_MAX)):
+        all_properties[DELAY] = str(level)
+        goes_alone = True
+    all_properties |= properties
+    all_properties |= more
+    text = encode_properties(all_properties)
+    try:
+        _check_text(text, len(all_properties))
+    except UnicodeEncodeError:
+        _check_each_encodes(message)
+        raise
     sys_flag = 0
     if len(body) > COMPRESSED_BYTES_MIN:
         smaller = zlib.compress(body, COMPRESSION_LEVEL)
         # Else 4 MiB of random bytes would be over the limit of the broker once compressed.
         if len(smaller) < len(body):
-            body, sys_flag = smaller, MESSAGE_COMPRESSED
-    is_alone = goes_alone or bool(delay_level or sys_flag)
-    place = queue, message.sharding_key
-    fields = (topic, body, text, message.flag, *place, is_alone, sys_flag, False, unique_key)
+            body, sys_flag, goes_alone = smaller, MESSAGE_COMPRESSED, True
+    fields = (topic, body, text, flag, queue, sharding_key, goes_alone, sys_flag, False, unique_key)
     return tuple.__new__(EncodedMessage, fields)
 
 
@@ -289,16 +308,12 @@ def plain_message(message: object) -> _PlainMessage:
     topic, body, tags, keys, properties, _, _, sharding_key, queue, flag = message
     if type(keys) is not str:
         keys = _plain_keys(keys)
-    if (
-        type(topic) is type(tags) is type(sharding_key) is str
-        and f"{topic}{tags}{keys}{sharding_key}".isascii()
-        and type(flag) is int
-        and not flag
-    ):
+    if type(topic) is type(tags) is type(sharding_key) is str and flag is _ZERO:
         # Most are: half the time of the long way.
-        found = {} if properties is None else _plain_properties(properties)
+        plain = body if type(body) is bytes else plain_bytes("body", body)
+        found = _NO_PROPERTIES if properties is None else _plain_properties(properties)
         place = None if queue is None else _plain_queue(queue)
-        parts = (topic, plain_bytes("body", body), tags, keys, found, sharding_key, place, 0)
+        parts = (topic, plain, tags, keys, found, sharding_key, place, 0)
         return tuple.__new__(_PlainMessage, parts)
     return _PlainMessage(
         plain_text("topic", message.topic),
@@ -317,6 +332,9 @@ def _plain_keys(given: object) -> str:
         return ""
     if isinstance(given, str):
         return plain_text("keys", given)
+    if type(given) is list or type(given) is tuple:
+        with suppress(TypeError):
+            return KEY_SEPARATOR.join(given)  # the characters, also of enums
     return KEY_SEPARATOR.join(plain_texts("keys", given, "a text, or several"))
 
 
@@ -333,15 +351,18 @@ def _plain_queue(given: object) -> tuple[str, int] | QueueAt | None:
     return plain_text("queue", broker, _QUEUE), whole_number("queue", queue_id, 0, INT_MAX)
 
 
-def _plain_properties(given: object) -> dict[str, str]:
-    """Return checked properties of a user. Raises: InvalidArgument."""
+def _plain_properties(given: object) -> Mapping[str, str]:
+    """Return checked properties of a user; the dict is the user's. Raises: InvalidArgument."""
     if given is None:
-        return {}
-    if type(given) is not dict and not isinstance(given, Mapping):
+        return _NO_PROPERTIES
+    if type(given) is dict:
+        found = given
+    elif isinstance(given, Mapping):
+        found = dict(given)
+    else:
         raise not_accepted("properties", given, "names and texts, as a dict")
-    found = dict(given)
     for name, text in found.items():
-        if not (type(name) is type(text) is str and text and text.isascii()):
+        if not (type(name) is type(text) is str and text):
             found = dict(starmap(_plain_property, found.items()))
             break
     _check_names(tuple(found))
@@ -385,24 +406,13 @@ def _check(topic: str, body: bytes) -> bool:
     return goes_alone
 
 
-def _properties_text(
-    message: _PlainMessage, unique_key: str, delay_level: int, more: Mapping[str, str]
-) -> str:
-    """Return the encoded properties of a message. Raises: InvalidArgument."""
-    properties = {WAIT: "true", UNIQ_KEY: unique_key}
-    if message.tags:
-        properties[TAGS] = message.tags
-    if message.keys:
-        properties[names.KEYS] = message.keys
-    if message.sharding_key:
-        properties[SHARDING_KEY] = message.sharding_key
-    if delay_level:
-        properties[DELAY] = str(delay_level)
-    properties |= message.properties
-    properties |= more
-    text = encode_properties(properties)
-    _check_text(text, len(properties))
-    return text
+def _check_each_encodes(message: _PlainMessage) -> None:
+    """Name the field that UTF-8 cannot write. Raises: InvalidArgument."""
+    check_encodes("tags", message.tags)
+    check_encodes("keys", message.keys)
+    check_encodes("sharding_key", message.sharding_key)
+    for name, text in message.properties.items():
+        check_encodes(f"property {name}", text)
 
 
 def refusal_reason(topic: str, body: bytes | None) -> str:
