@@ -99,7 +99,7 @@ async def live(cluster: GroupCluster, *, ordered: bool) -> None:
             await consumer.fetch(1)
         forgotten = ResponseCode.SUBSCRIPTION_NOT_EXIST
         for error in ClientError("", CHECK_LOG, code=forgotten), ClientError("", "", passes=True):
-            await consumer._member._note(error)
+            await consumer._member._note("a test", error)
         for instance in cluster.instances:
             instance.reopened("a:10911")
         cluster.members.insert(0, "another")

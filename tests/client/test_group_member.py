@@ -1,7 +1,9 @@
 """A member: which queues it takes and gives up, and when."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +13,9 @@ from tests.client.group_cluster import RETRY, GroupCluster, two_queues
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import CHECK_LOG, ClientError
+from wakelog.client.failure_lines import FailureLines
 from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOptions
+from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
@@ -210,17 +214,54 @@ def test_a_broker_that_fails_has_nothing_sent_again_to_the_others() -> None:
 def test_a_lost_connection_is_one_line_however_many_queues_were_pulled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    now_ms = 1_000
     no = cast(Any, None)
-    member = GroupMember(no, no, no, no, no, MemberOptions(), now_ms=lambda: now_ms)
+    instance = cast(Any, SimpleNamespace(failures=FailureLines()))
+    member = GroupMember(instance, no, no, no, no, MemberOptions())
 
     async def fail(queues: int, address: str) -> None:
-        for _ in range(queues):
-            await member._note(ClientError(f"{address} does not answer PULL_MESSAGE", CHECK_LOG))
+        for number in range(queues):
+            error = ClientError(f"{address} does not answer PULL_MESSAGE", CHECK_LOG)
+            error.__cause__ = ConnectFailed(address, "Connection refused")
+            await member._note(MessageQueue("T", address, number), error)
 
-    asyncio.run(fail(300, "a:10911"))
-    asyncio.run(fail(300, "b:10911"))
+    for address in ("a:10911", "b:10911", "a:10911"):
+        asyncio.run(fail(300, address))
     assert len(caplog.records) == 2
-    now_ms += int(AGAIN_SECONDS * 1000)
-    asyncio.run(fail(300, "a:10911"))
-    assert len(caplog.records) == 3
+
+
+def test_a_broker_that_is_away_is_one_line_and_one_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = two_queues()
+
+    async def body() -> None:
+        async with consumer_of(cluster) as consumer:
+            member = consumer._member
+            member._pause = pauses.pause
+            for reader in member._readers.values():
+                reader._pause = pauses.pause
+            cluster.refuse("a:10911")
+            for queue in (Q0, Q1):
+                member.restart(queue, 0)
+            await until(lambda: len(pauses.seconds) >= 40)
+            cluster.refuse("nobody")
+            await until(lambda: "works again" in caplog.text)
+            await until(lambda: consumer.assignment == [Q0, Q1])
+
+    pauses = Pauses()
+    run(body())
+    away = [line for line in caplog.messages if "does not answer PULL_MESSAGE" in line]
+    back = [line for line in caplog.messages if "works again" in line]
+    assert len(away) == len(back) == 1
+    assert re.match(r"a:10911 works again, after \d\d+ failures in \d+ s$", back[0])
+
+
+class Pauses:
+    """Pauses for no time, which are counted."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def pause(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await asyncio.sleep(0)

@@ -43,8 +43,8 @@ def run(
 
         reader = QueueReader(
             queue, SubscriptionData(topic="T", sub_string="*"), calls, inbox, SETTLER,
-            is_known=False, on_failure=note, on_unexpected=unexpected.append, now_ms=lambda: 5,
-            pause=pause,
+            is_known=False, on_failure=note, on_success=lambda: None,
+            on_unexpected=unexpected.append, now_ms=lambda: 5, pause=pause,
         )  # fmt: skip
         reader.start()
         async with asyncio.timeout(10):

@@ -241,7 +241,7 @@ class BrokerCalls:
     ) -> RemotingCommand:
         fields = to_ext_fields(header)
         reason, remedy, may_pass = "", CHECK_RUNS, False
-        response = None
+        response = failed = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(self._options.pause_ms / 1000)
@@ -255,7 +255,8 @@ class BrokerCalls:
                         address, command, timeout_ms=self._options.timeout_ms
                     )
             except RemotingError as error:
-                response, reason = None, f"{error.address}: {reason_of(error)}"
+                response, failed = None, error
+                reason = f"{error.address}: {reason_of(error)}"
                 remedy, may_pass = remedy_of(error) or remedy, passes(error)
                 continue
             if response.code not in _RETRIABLE:
@@ -267,7 +268,7 @@ class BrokerCalls:
             remedy,
             broker=queue.broker,
             passes=may_pass,
-        )
+        ) from failed
 
     def _address(self, queue: QueueAt) -> str:
         """Return where the broker of a queue is by the newest route."""

@@ -18,7 +18,7 @@ ConsumeMessageOrderlyService#lockMQPeriodically (4.9.3).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -27,6 +27,7 @@ from wakelog.client.allocation import Strategy, allocate
 from wakelog.client.clocks import steady_ms
 from wakelog.client.consumer_message import Settler
 from wakelog.client.errors import ACCOUNT_REMEDY, ClientError, unexpected
+from wakelog.client.failure_lines import place_of
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.instance import ClientInstance
@@ -53,10 +54,6 @@ RELEASE_SECONDS_MAX: Final = 20.0
 
 ROUTES_AGAIN_SECONDS: Final = (0.5, 0.5, 1.0, 2.0, 4.0, 8.0)
 """After a broker was lost: a planned switch takes a second or two, a kill some ten."""
-
-SAME_LINE_MS: Final = 900
-"""So long no other line says the same. A lost connection fails the pulls of all its queues, and
-each is tried again after a second."""
 
 # The broker has not heard of the group, or of its newest subscription: a heartbeat helps.
 _FORGOTTEN: Final = frozenset(
@@ -129,7 +126,6 @@ class GroupMember:
         self._balancing = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None  # brokers to another master
-        self._written_ms: dict[str, int] = {}  # the lines of the last second
 
     @property
     def is_ordered(self) -> bool:
@@ -152,7 +148,7 @@ class GroupMember:
 
     def repeat(self, work: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
         """Do something every so many seconds until `close`. work: how a failure names it."""
-        self._loops.append(keep(partial(self._repeat, step, seconds), self.failed(work)))
+        self._loops.append(keep(partial(self._repeat, work, step, seconds), self.failed(work)))
 
     async def close(self) -> None:
         """Pull no more, commit, and give the queues up. Raises: ClientError if it cannot commit."""
@@ -180,13 +176,15 @@ class GroupMember:
             await _wait(self._balance_now, seconds)
             seconds = BALANCE_SECONDS if await self.balance() else AGAIN_SECONDS
 
-    async def _repeat(self, step: Callable[[], Awaitable[None]], seconds: float) -> None:
+    async def _repeat(self, work: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:
             await self._pause(seconds)
             try:
                 await step()
             except ClientError as error:
-                logger.warning("%s", error)
+                self._write(work, error)
+            else:
+                self._instance.failures.forget(work)
 
     # Queues
 
@@ -197,8 +195,9 @@ class GroupMember:
             for topic in self.subscriptions:
                 try:
                     done &= await self._balance_topic(topic)
+                    self._instance.failures.forget(f"{_BALANCE} of {topic}")
                 except ClientError as error:
-                    await self._note(self._refusal or error)
+                    await self._note(f"{_BALANCE} of {topic}", self._refusal or error)
                     done = False
                 except Exception as error:  # the other topics are balanced all the same
                     self.failed(_BALANCE)(error)
@@ -295,7 +294,8 @@ class GroupMember:
             self._inbox,
             self._settler,
             is_known=subscription is not None,
-            on_failure=self._note,
+            on_failure=partial(self._note, queue),
+            on_success=partial(self._instance.failures.works, queue),
             on_unexpected=self.failed(f"reading {queue}"),
             now_ms=self._now_ms,
             pause=self._pause,
@@ -356,6 +356,7 @@ class GroupMember:
     def _forget(self, queue: MessageQueue) -> None:
         self._inbox.remove(queue)
         self._committed.pop(queue, None)
+        self._instance.failures.forget(queue)
 
     # Locks
 
@@ -374,11 +375,13 @@ class GroupMember:
         """
         held = [queue for queue in self._inbox.queues if queue not in self._releasing]
         for part in _by_broker(held):
+            source = f"renewing locks at {part[0].broker_name}"
             try:
                 locked = await self._lock(part)
             except ClientError as error:
-                logger.warning("queues are not locked again: %s", error)
+                self._write(source, error, "queues are not locked again: ")
                 continue
+            self._instance.failures.works(source)
             for queue in set(part).difference(locked):
                 logger.warning("%s is locked by another client", queue)
                 if (reader := self._readers.pop(queue, None)) is not None:
@@ -433,9 +436,9 @@ class GroupMember:
 
         return report
 
-    async def _note(self, error: ClientError) -> None:
+    async def _note(self, source: Hashable, error: ClientError) -> None:
         """Do what helps against a failure, and tell the user what nothing here can help."""
-        self._write(str(error))
+        self._write(source, error)
         if error.code in _FORGOTTEN and (self._heartbeat is None or self._heartbeat.done()):
             self._heartbeat = run_once(self._instance.heartbeat(), self.failed("a heartbeat"))
         if error.passes and (self._following is None or self._following.done()):
@@ -453,14 +456,8 @@ class GroupMember:
             await self._pause(seconds)
             await self._instance.routes.refresh()
 
-    def _write(self, line: str) -> None:
-        """Write a line, unless it was just written for another queue."""
-        now_ms = self._now_ms()
-        recent = {text: ms for text, ms in self._written_ms.items() if now_ms - ms < SAME_LINE_MS}
-        self._written_ms = recent
-        if line not in recent:
-            recent[line] = now_ms
-            logger.warning("%s", line)
+    def _write(self, source: Hashable, error: ClientError, before: str = "") -> None:
+        self._instance.failures.failed(source, f"{before}{error}", place_of(error))
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -29,6 +29,7 @@ from wakelog.client.errors import (
     refused,
     tls_refused,
 )
+from wakelog.client.failure_lines import FailureLines
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import MASTER_ID, Connections, Routes
 from wakelog.client.unique_ids import own_address
@@ -123,6 +124,7 @@ class ClientInstance(Opened):
     consumers: the consumer groups of the next heartbeat.
     answers: by request code; the others are refused with code 3.
     refusals: by address, why access control refused the newest heartbeat.
+    failures: the lines of what fails again and again.
     """
 
     def __init__(
@@ -140,6 +142,7 @@ class ClientInstance(Opened):
         self.consumers: Callable[[], Sequence[ConsumerData]] = tuple
         self.answers: dict[int, Answer] = {}
         self.refusals: dict[str, ClientError] = {}
+        self.failures = FailureLines()
         self.connections: Connections = (connect or _connect)(self)
         self.routes = Routes(self.connections, options)
         self._pause = pause
@@ -242,12 +245,13 @@ class ClientInstance(Opened):
 
     async def _send(self, address: str, command: RemotingCommand) -> None:
         self._greeting.add(address)
+        source = f"heartbeats to {address}"
         try:
             response = await self.connections.invoke(
                 address, command, timeout_ms=self.options.timeout_ms
             )
         except RemotingError as error:
-            logger.warning("a broker does not answer: %s", error)
+            self.failures.failed(source, f"a broker does not answer: {error}", address)
             return
         finally:
             self._greeting.discard(address)
@@ -257,7 +261,10 @@ class ClientInstance(Opened):
             cause = f"{address} answered a heartbeat with {describe(response)}"
             self.refusals[address] = refused("", cause, response, {})
         if response.code != ResponseCode.SUCCESS:
-            logger.warning("%s answered %s: %s", address, response.code, response.remark)
+            line = f"{address} answered {response.code}: {response.remark}"
+            self.failures.failed(source, line, address)
+        else:
+            self.failures.works(source)
 
 
 def _connect(instance: ClientInstance) -> RemotingClient:

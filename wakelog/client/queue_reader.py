@@ -44,11 +44,15 @@ class QueueReader:
         *,
         is_known: bool,
         on_failure: Callable[[ClientError], Awaitable[None]],
+        on_success: Callable[[], None],
         on_unexpected: OnFailed,
         now_ms: Callable[[], int],
         pause: Callable[[float], Awaitable[None]],
     ) -> None:
-        """Pull nothing yet. is_known: the broker has the subscription from heartbeats."""
+        """Pull nothing yet. is_known: the broker has the subscription from heartbeats.
+
+        on_success: called after each pull that did not fail.
+        """
         self.queue = queue
         self.room = asyncio.Event()
         self.room.set()
@@ -59,6 +63,7 @@ class QueueReader:
         self._settler = settler
         self._is_known = is_known
         self._on_failure = on_failure
+        self._on_success = on_success
         self._on_unexpected = on_unexpected
         self._now_ms = now_ms
         self._pause = pause
@@ -96,6 +101,8 @@ class QueueReader:
                 cause = f"what {self.queue.queue} gave cannot be read: {error}"
                 await self._on_failure(ClientError(cause, CHECK_LOG))
                 await self._pause(AGAIN_SECONDS)
+            else:
+                self._on_success()
 
     async def _pull(self) -> None:
         queue = self.queue
