@@ -28,7 +28,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 from wakelog.protocol.steps import finish
-from wakelog.storage.errors import DamagedStore
+from wakelog.storage.errors import DamagedStore, StoreLocked
 from wakelog.storage.file_system import FileSystem
 
 HOST = "127.0.0.1"
@@ -195,6 +195,29 @@ def test_a_file_that_was_read_from_its_backup_is_named(tmp_path: Path) -> None:
         await service.stop()
 
     run(scenario)
+
+
+def test_a_second_one_in_the_same_folder_is_refused_and_nothing_left_open() -> None:
+    async def main() -> None:
+        fs = MemoryFileSystem()
+        first = make_service(PATH, fs)
+        await first.start()
+        beside = fs.other_process()
+        for name in ("kvConfig.json", "other.json"):  # changedSettings.json is one for both
+            with pytest.raises(StoreLocked) as refused:
+                await make_service(f"/n/{name}", beside).start()
+            assert refused.value.holder_pid == fs.pid
+        assert beside.descriptor_count == 0
+        elsewhere = make_service("/m/kvConfig.json", beside)
+        await elsewhere.start()
+        await elsewhere.stop()
+        await first.stop()
+        again = make_service(PATH, beside)
+        await again.start()
+        await again.stop()
+        assert fs.descriptor_count == beside.descriptor_count == 0
+
+    run(main)
 
 
 def test_changes_made_during_a_save_share_the_next() -> None:
@@ -378,7 +401,7 @@ def test_a_taken_port_is_a_value(tmp_path: Path) -> None:
     async def main() -> None:
         first = make_actor(tmp_path, 0)
         port = (await first.start())["port"]
-        failure = (await make_actor(tmp_path, port).start())["failure"]
+        failure = (await make_actor(tmp_path / "other", port).start())["failure"]
         assert f"127.0.0.1:{port}" in failure["cause"]
         await first.stop()
 

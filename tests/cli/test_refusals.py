@@ -112,3 +112,21 @@ def test_a_store_that_is_damaged_names_the_file_and_the_remedy(tmp_path: Path) -
         [line] = errors.splitlines()
         assert "topics.json" in line and ".bak" in line
     assert topics.read_text() == "{ no json"
+
+
+def test_a_second_name_server_in_one_folder_is_refused_with_the_first(tmp_path: Path) -> None:
+    def words() -> list[str]:
+        own = "--store", str(tmp_path), "--port", str(free_port()), "--metrics-port", "0"
+        return ["nameserver", *own]
+
+    with running(PROGRAM, *words()) as first:
+        first.wait_line("ready after")
+        cause = f"{tmp_path} is already running in process {first.process_id} (wakelog nameserver"
+        remedy = "Stop it with Ctrl-C in its terminal or", "give another --store."
+        assert_refused(words(), 1, cause, *remedy)
+        first.signal(signal.SIGTERM)
+        assert first.wait_end() == (0, "")
+    with running(PROGRAM, *words()) as again:
+        again.wait_line("ready after")
+        again.signal(signal.SIGTERM)
+        assert again.wait_end() == (0, "")

@@ -3,7 +3,7 @@
 import pytest
 
 from wakelog.client.errors import ClientError
-from wakelog.client.failure_lines import SAME_LINE_MS, LINES_MAX, PLACES_MAX, FailureLines, place_of
+from wakelog.client.failure_lines import LINES_MAX, PLACES_MAX, SAME_LINE_MS, FailureLines, place_of
 from wakelog.network.errors import ConnectFailed
 
 BROKER = "10.0.0.1:10911"

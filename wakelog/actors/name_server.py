@@ -3,8 +3,8 @@
 The service decides nothing. A request goes from the server to the core; what the core instructs is
 done; the timer calls the core's tick.
 
-    start   bind the port; load kvConfig.json; accept
-    stop    accept no more; send the answers that wait for the file; close
+    start   lock the folder of the files; bind the port; load kvConfig.json; accept
+    stop    accept no more; send the answers that wait for the file; close; free the folder
 
 A thread loads and saves the file; everything else runs on the loop's thread.
 
@@ -45,7 +45,7 @@ from wakelog.broker.lane_table import (
     name_server_lanes,
 )
 from wakelog.broker.trouble import notice_text
-from wakelog.nameserver.config import path_of_file
+from wakelog.nameserver.config import path_of_file, path_of_lock
 from wakelog.nameserver.decision import (
     BrokerJoined,
     BrokerLeft,
@@ -69,6 +69,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.storage.live_settings import TABLE
@@ -93,7 +94,9 @@ class NameServerService:
         self._certificates = Certificates(plan.tls)
         self._plan = plan
         self._config = config
-        files = ConfigFiles(fs or FileSystem(), partial(path_of_file, config))
+        self._fs = fs or FileSystem()
+        self._lock: StoreLock | None = None
+        files = ConfigFiles(self._fs, partial(path_of_file, config))
         self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
         self._timer = Timer(self._tick)
         self._log = logger(Log.NAME_SERVER)
@@ -113,11 +116,12 @@ class NameServerService:
     async def start(self) -> None:
         """Return when the name server accepts; `port` is then the one that it has.
 
-        Raises: PortUnavailable, TlsRefused, DamagedStore, StoreFailed, DeploymentFailed; nothing is
-            left open then.
+        Raises: StoreLocked if another process has the folder, PortUnavailable, TlsRefused,
+            DamagedStore, StoreFailed, DeploymentFailed; nothing is left open then.
         """
         self._server = self._make_server()
         try:
+            await asyncio.get_running_loop().run_in_executor(None, self._lock_folder)
             self.port = self._server.bind(self._plan.bind_host, self._config.listen_port)
             check = await self._check_administrator()
             self.name_server = NameServer(self._plan.settings, wall_ms(), check)
@@ -128,11 +132,24 @@ class NameServerService:
         except BaseException:
             self._close_watches()
             await self._server.close()
-            self._tables.close()
+            self._close_files()
             raise
         if self.name_server.live.ended:
             self._tables.save_soon(self.name_server, TABLE)
         self._tick()
+
+    def _lock_folder(self) -> None:
+        """Keep other name servers from the files: the last to save would undo what they answered.
+
+        Raises: StoreLocked, StoreFailed.
+        """
+        self._lock = StoreLock(self._fs, path_of_lock(self._config))
+
+    def _close_files(self) -> None:
+        self._tables.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     async def _check_administrator(self) -> CheckAdministrator:
         """Return the check, and watch the accounts if there are any."""
@@ -284,7 +301,7 @@ class NameServerService:
         await self._server.close()
         # A request that still waited in the lane may have changed a value.
         await self._tables.wait_saved()
-        self._tables.close()
+        self._close_files()
 
 
 class NameServerActor(ChannelActor):

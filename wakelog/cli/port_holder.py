@@ -23,7 +23,7 @@ _LISTEN = "0A"
 _PART_OF_UP = re.compile(
     r"^ray::|/raylet |wakelog\.actors\.ray\.head|wakelog\.cli\.console_process"
 )
-_UP = re.compile(r"(?:^|/|-m )(wakelog up\b.*)")
+_UP = re.compile(r"(?:^|/|-m )(wakelog (?:up|nameserver)\b.*)")
 _INIT = 1
 
 

@@ -19,6 +19,7 @@ from wakelog.actors.errors import PreflightRefused
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.cli.screen import size_text
+from wakelog.nameserver.config import path_of_lock
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity
 from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
@@ -38,7 +39,10 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def check_stores(plan: Plan, fs: FileSystem) -> None:
-    """Check every broker's store. Raises: PreflightRefused, StoreError."""
+    """Check every broker's store, and the name server's folder.
+
+    Raises: PreflightRefused, StoreError.
+    """
     _check_layout(plan, fs)
     for broker in plan.brokers:
         paths = broker.settings.store.paths
@@ -46,9 +50,11 @@ def check_stores(plan: Plan, fs: FileSystem) -> None:
             _check_usable(directory)
         for path in paths.written_files:
             _check_writable(path)
-        _check_lock(broker, fs)
+        _check_lock(paths.lock, fs)
         _check_identity(broker, fs)
         _check_segment_size(broker, fs)
+    if plan.name_server is not None:
+        _check_lock(path_of_lock(plan.name_server.settings.config), fs)
     _check_space(_needs(plan.brokers, fs), fs)
 
 
@@ -188,8 +194,7 @@ def _check_writable(path: str) -> None:
         )
 
 
-def _check_lock(broker: ServicePlan, fs: FileSystem) -> None:
-    path = broker.settings.store.paths.lock
+def _check_lock(path: str, fs: FileSystem) -> None:
     process_id = holder_pid(fs, path, BROKER_BYTE)
     if process_id is not None:
         raise StoreLocked(path, process_id)

@@ -24,6 +24,7 @@ from wakelog.storage.settings_text import (
 )
 
 DEFAULT_LISTEN_PORT = 9876  # NamesrvStartup's, not NettyServerConfig's 8888
+LOCK_NAME = "wakelog.namesrv.lock"  # a broker may have its store in the same folder
 
 
 class NameServerConfig(msgspec.Struct, kw_only=True, rename="camel"):
@@ -86,6 +87,11 @@ def path_of_file(config: NameServerConfig, name: str) -> str:
     if name == f"{TABLE}.json":
         return join(dirname(config.kv_config_path), name)
     return config.kv_config_path
+
+
+def path_of_lock(config: NameServerConfig) -> str:
+    """Return the file by which one process has the folder of the files."""
+    return join(dirname(config.kv_config_path), LOCK_NAME)
 
 
 def all_settings(settings: NameServerSettings) -> dict[str, str]:

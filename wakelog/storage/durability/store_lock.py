@@ -13,6 +13,8 @@ Record locks belong to the process, and closing *any* descriptor of the file dro
 process keeps one descriptor for each lock file, shared by its locks. It checks its own table first,
 because the kernel would grant a second lock to the same process.
 
+A name server locks the folder of its files by the same rule, with a lock file of its own there.
+
 Source: org.apache.rocketmq.store.DefaultMessageStore.start (4.9.3), which takes the lock only after
 `load` has written to the store.
 """
