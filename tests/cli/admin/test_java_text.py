@@ -11,7 +11,6 @@ from wakelog.cli.admin.java_text import (
     permission_text,
     plain_time,
     read_time,
-    version_name,
 )
 from wakelog.protocol.java import exact_time
 from wakelog.protocol.record import decode_record
@@ -25,15 +24,6 @@ def test_a_time_is_written_and_read_back() -> None:
     assert (read_time("now"), read_time("-1"), read_time("5")) == (-1, -1, 5)
     with pytest.raises(PlanRefused, match="is no time"):
         read_time("yesterday")
-
-
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [(0, "V3_0_0"), (37, "V3_0_11"), (121, "V3_4_9"), (398, "V4_9_3_SNAPSHOT"), (399, "V4_9_3"),
-     (479, "V5_3_3"), (611, "V5_9_9"), (612, "HIGHER_VERSION"), (9999, "HIGHER_VERSION")],
-)  # fmt: skip
-def test_a_version_has_the_name_of_4_9_3s_table(version: int, name: str) -> None:
-    assert version_name(version) == name
 
 
 def test_texts_are_those_of_javas_to_string() -> None:

@@ -12,7 +12,6 @@ from wakelog.cli.admin.java_text import (
     bean_values,
     compact_time,
     queue_text,
-    version_name,
     word,
 )
 from wakelog.client.admin import Admin, records
@@ -29,6 +28,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.java import parse_boolean
 from wakelog.protocol.names import OFFSET_MOVED_EVENT, RETRY_PREFIX
+from wakelog.protocol.versions import version_name
 
 ROUND_SECONDS: Final = 60
 STARTED_MS_MIN: Final = 120_000

@@ -18,7 +18,7 @@ from wakelog.cli.admin.command import (
     switch,
 )
 from wakelog.cli.admin.groups import TOPIC_PUT, day_sum
-from wakelog.cli.admin.java_text import first_rate, version_name
+from wakelog.cli.admin.java_text import first_rate
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
@@ -39,6 +39,7 @@ from wakelog.protocol.names import (
     SYSTEM_GROUP_PREFIX,
     TRANS_HALF_TOPIC,
 )
+from wakelog.protocol.versions import version_name
 
 FOLDER_DEFAULT: Final = "/tmp/rocketmq/export"
 SYSTEM_GROUPS: Final = frozenset(

@@ -15,7 +15,7 @@ from wakelog.cli.admin.command import (
     need,
     switch,
 )
-from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, version_name, word
+from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import delete_topic_of, targets
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
@@ -31,6 +31,7 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.protocol.versions import version_name
 
 TOPIC_PUT: Final = "TOPIC_PUT_NUMS"
 GROUP_GET: Final = "GROUP_GET_NUMS"

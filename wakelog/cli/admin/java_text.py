@@ -1,6 +1,6 @@
-"""Values as mqadmin writes them: times in local time, versions, and what Java's toString gives.
+"""Values as mqadmin writes them: times in local time, and what Java's toString gives.
 
-Source: org.apache.rocketmq.common.{UtilAll, MQVersion, TopicConfig}, common.message.{Message,
+Source: org.apache.rocketmq.common.{UtilAll, TopicConfig}, common.message.{Message,
 MessageExt}, common.subscription.SubscriptionGroupConfig (4.9.3).
 """
 
@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -25,8 +24,6 @@ from wakelog.protocol.record import MessageRecord
 NONE: Final = "null"
 
 _TIME_PATTERN: Final = "%Y-%m-%d#%H:%M:%S:%f"
-_ALPHA_AND_BETA: Final = 16
-"""How many versions were named before V3_0_1."""
 
 
 def plain_time(timestamp_ms: int) -> str:
@@ -61,27 +58,6 @@ def read_time(text: str) -> int:
     except ValueError:
         remedy = "Give milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS."
         raise PlanRefused(f"{text!r} is no time", remedy) from None
-
-
-@cache
-def _versions() -> tuple[str, ...]:
-    """Return the names of versions from V3_0_1 on; each has a snapshot before it."""
-    found = [(3, 0, patch) for patch in range(1, 16)]
-    for major in (3, 4, 5):
-        for minor in range(1 if major == 3 else 0, 10):
-            first = 1 if major == 3 and minor >= 3 else 0
-            found += [(major, minor, patch) for patch in range(first, 10)]
-    names = [f"V{major}_{minor}_{patch}" for major, minor, patch in found]
-    return tuple(part for name in names for part in (f"{name}_SNAPSHOT", name))
-
-
-def version_name(version: int) -> str:
-    """Return the name of a peer's version; those before 3.0.1 are called V3_0_0."""
-    number = version - _ALPHA_AND_BETA
-    if number < 0:
-        return "V3_0_0"
-    names = _versions()
-    return names[number] if number < len(names) else "HIGHER_VERSION"
 
 
 def word(value: Any) -> str:

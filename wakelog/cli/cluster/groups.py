@@ -6,7 +6,6 @@ from typing import Final
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.admin.groups import behind, client_addresses
-from wakelog.cli.admin.java_text import version_name
 from wakelog.cli.admin.offsets import reset_offline, reset_online
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.client.admin import Admin
@@ -15,6 +14,7 @@ from wakelog.protocol.bodies import ConsumerConnection, ConsumeStats
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import LanguageCode, ResponseCode
 from wakelog.protocol.names import RETRY_PREFIX, is_own_group
+from wakelog.protocol.versions import version_name
 
 GROUPS_NAMED_MAX: Final = 5
 
