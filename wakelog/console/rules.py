@@ -22,6 +22,7 @@ class Rule(NamedTuple):
 SEE_CLIENT: Final = (
     "Look at what its listener waits for (wakelog admin consumerStatus --jstack), or start it again"
 )
+CHECK_GROUP: Final = "Check its name (wakelog groups), or create it (wakelog admin updateSubGroup)"
 START_CONSUMER: Final = "Start a consumer; if one runs, check its group's name and its name servers"
 FREE_DISK: Final = "Free space on the disk of its store, or lower fileReservedTime"
 SEE_LOG: Final = "Wait, and look at its log and disk"
@@ -156,10 +157,40 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
+ANSWERS: Final[dict[str, Rule]] = {
+    "blocked": Rule(
+        PROBLEM,
+        "{client} has consumed nothing of {queue} for {seconds:,} s, and has {count:,} of its "
+        "messages",
+        SEE_CLIENT,
+    ),
+    "no lock": Rule(
+        PROBLEM,
+        "{client} consumes in order, and has not got the lock of {queue} for {seconds:,} s",
+        SEE_CLIENT,
+    ),
+    "silent client": Rule(
+        WARNING,
+        "{cause}",
+        "Some clients answer no questions; look at its own log",
+    ),
+    "unknown group": Rule(WARNING, "no broker knows it", CHECK_GROUP),
+    "not subscribed": Rule(PROBLEM, "no client subscribes to {topic}", "Subscribe to it"),
+    "old queue": Rule(
+        WARNING,
+        "{queue} lags by {lag:,}, at a message of {moment}",
+        "Look at what consumes it; add consumers, or skip (wakelog reset)",
+    ),
+}
+"""What is said beside that of one group, when `doctor` or its page is asked about it."""
+
+_ALL: Final = {**RULES, **ANSWERS}
+
+
 class Finding(NamedTuple):
     """What was looked at, and what is so; a problem or a warning has a remedy.
 
-    since_ms: 0 if it is not known. rule: its name in `RULES`, "" for what only `doctor` says.
+    since_ms: 0 if it is not known. rule: its name in `RULES` or `ANSWERS`, "" without one.
     """
 
     verdict: str
@@ -186,5 +217,5 @@ class Finding(NamedTuple):
 
 def say(rule: str, about: str, *, since_ms: int = 0, **values: object) -> Finding:
     """Return the finding that a rule makes of values."""
-    verdict, found, remedy = RULES[rule]
+    verdict, found, remedy = _ALL[rule]
     return Finding(verdict, about, found.format(**values), remedy.format(**values), since_ms, rule)

@@ -8,7 +8,6 @@ from tests.cli.cluster.conftest import CommandLine
 from wakelog.broker.trouble import Trouble, runtime_values
 from wakelog.cli.cluster import doctor
 from wakelog.cli.cluster.doctor import (
-    client_findings,
     disagreements,
     route_findings,
     still_findings,
@@ -29,8 +28,6 @@ from wakelog.protocol.bodies import (
     TopicRouteData,
 )
 from wakelog.protocol.body_codec import MessageQueue
-
-NOW_MS = 1_000_000_000
 
 
 def subscriber(expression: str, topic: str = "T", **more: object) -> ConsumerRunningInfo:
@@ -87,43 +84,6 @@ def test_a_route_without_permission_is_found() -> None:
     assert [x.verdict for x in found] == [WARNING, PROBLEM, OK]
     assert found[1].found == "no queue can be written"
     assert found[2].found == "8 queues can be read"
-
-
-def test_subscriptions_that_differ_are_named() -> None:
-    clients = {"c1": subscriber("paid"), "c2": subscriber("*")}
-    [found] = client_findings("g", clients, None, NOW_MS)
-    assert found.verdict == PROBLEM
-    assert found.found == "subscriptions differ: c1 subscribes to T@paid; c2 subscribes to T@*"
-    alike = list(client_findings("g", {"c1": subscriber("*")}, "U", NOW_MS))
-    assert [x.verdict for x in alike] == [OK, PROBLEM]
-    assert alike[1].found == "no client subscribes to U"
-
-
-def test_a_queue_that_is_stuck_is_found() -> None:
-    process = {"cachedMsgCount": 3, "lastConsumeTimestamp": NOW_MS - 120_000}
-    queue = MessageQueue("T", "b", 0)
-    info = subscriber("*", mq_table={queue: process})
-    *_, found = client_findings("g", {"c1": info}, None, NOW_MS)
-    assert (found.verdict, "maybe blocked" in found.found) == (PROBLEM, True)
-
-
-def test_a_lock_that_is_held_without_consuming_is_found() -> None:
-    process = {"cachedMsgCount": 3, "lastConsumeTimestamp": NOW_MS - 120_000, "locked": True}
-    queue = MessageQueue("T", "b", 0)
-
-    def complaints(**more: object) -> list[str]:
-        info = subscriber("*", mq_table={queue: {**process, **more}})
-        info.properties["PROP_CONSUMEORDERLY"] = "true"
-        found = client_findings("g", {"c1": info}, None, NOW_MS)
-        return [each.found for each in found if each.verdict == PROBLEM]
-
-    [found] = complaints()
-    assert found == (
-        "c1 holds the lock of queue 0 of T at b, and has consumed nothing of its 3 "
-        "messages for 120 s"
-    )
-    assert complaints(lastConsumeTimestamp=NOW_MS - 50_000) == []
-    assert complaints(cachedMsgCount=0) == []
 
 
 def progress_of(queue: MessageQueue, broker_offset: int, consumer_offset: int) -> ConsumeStats:

@@ -18,29 +18,23 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
-from wakelog.cli.admin.clients import complaints_of
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import clients_of, masters, progress
-from wakelog.cli.cluster.output import Moment
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
+from wakelog.console.diagnosis import diagnosis
 from wakelog.console.findings import (
     MOVES_MS,
-    OLD_MS_MIN,
     address_findings,
     broker_text,
     load_findings,
-    member_findings,
-    queue_text,
-    setting_findings,
-    subscriptions_of,
     unanswered,
     unmoved_findings,
 )
-from wakelog.console.rules import OK, PROBLEM, SEE_CLIENT, WARNING, Finding, say
-from wakelog.console.snapshot import BrokerReading
+from wakelog.console.rules import CHECK_GROUP, OK, PROBLEM, WARNING, Finding, say
+from wakelog.console.snapshot import BrokerReading, GroupReading
 from wakelog.console.views.brokers import version_text
 from wakelog.protocol.bodies import (
     ClusterInfo,
@@ -49,7 +43,7 @@ from wakelog.protocol.bodies import (
     SubscriptionGroupConfig,
     TopicRouteData,
 )
-from wakelog.protocol.body_codec import MessageQueue, decode_response
+from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.names import AUTO_CREATE_TOPIC
@@ -57,7 +51,6 @@ from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 MOVES_SECONDS: Final = MOVES_MS / 1000
 """Within which a client that consumes commits (persistConsumerOffsetInterval is 5 s)."""
-CHECK_GROUP: Final = "Check its name (wakelog groups), or create it (wakelog admin updateSubGroup)"
 
 
 async def doctor(admin: Admin, topic: str | None, group: str | None) -> AsyncIterator[Output]:
@@ -176,33 +169,31 @@ def route_findings(about: str, route: TopicRouteData) -> Iterator[Finding]:
             yield Finding(PROBLEM, about, f"no queue can be {can}", remedy)
 
 
-async def _group(admin: Admin, group: str, topic: str | None) -> AsyncIterator[Finding]:
-    about = f"group {group}"
+async def _group(admin: Admin, name: str, topic: str | None) -> AsyncIterator[Finding]:
+    about = f"group {name}"
     try:
-        clients = (await clients_of(admin, group)).connection_set
-        configs = await _configs(admin, group)
-        if not (configs or clients or (await progress(admin, group)).offset_table):
+        group = GroupReading(await _configs(admin, name), clients=await clients_of(admin, name))
+        clients = group.clients.connection_set if group.clients else []
+        if not (group.configs or clients or (await progress(admin, name)).offset_table):
             found = "is not there: no broker knows it, and it has no client and no offset"
             yield Finding(PROBLEM, about, found, CHECK_GROUP)
             return
-        if not configs:
-            yield Finding(WARNING, about, "no broker knows it", CHECK_GROUP)
-        for each in setting_findings(about, configs):
-            yield each
-        if not clients:
-            yield say("no client", about, waiting="")
-        infos: dict[str, ConsumerRunningInfo] = {}
         for client in clients:
             try:
-                infos[client.client_id] = await admin.running_info(group, client.client_id)
+                info = await admin.running_info(name, client.client_id)
             except ClientError as error:
-                found = f"cannot be asked: {error.cause}"
-                remedy = "Some clients answer no questions; look at its own log"
-                yield Finding(WARNING, f"client {client.client_id}", found, remedy)
-        for each in client_findings(about, infos, topic, round(time.time() * 1000)):
+                cause = f"cannot be asked: {error.cause}"
+                yield say("silent client", f"client {client.client_id}", cause=cause)
+            else:
+                group.members[client.client_id] = info
+        group.progress = await progress(admin, name, topic)
+        for each in diagnosis(name, group, round(time.time() * 1000), topic):
             yield each
-        async for each in _queues(admin, about, group, topic, infos):
-            yield each
+        if group.progress.total_diff() and group.members:
+            await asyncio.sleep(MOVES_SECONDS)
+            after = await progress(admin, name, topic)
+            for each in still_findings(about, group.progress, after, group.members):
+                yield each
     except ClientError as error:
         yield _failed(about, error)
 
@@ -210,50 +201,6 @@ async def _group(admin: Admin, group: str, topic: str | None) -> AsyncIterator[F
 async def _configs(admin: Admin, group: str) -> list[SubscriptionGroupConfig]:
     tables = [await admin.groups(address) for address in await masters(admin)]
     return [table[group] for table in tables if group in table]
-
-
-def client_findings(
-    about: str, infos: Mapping[str, ConsumerRunningInfo], topic: str | None, now_ms: int
-) -> Iterator[Finding]:
-    """Yield what the clients of a group say: subscriptions that differ, queues that are stuck."""
-    subscribed = subscriptions_of(infos)
-    if infos and len(set(subscribed.values())) == 1:
-        text = f"{len(infos)} clients subscribe alike" if len(infos) > 1 else "1 client subscribes"
-        yield Finding(OK, about, text)
-    if topic and infos and not any(x == topic for each in subscribed.values() for x, _ in each):
-        yield Finding(PROBLEM, about, f"no client subscribes to {topic}", "Subscribe to it")
-    yield from member_findings(about, infos, now_ms)
-    for name, info in sorted(infos.items()):
-        for complaint in complaints_of(name, info, now_ms):
-            yield Finding(PROBLEM, about, complaint, SEE_CLIENT)
-
-
-async def _queues(
-    admin: Admin,
-    about: str,
-    group: str,
-    topic: str | None,
-    infos: Mapping[str, ConsumerRunningInfo],
-) -> AsyncIterator[Finding]:
-    stats = await progress(admin, group, topic)
-    owned: set[MessageQueue] = set().union(*(info.mq_table for info in infos.values()))
-    now_ms = round(time.time() * 1000)
-    lag = 0
-    for queue, place in sorted(stats.offset_table.items()):
-        behind = place.broker_offset - place.consumer_offset
-        lag += behind
-        name = queue_text(queue)
-        if behind > 0 and infos and queue not in owned:
-            yield say("queue without client", about, queue=name, lag=behind)
-        elif behind > 0 and 0 < place.last_timestamp < now_ms - OLD_MS_MIN:
-            found = f"{name} lags by {behind:,}, at a message of {Moment(place.last_timestamp)}"
-            remedy = "Look at what consumes it; add consumers, or skip (wakelog reset)"
-            yield Finding(WARNING, about, found, remedy)
-    yield Finding(OK, about, f"lags by {lag:,}")
-    if lag and infos:
-        await asyncio.sleep(MOVES_SECONDS)
-        for each in still_findings(about, stats, await progress(admin, group, topic), infos):
-            yield each
 
 
 def still_findings(
