@@ -70,3 +70,27 @@ def test_a_reset_to_a_time_skips_no_message_of_that_time(cli: CommandLine) -> No
             return await asyncio.to_thread(reset, moment)
 
     assert asyncio.run(while_online()) == [0]
+
+
+@pytest.mark.slow
+def test_a_group_is_paused_and_goes_on_where_it_was(cli: CommandLine) -> None:
+    cli.broker.create_topic("held", queues=1)
+    for body in "ab":
+        cli("send", "held", body)
+    cli.broker.wait_for_messages("held", count=2)
+    cli.consume("holding", "held", 1)
+    change = ["admin", "updateSubGroup", "-b", cli.broker.address, "-g", "holding", "-r", "7"]
+    cli(*change)
+
+    [row, said] = cli.json("pause", "holding")
+    assert (row["broker"], row["mayConsume"], row["will"]) == ("broker-t", True, False)
+    assert (said["clients"], said["lag"], said["changed"]) == (0, 1, False)
+    assert cli.json("pause", "holding")[0]["mayConsume"] is True
+    assert cli("pause", "holding", "--yes")[-1] == "holding may not consume now"
+    assert cli.json("pause", "holding")[0]["mayConsume"] is False
+    [config] = cli.json("admin", "getConsumerConfig", "-g", "holding")
+    assert (config["consumeEnable"], config["retryMaxTimes"]) == (False, 7)
+    assert cli("resume", "holding", "--yes")[-1] == "holding may consume now"
+    cli.consume("holding", "held", 1)
+    cli("pause", "nobody", code=1)
+    assert "no broker knows group nobody" in cli.err

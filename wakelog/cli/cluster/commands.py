@@ -133,13 +133,13 @@ def send(
         "delay": None if delay is None else timedelta(milliseconds=read_span_ms(delay)),
         "sharding_key": sharding_key,
     }
-    options = wire.options()
     if body is not None:
-        send_one(options, Message(topic, body, **fields), as_json=wire.as_json)  # type: ignore[arg-type]
+        message = Message(topic, body, **fields)  # type: ignore[arg-type]
+        wire.run(lambda admin: send_one(admin, message))
     elif sys.stdin is None or sys.stdin.isatty():  # None if it is closed
         raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
     else:
-        send_lines(options, sys.stdin.buffer, topic, fields, as_json=wire.as_json)
+        send_lines(wire.options(), sys.stdin.buffer, topic, fields, as_json=wire.as_json)
 
 
 def tail(
@@ -221,6 +221,30 @@ def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False)
 
     time_ms = read_moment_ms(to, now_ms())
     wire.run(lambda admin: asked.reset(admin, group, topic, time_ms, changes=yes))
+
+
+def pause(wire: Wire, group: Group, yes: Yes = False) -> None:
+    """Let a group consume nothing more until `resume`; what comes waits.
+
+    \b
+    wakelog pause billing
+    wakelog pause billing --yes
+    """
+    from wakelog.cli.cluster import groups as asked
+
+    wire.run(lambda admin: asked.set_consuming(admin, group, is_allowed=False, changes=yes))
+
+
+def resume(wire: Wire, group: Group, yes: Yes = False) -> None:
+    """Let a group consume again, from where it was.
+
+    \b
+    wakelog resume billing
+    wakelog resume billing --yes
+    """
+    from wakelog.cli.cluster import groups as asked
+
+    wire.run(lambda admin: asked.set_consuming(admin, group, is_allowed=True, changes=yes))
 
 
 def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
@@ -466,6 +490,8 @@ OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
     groups,
     lag,
     reset,
+    pause,
+    resume,
     status,
     top,
     doctor,

@@ -1,7 +1,9 @@
-"""`wakelog groups`, `lag` and `reset`: who consumes, how far, and from where on."""
+"""`wakelog groups`, `lag`, `reset`, `pause` and `resume`: who consumes, how far, from where on."""
 
 from collections.abc import AsyncIterator
 from typing import Final
+
+import msgspec
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli.admin.command import Output, Text
@@ -10,6 +12,7 @@ from wakelog.cli.admin.offsets import reset_offline, reset_online
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
+from wakelog.client.route import MASTER_ID
 from wakelog.protocol.bodies import ConsumerConnection, ConsumeStats
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import LanguageCode, ResponseCode
@@ -167,3 +170,36 @@ async def reset(
     yield Columns(("broker", "queue", "stored to", "consumed to", "offset"), [x[:5] for x in found])
     said = f"reset {name}" if changes else "nothing is changed yet: repeat it with --yes"
     yield Text(f"\n{said}", {"group": name, "changed": changes})
+
+
+async def set_consuming(
+    admin: Admin, name: str, *, is_allowed: bool, changes: bool
+) -> AsyncIterator[Output]:
+    """Yield whether a group may consume at each broker, and with `changes` allow or forbid it.
+
+    Its other settings stay. Clients stay online, and go on within seconds when they may again.
+    Source: org.apache.rocketmq.broker.processor.PullMessageProcessor (4.9.3), which refuses pulls
+    of a group without consumeEnable.
+    Raises: ClientError, also for a broker without a master, before anything is changed.
+    """
+    await refuse_unknown(admin, name)
+    found = []
+    for broker, data in sorted((await admin.cluster()).broker_addr_table.items()):
+        if MASTER_ID not in data.broker_addrs:
+            cause = f"broker {broker} has no master now"
+            raise ClientError(cause, "Start its master (brokerId=0), and repeat it")
+        address = data.broker_addrs[MASTER_ID]
+        if (config := (await admin.groups(address)).get(name)) is not None:
+            found.append((broker, address, config))
+    for _, address, config in found:
+        if changes and config.consume_enable != is_allowed:
+            wanted = msgspec.structs.replace(config, consume_enable=is_allowed)
+            await admin.update_group(address, wanted)
+    rows = [(broker, config.consume_enable, is_allowed) for broker, _, config in found]
+    yield Columns(("broker", "may consume", "will"), rows)
+    clients, stats = await clients_of(admin, name), await progress(admin, name)
+    value = {"group": name, "clients": len(clients.connection_set), "lag": behind(stats)}
+    said = f"{name} {'may consume' if is_allowed else 'may not consume'} now"
+    if not changes:
+        said = "nothing is changed yet: repeat it with --yes"
+    yield Text(f"\n{said}", {**value, "changed": changes})

@@ -5,7 +5,7 @@ Lines travel in batches of `LINES_MAX`; the next batch is read when the one befo
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text, show
 from wakelog.cli.cluster.output import Columns
 from wakelog.cli.stop_signals import run_interruptibly
+from wakelog.client.admin import Admin
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
@@ -24,9 +25,10 @@ PROGRESS_SECONDS: Final = 1.0
 HEADS: Final = ("topic", "broker", "queue", "offset", "message id", "offset message id")
 
 
-def send_one(options: ClientOptions, message: Message, *, as_json: bool) -> None:
-    """Send a message, and put out where it was stored. Raises: ClientError."""
-    run_interruptibly(_send(options, iter([message]), as_json=as_json, counts_only=False))
+async def send_one(admin: Admin, message: Message) -> AsyncIterator[Output]:
+    """Send a message, and yield where it was stored. Raises: ClientError."""
+    async with open_producer(admin.options) as producer:
+        yield _stored(await producer.send_many([message]))
 
 
 def send_lines(
@@ -35,7 +37,7 @@ def send_lines(
     """Send each line that is not empty. Raises: ClientError; PlanRefused if there is none."""
     bodies = (line.rstrip(b"\r\n") for line in lines)
     messages = (Message(topic, body, **fields) for body in bodies if body)
-    run_interruptibly(_send(options, messages, as_json=as_json, counts_only=True))
+    run_interruptibly(_send(options, messages, as_json=as_json))
 
 
 def open_producer(options: ClientOptions, group: str = GROUP) -> Producer:
@@ -50,22 +52,20 @@ def open_producer(options: ClientOptions, group: str = GROUP) -> Producer:
     )
 
 
-async def _send(
-    options: ClientOptions, messages: Iterator[Message], *, as_json: bool, counts_only: bool
-) -> None:
+async def _send(options: ClientOptions, messages: Iterator[Message], *, as_json: bool) -> None:
     count, topic, reported_seconds = 0, "", time.monotonic()
     async with open_producer(options) as producer:
         while batch := list(islice(messages, LINES_MAX)):
             receipts = await producer.send_many(batch)
             count, topic = count + len(receipts), batch[0].topic
-            if as_json or not counts_only:
-                show(_stored(receipts), print, as_json=as_json)
+            if as_json:
+                show(_stored(receipts), print, as_json=True)
             elif sys.stderr.isatty() and time.monotonic() - reported_seconds > PROGRESS_SECONDS:
                 reported_seconds = time.monotonic()
                 print(f"\rsent {count:,}", end="", file=sys.stderr, flush=True)
     if not count:
         raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
-    if counts_only and not as_json:
+    if not as_json:
         noun = "message" if count == 1 else "messages"
         show(Text(f"sent {count:,} {noun} to {topic}", {}), print, as_json=False)
 
