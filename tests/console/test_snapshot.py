@@ -22,6 +22,8 @@ from wakelog.protocol.bodies import (
     ConsumeStatsList,
     KVTable,
     OffsetWrapper,
+    ProducerInfo,
+    ProducerTableInfo,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
@@ -58,6 +60,7 @@ ANSWERS: dict[Code, msgspec.Struct] = {
     Code.GET_CONSUMER_CONNECTION_LIST: ConsumerConnection([Connection("c1")]),
     Code.GET_TOPIC_STATS_INFO: TopicStatsTable(LETTERS),
     Code.GET_CONSUMER_RUNNING_INFO: ConsumerRunningInfo({"one": "1"}),
+    Code.GET_ALL_PRODUCER_INFO: ProducerTableInfo({"p": [ProducerInfo("p1")]}),
 }
 
 
@@ -128,6 +131,14 @@ def test_a_refused_account_is_a_value() -> None:
     assert failure is not None
     assert (failure.code, "access key" in failure.remedy) == (ResponseCode.SYSTEM_ERROR, True)
     assert found.groups["g"].clients is None  # what else it says is kept, and no more is asked
+
+
+def test_producers_are_known_of_brokers_that_have_the_request() -> None:
+    master, slave, *_ = read(Peers()).brokers
+    assert master.producers == {"p": [ProducerInfo("p1")]} and slave.producers is None
+    old = read(Peers({"a0:1": Code.GET_ALL_PRODUCER_INFO}))
+    assert old.brokers[0].producers is None and old.brokers[0].failure is None
+    assert old.groups["g"].members
 
 
 def test_progress_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

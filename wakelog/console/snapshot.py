@@ -24,6 +24,8 @@ from wakelog.protocol.bodies import (
     ConsumerRunningInfo,
     ConsumeStats,
     ConsumeStatsList,
+    ProducerInfo,
+    ProducerTableInfo,
     SubscriptionGroupConfig,
     TopicConfig,
     TopicConfigSerializeWrapper,
@@ -52,7 +54,7 @@ class BrokerReading:
 
     waiting: keys that wait for a restart, and their values in use.
     groups, topics, system_topics: of the broker that is asked for its name, the master if there
-    is one.
+    is one. producers: by group, None if the broker does not say, as one of 4.9.3.
     """
 
     cluster: str
@@ -64,6 +66,7 @@ class BrokerReading:
     groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
     system_topics: frozenset[str] = frozenset()
+    producers: Mapping[str, list[ProducerInfo]] | None = None
     progress: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     failure: ClientError | None = None
 
@@ -204,8 +207,16 @@ def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iter
         code = Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
         broker.system_topics = frozenset((await admin.ask_for(TopicList, address, code)).topic_list)
 
+    async def producers() -> None:
+        code = Code.GET_ALL_PRODUCER_INFO
+        try:
+            broker.producers = (await admin.ask_for(ProducerTableInfo, address, code)).data
+        except ClientError as error:
+            if error.code is None:
+                raise  # and else it is a broker of before 4.9.4, which has no such request
+
     own = values, configuration
-    return (*own, groups, topics, system_topics) if is_first else own
+    return (*own, groups, topics, system_topics, producers) if is_first else own
 
 
 def _progress_ask(admin: Admin, broker: BrokerReading) -> Ask:
