@@ -19,7 +19,11 @@ def test_names_are_found_in_any_case_and_the_same_one_first() -> None:
 
 def test_clients_are_found_by_their_addresses() -> None:
     [found] = search("10.0.0.7", CLUSTER)
-    assert (found.kind, found.name, found.parts) == ("client", "app@1", ("groups", "billing"))
+    assert (found.kind, found.name, found.parts) == (
+        "client",
+        "app@1",
+        ("groups", "billing", "members", "app@1"),
+    )
 
 
 def test_nothing_is_found_for_nothing() -> None:

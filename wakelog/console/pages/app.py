@@ -31,6 +31,7 @@ from wakelog.console.pages import (
     dead_letters,
     forms,
     groups,
+    members,
     messages,
     overview,
     search,
@@ -51,8 +52,8 @@ from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, Page
 from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
-    overview, messages, topics, groups, dead_letters, brokers, clients, access, trace,
-    audit, search, forms,
+    overview, messages, topics, groups, members, dead_letters, brokers, clients, access,
+    trace, audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
 """Every page of the console. The first that fits answers: a name may have `/` in it."""

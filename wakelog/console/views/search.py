@@ -60,4 +60,5 @@ def _brokers(snapshot: Snapshot) -> Iterator[Found]:
 def _clients(snapshot: Snapshot) -> Iterator[Found]:
     for name, group in sorted(snapshot.groups.items()):
         for client in group.clients.connection_set if group.clients else ():
-            yield Found("client", client.client_id, ("groups", name), client.client_addr)
+            parts = "groups", name, "members", client.client_id
+            yield Found("client", client.client_id, parts, client.client_addr)
