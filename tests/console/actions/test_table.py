@@ -15,7 +15,7 @@ from wakelog.console.pages.app import page_at
 
 EVERY = pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS.keys())
 
-EXAMPLES = {"id": "7F" * 16}
+EXAMPLES = {"id": "7F" * 16, "properties": "a=1"}
 """Of fields that cannot be any word."""
 
 

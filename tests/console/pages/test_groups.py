@@ -1,6 +1,9 @@
 """Pages of groups and their actions, over a broker with a consumer."""
 
+import html
+import re
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 
@@ -9,6 +12,7 @@ from wakelog.client.sync import Consumer, Producer
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
 TOPIC, GROUP, COUNT = "grouped", "group-of-pages", 12
+NUMBERS = {"retries": "16", "retry-queues": "1", "broker-id": "0", "slow-broker-id": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,8 @@ def test_a_group_shows_its_queues_members_and_subscriptions(browser: Browser, gr
     assert queues.html.count('id="q-grouped-') >= 1 and "consumes grouped" in queues.text
     assert "127.0.0.1" in browser.get(f"/groups/{group}?tab=members").text
     assert TOPIC in browser.get(f"/groups/{group}?tab=subscriptions").text
-    assert "retries at most 16" in browser.get(f"/groups/{group}?tab=configuration").text
+    settings = browser.get(f"/groups/{group}?tab=configuration").text
+    assert "Retries at most" in settings and "yes 16 1 0 1" in settings
 
 
 def test_a_topic_names_its_groups(browser: Browser, group: str) -> None:
@@ -87,3 +92,73 @@ def test_a_group_is_deleted_after_its_name_was_typed(
     assert browser.submit("/do/delete-group", **fields, typed=doomed).status == 200
     console.read()
     assert doomed not in browser.get("/groups").text
+
+
+def test_a_group_says_why_it_does_not_consume(browser: Browser, group: str) -> None:
+    answer = browser.get(f"/groups/{group}?tab=why")
+    assert "Nothing stands in its way ● ok 1 client is online ● ok lags by 0" in answer.text
+    assert f"wakelog doctor --group {group}" in answer.text
+
+
+def test_a_group_is_paused_and_resumed_and_keeps_its_settings(
+    browser: Browser, console: Serving, group: str
+) -> None:
+    assert (
+        "1 broker of 1 will be asked to pause it"
+        in browser.get(f"/do/pause-group?group={group}").text
+    )
+    paused = browser.submit("/do/pause-group", group=group)
+    assert paused.status == 200 and f"wakelog pause {group} --yes" in paused.text
+    console.read()
+    page = browser.get(f"/groups/{group}")
+    assert "may not consume" in page.text and "Why is it not consuming?" in page.text
+    assert f"/do/resume-group?group={group}" in page.html
+    held = browser.get(f"/groups/{group}?tab=why").text
+    assert "What stands in its way" in held and "consumeEnable=false" in held
+    assert browser.submit("/do/resume-group", group=group).status == 200
+    console.read()
+    assert "may not consume" not in browser.get(f"/groups/{group}").text
+    assert "yes 16 1 0 1" in browser.get(f"/groups/{group}?tab=configuration").text
+
+
+def test_a_group_is_made_and_changed(browser: Browser, console: Serving) -> None:
+    fields = {"group": "made-group", "cluster": "DefaultCluster", "consume": "true"}
+    made = browser.submit("/do/create-group", **fields, **NUMBERS)
+    assert made.status == 200, made.text
+    console.read()
+    page = browser.get("/groups/made-group").html
+    [link] = re.findall(r'href="(/do/change-group[^"]*)"', page)
+    assert "nothing changes at 1 broker" in browser.get(html.unescape(link)).text
+    changed = {**fields, **NUMBERS, "retries": "3"}
+    assert (
+        "retries at most is 16, and will be 3"
+        in browser.get(f"/do/change-group?{urlencode(changed)}").text
+    )
+    assert browser.submit("/do/change-group", **changed).status == 200
+    console.read()
+    assert "no 3 1 0 1" in browser.get("/groups/made-group?tab=configuration").text
+
+
+def test_a_group_gets_the_offsets_of_another(
+    browser: Browser, console: Serving, group: str
+) -> None:
+    made = {"group": "cloned-group", "cluster": "DefaultCluster", "consume": "true"}
+    assert browser.submit("/do/create-group", **made, **NUMBERS).status == 200
+    fields = {"source": group, "group": "cloned-group", "topic": TOPIC}
+    would = browser.get(f"/do/clone-offsets?{urlencode(fields)}")
+    assert "it gets the offsets of" in would.text and f"of topics {TOPIC}" in would.text
+    assert browser.submit("/do/clone-offsets", **fields).status == 200
+    console.read()
+    places = console.console.reader.shown.groups["cloned-group"].progress
+    assert places.total_diff() == 0 and len(places.offset_table) >= 1
+
+
+def test_a_group_that_has_consumed_nothing_is_deleted(browser: Browser, console: Serving) -> None:
+    fields = {"group": "idle-group", "cluster": "DefaultCluster"}
+    browser.submit("/do/create-group", **fields, **NUMBERS)
+    fields["offsets"] = "true"
+    page = browser.get(f"/do/delete-group?{urlencode(fields)}")
+    assert "its offsets of 0 queues are forgotten" in page.text
+    assert browser.submit("/do/delete-group", **fields, typed="idle-group").status == 200
+    console.read()
+    assert "idle-group" not in browser.get("/groups").text

@@ -1,9 +1,14 @@
 """Pages of topics, over a broker."""
 
+import html
+import re
+from dataclasses import replace
+
 import pytest
 
 from tests.console.site import Browser, Serving
 from wakelog.client.sync import Producer
+from wakelog.protocol.bodies import TopicConfig
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
 TOPIC = "shown-topic"
@@ -54,3 +59,61 @@ def test_a_topic_that_no_broker_knows_is_not_found(browser: Browser) -> None:
         answer = browser.get(f"/topics/{name}")
         assert answer.status == 404 and "No broker knows the topic" in answer.text
         assert "<script>" not in answer.html.partition("<main")[2]
+
+
+def test_a_topic_says_when_its_oldest_message_was_stored(browser: Browser, topic: str) -> None:
+    page = browser.get(f"/topics/{topic}").html
+    assert "<time" in page.partition("oldest</dt>")[2].partition("</dd>")[0]
+
+
+def test_a_topic_is_changed_by_a_form_that_has_what_it_is(
+    browser: Browser, console: Serving, console_broker: EmbeddedBroker
+) -> None:
+    console_broker.create_topic("to-change", queues=2)
+    console.read()
+    page = browser.get("/topics/to-change").html
+    [link] = re.findall(r'href="(/do/change-topic[^"]*)"', page)
+    assert "its queues and permission stay at 1 broker" in browser.get(html.unescape(link)).text
+    fields = {"topic": "to-change", "cluster": "DefaultCluster", "read": "3", "write": "3"}
+    assert browser.submit("/do/change-topic", **fields, perm="4").status == 200
+    console.read()
+    text = browser.get("/topics/to-change?tab=configuration").text
+    assert "3 3 read no" in text
+    opened = {"topic": "to-change", "cluster": "DefaultCluster", "perm": "6"}
+    assert browser.submit("/do/change-permission", **opened).status == 200
+    console.read()
+    assert "3 3 read and write no" in browser.get("/topics/to-change?tab=configuration").text
+
+
+def test_a_message_is_sent_and_leads_to_its_page(
+    browser: Browser, console_broker: EmbeddedBroker
+) -> None:
+    console_broker.create_topic("typed-into", queues=1)
+    page = browser.get("/do/send-message?topic=typed-into")
+    assert "it goes to one of 1 queue at 1 broker" in page.text
+    assert "Body is needed" not in page.text
+    token = browser.token("/do/send-message?topic=typed-into")
+    fields = {"token": token, "topic": "typed-into", "body": "two\r\nlines", "tags": "paid"}
+    fields |= {"keys": "4711", "properties": "colour=red", "delay": ""}
+    sent = browser.post("/do/send-message", fields)
+    assert sent.status == 200, sent.text
+    [message] = console_broker.wait_for_messages("typed-into", count=1)
+    assert (message.body, message.tags, message.keys) == (b"two\nlines", "paid", ["4711"])
+    assert message.properties["colour"] == "red"
+    [link] = re.findall(r'href="(/messages/[^"]*)"', sent.html)
+    assert "4711" in browser.get(html.unescape(link)).text
+    wrong = browser.post("/do/send-message", {**fields, "body": ""})
+    assert wrong.status == 422 and "Body is needed" in wrong.text
+
+
+def test_brokers_that_disagree_about_a_topic_are_named(
+    browser: Browser, console: Serving, topic: str
+) -> None:
+    console.read()
+    shown = console.console.reader.shown
+    [reading] = shown.brokers
+    other = replace(reading, name="broker-z", topics={topic: TopicConfig(topic, 5, 2)})
+    shown.brokers.append(other)
+    text = browser.get(f"/topics/{topic}").text
+    assert "Its brokers disagree on read queues: 2 at broker-a; 5 at broker-z." in text
+    console.read()

@@ -3,8 +3,8 @@
 import pytest
 
 from wakelog.console.history import Change
-from wakelog.console.rules import OK, PROBLEM, Finding
-from wakelog.console.snapshot import GroupReading
+from wakelog.console.rules import OK, PROBLEM, WARNING, Finding, say
+from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.console.views import groups
 from wakelog.protocol.bodies import (
     Connection,
@@ -17,7 +17,7 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.body_codec import MessageQueue
 
-ONLINE = ConsumerConnection([Connection("c1", "10.0.0.7:5000", "PYTHON", 1)])
+ONLINE = ConsumerConnection([Connection("c1", "10.0.0.7:5000", "PYTHON", 399)])
 NO_CLIENT = ConsumerConnection()
 GROWS, SHRINKS = Change(100, 700, 60_000, 650), Change(700, 100, 60_000, 150)
 
@@ -78,7 +78,7 @@ def test_queues_come_with_their_members_the_most_lag_first() -> None:
 
 def test_members_say_how_many_queues_they_have() -> None:
     [row] = groups.member_rows(reading())
-    assert row == groups.MemberRow("c1", "10.0.0.7:5000", "PYTHON", 1)
+    assert row == groups.MemberRow("c1", "10.0.0.7:5000", "PYTHON", "4.9.3", 1)
     [silent] = groups.member_rows(GroupReading(clients=ONLINE))
     assert silent.queues is None
 
@@ -95,3 +95,34 @@ def test_only_what_is_wrong_with_this_group_is_said() -> None:
         Finding(OK, "group g", "x"),
     ]
     assert groups.findings_about("g", found) == found[:1]
+
+
+def test_the_answer_is_the_doctor_s_and_what_the_last_hour_shows_the_worst_first() -> None:
+    group = reading()
+    group.configs = [SubscriptionGroupConfig("g", False)]
+    behind = Finding(WARNING, "group g", "is behind", rule="behind")
+    paused = say("may not consume", "group g")
+    found = groups.answer("g", group, [behind, paused], 100)
+    assert [each.verdict for each in found] == [PROBLEM, WARNING, OK, OK]
+    assert found[0] == paused and found[1] == behind
+    assert [each.found for each in found[2:]] == ["1 client subscribes", "lags by 5"]
+
+
+def test_that_no_client_is_online_is_said_once() -> None:
+    alone = say("left alone", "group g", lag=5)
+    group = GroupReading([SubscriptionGroupConfig("g")], clients=NO_CLIENT)
+    assert [x.rule for x in groups.answer("g", group, [alone], 100)] == ["left alone", ""]
+    assert [x.rule for x in groups.answer("g", group, [], 100)] == ["no client", ""]
+
+
+def test_where_brokers_disagree_about_a_group_is_said() -> None:
+    brokers = [
+        BrokerReading("c", name, 0, f"{name}:1", groups={"g": SubscriptionGroupConfig("g", **more)})
+        for name, more in (("a", {"retry_max_times": 3}), ("b", {"consume_enable": False}))
+    ]
+    rows = groups.config_rows("g", Snapshot(1, brokers=[*brokers, BrokerReading("c", "d", 0, "d")]))
+    assert [row.broker for row in rows] == ["a", "b"]
+    assert groups.differences(rows) == [
+        "may consume: no at b; yes at a",
+        "retries at most: 16 at b; 3 at a",
+    ]

@@ -62,3 +62,18 @@ def test_what_clients_may_do_is_said_in_words() -> None:
     assert [topics.may_text(perm) for perm in (6, 4, 2, 0, 7)] == [
         "read and write", "read", "write", "nothing", "read and write",
     ]  # fmt: skip
+
+
+def test_where_brokers_disagree_is_said_with_their_names() -> None:
+    first, second = topics.config_rows("orders", cluster())
+    assert topics.differences([first]) == []
+    assert topics.differences([first, second]) == [
+        "read queues: 2 at broker-b; 4 at broker-a",
+        "write queues: 2 at broker-b; 4 at broker-a",
+    ]
+    limited = second._replace(config=TopicConfig("orders", 4, 4, 4, "MULTI_TAG", order=True))
+    assert topics.differences([first, first._replace(broker="c"), limited]) == [
+        "clients may: read at broker-b; read and write at broker-a, c",
+        "ordered: no at broker-a, c; yes at broker-b",
+        "filter: MULTI_TAG at broker-b; SINGLE_TAG at broker-a, c",
+    ]

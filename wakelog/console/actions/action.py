@@ -24,6 +24,8 @@ Kind = Literal["text", "number", "choice", "switch", "lines", "secret"]
 TEXT_LENGTH_MAX: Final = 1_024
 LINES_LENGTH_MAX: Final = 1 << 20
 """What a field of several lines takes: a body that is sent."""
+LINES_SHOWN_MAX: Final = 1_000
+"""Characters of such a field that a page and a log show."""
 SECRET_SHOWN: Final = "..."
 
 
@@ -91,6 +93,7 @@ class Action(NamedTuple):
     name: in its URL. page: where it leads back to, a path with `{field}` in it.
     words: of the command. preview: says in numbers what it would do; it changes nothing.
     shown: a command that says so.
+    links: to what it made, of the rows that the command put out: texts with paths.
     typed: the field whose value is typed once more, since the action destroys.
     posts_fields: its fields are too large or too secret for a URL.
     """
@@ -105,6 +108,7 @@ class Action(NamedTuple):
     typed: str = ""
     does: str = ""
     posts_fields: bool = False
+    links: Callable[[Sequence[Mapping[str, Any]]], list[tuple[str, str]]] | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -123,9 +127,18 @@ class Action(NamedTuple):
         return values, wrong
 
     def command(self, values: Values) -> str:
-        """Return the command line, without secrets."""
+        """Return the command line, without secrets and without the rest of long texts."""
         shown = {x: SECRET_SHOWN if x in self.secrets and y else y for x, y in values.items()}
+        for field in self.fields:
+            text = shown[field.name]
+            if field.kind == "lines" and len(text) > LINES_SHOWN_MAX:
+                shown[field.name] = f"{text[:LINES_SHOWN_MAX]}{SECRET_SHOWN}"
         return "wakelog " + shlex.join(self.words(shown))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: 1 broker, 2,000 brokers."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrong(field: Field, text: str) -> str:

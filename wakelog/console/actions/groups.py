@@ -1,13 +1,19 @@
 """Actions on groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Shown, Values, Words
+from wakelog.client.admin import Admin, addresses_by_broker
+from wakelog.client.errors import ClientError
+from wakelog.console.actions.action import Action, Field, Shown, Values, Words, counted
+from wakelog.protocol.bodies import ConsumeStats
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.names import RETRY_PREFIX
 
 GROUP: Final = Field("group", "Group")
 TOPIC: Final = Field("topic", "Topic")
+_NOWHERE: Final = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.TOPIC_NOT_EXIST)
+"""What is answered of a group that has consumed nothing, or has no client."""
 TO: Final = Field("to", "To", value="now", help="beginning, now, 2h, or 2026-11-24T06:00")
 
 
@@ -40,14 +46,79 @@ def _sum_reset(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _delete(values: Values) -> Words:
-    return ["admin", "deleteSubGroup", "-c", values["cluster"], "-g", values["group"]]
+    words = ["admin", "deleteSubGroup", "-c", values["cluster"], "-g", values["group"]]
+    return [*words, "-r", "true"] if values["offsets"] else words
 
 
 async def _before_delete(admin: Admin, values: Values) -> list[str]:
-    stats = await admin.consume_stats(values["group"])
+    stats = await _stats(admin, values["group"])
+    count, lag = len(stats.offset_table), stats.total_diff()
+    kept = "are forgotten" if values["offsets"] else "stay, for a group of this name"
+    said = [
+        f"its offsets of {counted(count, 'queue')} {kept}",
+        f"{counted(lag, 'message')} waiting for it",
+    ]
+    if clients := await _clients_count(admin, values["group"]):
+        said.append(f"{counted(clients, 'client')} of it now online: stop them first")
+    return said
+
+
+async def _stats(admin: Admin, group: str) -> ConsumeStats:
+    """Return how far a group is, which may be nowhere. Raises: ClientError without an answer."""
+    try:
+        return await admin.consume_stats(group)
+    except ClientError as error:
+        if error.code not in _NOWHERE:
+            raise
+        return ConsumeStats()
+
+
+async def _clients_count(admin: Admin, group: str) -> int:
+    """Return how many clients a group has online. Raises: ClientError without an answer."""
+    try:
+        return len((await admin.consumers(group)).connection_set)
+    except ClientError as error:
+        if error.code not in _NOWHERE:
+            raise
+        return 0
+
+
+def _clone(values: Values) -> Words:
+    words = ["admin", "cloneGroupOffset", "-s", values["source"], "-d", values["group"]]
+    return [*words, "-t", values["topic"]]
+
+
+async def _before_clone(admin: Admin, values: Values) -> list[str]:
+    brokers = addresses_by_broker(await admin.route(values["topic"]))
+    source = await admin.consume_stats(values["source"])
+    found = await _stats(admin, values["group"])
+    said = moves_of(source, found, brokers)
+    if clients := await _clients_count(admin, values["group"]):
+        said.append(
+            f"{counted(clients, 'client')} of it now online: stop them first, or they commit their "
+            "own offsets again"
+        )
+    return said
+
+
+def moves_of(source: ConsumeStats, target: ConsumeStats, brokers: Collection[str]) -> list[str]:
+    """Return what it comes to that a group gets the offsets of another at these brokers."""
+    places = {
+        queue: place.consumer_offset
+        for queue, place in source.offset_table.items()
+        if queue.broker_name in brokers and place.consumer_offset >= 0
+    }
+    moves = [
+        offset - target.offset_table[queue].consumer_offset
+        for queue, offset in places.items()
+        if queue in target.offset_table
+    ]
+    again, skipped = -sum(x for x in moves if x < 0), sum(x for x in moves if x > 0)
+    topics = sorted({queue.topic for queue in places if not queue.topic.startswith(RETRY_PREFIX)})
     return [
-        f"its offsets of {len(stats.offset_table):,} queues are forgotten",
-        f"{stats.total_diff():,} messages wait for it",
+        f"it gets the offsets of {counted(len(places), 'queue')}, of topics {', '.join(topics)}",
+        f"gives {again:,} messages again, skips {skipped:,}",
+        f"{len(places) - len(moves):,} of these have no offset of it yet",
     ]
 
 
@@ -92,9 +163,26 @@ ACTIONS: Final = (
         typed="group",
     ),
     Action(
+        "clone-offsets",
+        "Clone offsets",
+        (
+            Field("source", "From group"),
+            Field("group", "To group"),
+            Field("topic", "Topic", help="at its brokers, offsets of all topics are cloned"),
+        ),
+        _clone,
+        "/groups/{group}",
+        _before_clone,
+        does="A group gets the offsets that another one has now.",
+    ),
+    Action(
         "delete-group",
         "Delete group",
-        (GROUP, Field("cluster", "Cluster")),
+        (
+            GROUP,
+            Field("cluster", "Cluster"),
+            Field("offsets", "Forget its offsets, too", "switch", "true", is_required=False),
+        ),
         _delete,
         "/groups",
         _before_delete,

@@ -3,10 +3,20 @@
 from collections.abc import Mapping
 from typing import Final
 
-from wakelog.console.actions import brokers, groups, messages, topics
+from wakelog.console.actions import (
+    brokers,
+    group_settings,
+    groups,
+    messages,
+    sends,
+    topic_settings,
+    topics,
+)
 from wakelog.console.actions.action import Action
 
-_FAMILIES: Final = (topics, groups, messages, brokers)
+_FAMILIES: Final = (
+    topics, topic_settings, sends, groups, group_settings, messages, brokers,
+)  # fmt: skip
 ACTIONS: Final[Mapping[str, Action]] = {
     action.name: action for family in _FAMILIES for action in family.ACTIONS
 }

@@ -12,12 +12,20 @@ TOPIC: Final = Field(
     pattern=rf"[%|a-zA-Z0-9_-]{{1,{NAME_LENGTH_MAX}}}",
     help="letters, digits, %, |, _ and -",
 )
-CLUSTER: Final = Field("cluster", "Cluster")
+CLUSTER: Final = Field("cluster", "Cluster", help="all its masters")
+PERM: Final = Field(
+    "perm",
+    "Clients may",
+    "choice",
+    "6",
+    choices=(("6", "read and write"), ("4", "read alone"), ("2", "write alone")),
+)
 
 
 def _create(values: Values) -> Words:
     words = ["admin", "updateTopic", "-c", values["cluster"], "-t", values["topic"]]
     words += ["-r", values["queues"], "-w", values["queues"]]
+    words += ["-p", values["perm"]] if values["perm"] != PERM.value else []
     return [*words, "-o", "true"] if values["order"] else words
 
 
@@ -53,6 +61,7 @@ ACTIONS: Final = (
             TOPIC,
             CLUSTER,
             Field("queues", "Queues at each broker", "number", "8", minimum=1, maximum=65_535),
+            PERM,
             Field("order", "Keeps its order when brokers are away", "switch", is_required=False),
         ),
         _create,

@@ -47,8 +47,9 @@ async def _preview(console: Console, action: Action, given: Mapping[str, str]) -
     values, wrong = action.checked(given)
     if not given:
         wrong = {}
-    is_whole = bool(given or not action.fields) and not wrong and not action.posts_fields
-    if not is_whole:
+    if action.posts_fields:  # the others are typed on this page
+        wrong = {name: text for name, text in wrong.items() if given.get(name)}
+    if wrong or not (given or not action.fields):
         return _page(action, values, wrong)
     try:
         would = await action.preview(console.admin, values) if action.preview else []
@@ -59,7 +60,8 @@ async def _preview(console: Console, action: Action, given: Mapping[str, str]) -
             lines = _lines(said[:1])  # the rest says how to do it in a shell
     except (ClientError, CommandFailed) as error:
         return _page(action, values, wrong, failed=error)
-    return _page(action, values, wrong, would=would, lines=lines, is_whole=True)
+    is_whole = not action.posts_fields
+    return _page(action, values, wrong, would=would, lines=lines, is_whole=is_whole)
 
 
 async def _do(console: Console, request: Request, action: Action, given: Mapping[str, str]) -> Page:
@@ -81,7 +83,13 @@ async def _do(console: Console, request: Request, action: Action, given: Mapping
     console.reader.read_soon()
     lines = _lines(said)
     status = 200 if failed is None else 409
-    return _page(action, values, {}, lines=lines, failed=failed, is_done=not failed, status=status)
+    links: list[tuple[str, str]] = []
+    if failed is None and action.links is not None:
+        links = action.links([row for part in said for row in part.values()])
+    return _page(
+        action, values, {}, lines=lines, failed=failed, is_done=not failed, status=status,
+        links=links,
+    )  # fmt: skip
 
 
 def _note(console: Console, request: Request, command: str, result: str) -> None:
@@ -106,6 +114,7 @@ def _page(
     failed: ClientError | CommandFailed | None = None,
     is_done: bool = False,
     status: int = 200,
+    links: Sequence[tuple[str, str]] = (),
 ) -> Page:
     can_be_said = not wrong.keys() - {TYPED_FIELD} and (is_whole or is_done or failed is not None)
     shown: dict[str, Any] = {
@@ -118,6 +127,7 @@ def _page(
         "lines": lines,
         "failed": failed,
         "is_done": is_done,
+        "links": links,
         "command": action.command(values) if can_be_said else "",
         "back": action.page.format_map({x: quote(y, safe="") for x, y in values.items()}),
     }

@@ -1,11 +1,14 @@
 """Pages of groups: the list, and one group with its queues, members and subscriptions."""
 
+import shlex
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from wakelog.console.actions.group_settings import values_of
 from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.rules import OK
 from wakelog.console.views import groups as views
 from wakelog.console.views import verdict
 
@@ -13,6 +16,7 @@ TABS: Final = (
     ("queues", "Queues"),
     ("members", "Members"),
     ("subscriptions", "Subscriptions"),
+    ("why", "Why it lags"),
     ("configuration", "Configuration"),
 )
 
@@ -32,16 +36,27 @@ async def group(console: Console, request: Request) -> Page:
     if found is None:
         raise HTTPException(404, f"No broker knows the group {name}")
     tab = request.query_params.get("tab", "")
+    answer = views.answer(name, found, reader.findings, reader.shown.taken_ms)
+    configs = views.config_rows(name, reader.shown)
+    cluster = next((x.cluster for x in reader.shown.brokers if name in x.groups), "")
+    now = values_of(found.configs[0]) if found.configs else {}
+    settings = {"group": name, "cluster": cluster, **now}
     values = {
         "name": name,
         "group": views.group_row(name, found, reader.history, reader.shown),
         "wrong": verdict.lines(views.findings_about(name, reader.findings)),
+        "answer": verdict.lines(answer),
+        "is_held_up": any(each.verdict != OK for each in answer),
+        "doctor": shlex.join(["wakelog", "doctor", "--group", name]),
         "places": views.place_rows(found),
         "members": views.member_rows(found),
         "subscriptions": views.subscriptions(found),
         "topics": views.topics_of(found),
-        "configs": found.configs,
-        "cluster_name": next((x.cluster for x in reader.shown.brokers if name in x.groups), ""),
+        "configs": configs,
+        "differences": views.differences(configs),
+        "settings": settings,
+        "is_paused": any(not each.consume_enable for each in found.configs),
+        "cluster_name": cluster,
         "tab": tab if tab in dict(TABS) else TABS[0][0],
         "tabs": [(x, text, path("groups", name, tab=x)) for x, text in TABS],
     }

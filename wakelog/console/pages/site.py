@@ -19,6 +19,7 @@ from wakelog.console import charts, quantities
 from wakelog.console.accounts import Accounts, Role
 from wakelog.console.actions.action import Action, Commands
 from wakelog.console.audit_log import AuditLog
+from wakelog.console.oldest import OldestMessages
 from wakelog.console.reader import Reader
 from wakelog.console.tails import Tails
 
@@ -41,10 +42,12 @@ class Console:
     version: str
     templates: Environment = field(default_factory=lambda: make_templates())
     tails: Tails = field(init=False)
+    oldest: OldestMessages = field(init=False)
 
     def __post_init__(self) -> None:
-        """Have tails, which pull nothing until there is a viewer."""
+        """Have tails and oldest messages, which ask nothing until there is a viewer."""
         self.tails = Tails(self.admin)
+        self.oldest = OldestMessages(self.admin, lambda: self.reader.now_ms)
 
 
 class Page(NamedTuple):

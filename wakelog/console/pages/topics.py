@@ -6,9 +6,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.views import clients
 from wakelog.console.views import topics as views
 
-TABS: Final = (("queues", "Queues"), ("groups", "Groups"), ("configuration", "Configuration"))
+TABS: Final = (
+    ("queues", "Queues"),
+    ("groups", "Groups"),
+    ("producers", "Producers"),
+    ("configuration", "Configuration"),
+)
+PRODUCERS_MAX: Final = 100
+"""Producers that a topic's page shows; the page of producers has all."""
 
 
 async def topic_list(console: Console, request: Request) -> Page:
@@ -28,6 +36,9 @@ async def topic(console: Console, request: Request) -> Page:
     if not configs:
         raise HTTPException(404, f"No broker knows the topic {name}")
     ends = (await reader.topic_ends([name])).get(name)
+    addresses = {row.broker: row.address for row in configs}
+    oldest = await console.oldest.of(name, ends.table, addresses) if ends else None
+    producers = clients.producer_rows(reader.shown, addresses)
     tab = request.query_params.get("tab", "")
     values = {
         "name": name,
@@ -36,6 +47,12 @@ async def topic(console: Console, request: Request) -> Page:
         "queues": views.queue_rows(ends),
         "consumers": views.consumer_rows(name, reader.shown),
         "configs": configs,
+        "differences": views.differences(configs),
+        "oldest": oldest,
+        "producers": producers[:PRODUCERS_MAX],
+        "producers_count": len(producers),
+        "without": [x for x in clients.without_producers(reader.shown) if x in addresses],
+        "may": views.may_text,
         "cluster_name": next(x.cluster for x in reader.shown.brokers if name in x.topics),
         "tab": tab if tab in dict(TABS) else TABS[0][0],
         "tabs": [

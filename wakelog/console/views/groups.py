@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.console.diagnosis import diagnosis
 from wakelog.console.findings import BROADCASTING
 from wakelog.console.history import LAG, Change, History
-from wakelog.console.rules import OK, Finding
+from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
 from wakelog.console.snapshot import GroupReading, Snapshot
+from wakelog.console.views.clients import version_text
+from wakelog.console.views.disagreements import disagreements
 from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.names import RETRY_PREFIX, is_own_group
 
 HEADS: Final = (
@@ -66,6 +70,7 @@ class MemberRow(NamedTuple):
     client_id: str
     address: str
     language: str
+    version: str
     queues: int | None
 
 
@@ -165,6 +170,7 @@ def member_rows(group: GroupReading) -> list[MemberRow]:
             each.client_id,
             each.client_addr,
             each.language,
+            version_text(each.version),
             len(infos[each.client_id].mq_table) if each.client_id in infos else None,
         )
         for each in sorted(clients, key=lambda each: each.client_id)
@@ -184,9 +190,71 @@ def topics_of(group: GroupReading) -> list[str]:
     return sorted(name for name in found if not name.startswith(RETRY_PREFIX))
 
 
+SETTINGS: Final = {
+    "consume_enable": "may consume",
+    "consume_broadcast_enable": "may broadcast",
+    "consume_from_min_enable": "begins at the first message",
+    "notify_consumer_ids_changed_enable": "notifies its clients",
+    "retry_max_times": "retries at most",
+    "retry_queue_nums": "queues of retries",
+    "broker_id": "replica that it pulls from",
+    "which_broker_when_consume_slowly": "replica when it is slow",
+}
+"""What a broker keeps of a group, by the fields of its configuration."""
+
+
+class ConfigRow(NamedTuple):
+    """What one broker keeps of a group. settings: by their labels."""
+
+    broker: str
+    address: str
+    settings: Mapping[str, str]
+
+
+def config_rows(name: str, snapshot: Snapshot) -> list[ConfigRow]:
+    """Return the settings of a group at each broker that has it."""
+    return [
+        ConfigRow(broker.name, broker.address, settings_of(broker.groups[name]))
+        for broker in snapshot.brokers
+        if name in broker.groups
+    ]
+
+
+def settings_of(config: SubscriptionGroupConfig) -> dict[str, str]:
+    """Return the settings of a group as text, by their labels."""
+    return {label: _setting_text(getattr(config, field)) for field, label in SETTINGS.items()}
+
+
+def _setting_text(value: bool | int) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def differences(configs: Sequence[ConfigRow]) -> list[str]:
+    """Return where brokers disagree about a group."""
+    return disagreements((row.broker, row.settings) for row in configs)
+
+
 def findings_about(name: str, findings: Sequence[Finding]) -> list[Finding]:
     """Return what is wrong with a group."""
     return [x for x in findings if x.about == f"group {name}" and x.verdict != OK]
+
+
+def answer(
+    name: str, group: GroupReading, findings: Sequence[Finding], now_ms: int
+) -> list[Finding]:
+    """Return why a group does not consume, the worst first, and what is fine with it.
+
+    findings: of the cluster, which know its last hour.
+    """
+    found = findings_about(name, findings)
+    said = {each.found for each in found}
+    is_alone = any(each.rule in ("no client", "left alone") for each in found)
+    found += [
+        each
+        for each in diagnosis(name, group, now_ms)
+        if each.found not in said and not (is_alone and each.rule == "no client")
+    ]
+    return sorted(found, key=lambda each: (PROBLEM, WARNING, OK).index(each.verdict))
 
 
 def _behind_ms(group: GroupReading, now_ms: int) -> int | None:

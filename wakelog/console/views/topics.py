@@ -1,10 +1,11 @@
 """Topics: what each holds, what comes in, and who consumes it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.console.ends import Ends
 from wakelog.console.snapshot import Snapshot
+from wakelog.console.views.disagreements import disagreements
 from wakelog.console.views.lists import Head, Listed, listed
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
@@ -129,6 +130,16 @@ class ConfigRow(NamedTuple):
     config: TopicConfig
 
 
+COMPARED: Final[tuple[tuple[str, Callable[[TopicConfig], str]], ...]] = (
+    ("read queues", lambda config: str(config.read_queue_nums)),
+    ("write queues", lambda config: str(config.write_queue_nums)),
+    ("clients may", lambda config: may_text(config.perm)),
+    ("ordered", lambda config: "yes" if config.order else "no"),
+    ("filter", lambda config: config.topic_filter_type),
+)
+"""What brokers should have alike of a topic."""
+
+
 def queue_rows(ends: Ends | None) -> list[QueueRow]:
     """Return the queues of a topic in their order."""
     table = ends.table.offset_table if ends else {}
@@ -149,6 +160,14 @@ def consumer_rows(topic: str, snapshot: Snapshot) -> list[ConsumerRow]:
         members = None if group.clients is None else len(group.clients.connection_set)
         found.append(ConsumerRow(name, lag, consumed_ms, members))
     return sorted(found, key=lambda row: (-row.lag, row.name))
+
+
+def differences(configs: Sequence[ConfigRow]) -> list[str]:
+    """Return where brokers disagree about a topic."""
+    return disagreements(
+        (row.broker, {label: value_of(row.config) for label, value_of in COMPARED})
+        for row in configs
+    )
 
 
 def config_rows(topic: str, snapshot: Snapshot) -> list[ConfigRow]:
