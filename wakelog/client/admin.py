@@ -496,6 +496,11 @@ class Admin:
         return found
 
 
+def connections_of(admin: Admin) -> Connections:
+    """Return what an admin sends its requests over, for another one that shares it."""
+    return admin._connections
+
+
 def cluster_members(info: ClusterInfo, cluster_name: str) -> list[tuple[str, int, str]]:
     """Return broker name, broker id and address of a cluster's brokers. Raises: ClientError."""
     names = info.cluster_addr_table.get(cluster_name)
