@@ -9,7 +9,7 @@ import pytest
 
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
-from wakelog.console import snapshot
+from wakelog.console import progress, snapshot
 from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot, runtime_number
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.bodies import (
@@ -95,9 +95,9 @@ class Peers:
         raise AssertionError("operators wait for answers")
 
 
-def read(peers: Peers, name_server: str = "n:1") -> Snapshot:
+def read(peers: Peers, name_server: str = "n:1", before: Snapshot | None = None) -> Snapshot:
     options: Any = ClientOptions((name_server,))
-    return asyncio.run(read_snapshot(Admin(peers, options), NOW_MS))
+    return asyncio.run(read_snapshot(Admin(peers, options), NOW_MS, before))
 
 
 @pytest.fixture(autouse=True)
@@ -149,13 +149,31 @@ def test_progress_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch)
             self, address: str, command: RemotingCommand, *, timeout_ms: int
         ) -> RemotingCommand:
             if command.code == Code.GET_BROKER_CONSUME_STATS:
-                assert timeout_ms == 10_000
+                assert timeout_ms == 7_000
                 await asyncio.sleep(0.2)
             return await super().invoke(address, command, timeout_ms=timeout_ms)
 
     found = read(Slow())
     assert found.brokers[0].failure is None
     assert found.groups["g"].progress.total_diff() == 5
+
+
+def test_a_broker_that_does_not_say_all_at_once_is_asked_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stats = ConsumeStats({QUEUE: OffsetWrapper(9, 3)}, 1.0)
+    monkeypatch.setitem(ANSWERS, Code.GET_CONSUME_STATS, stats)
+    peers = Peers({"a0:1": Code.GET_BROKER_CONSUME_STATS})
+    first = read(peers)
+    assert first.brokers[0].failure is None
+    assert first.groups["g"].progress.total_diff() == 6
+    assert first.groups["g"].clients is not None
+    [limit] = first.limits
+    assert "broker a does not say at once how far its 1 groups have come" in limit
+    monkeypatch.setattr(progress, "PART_GROUPS_MAX", 0)  # none is asked: what is known is kept
+    second = read(peers, before=first)
+    assert second.groups["g"].progress.total_diff() == 6
+    assert not read(Peers()).limits
 
 
 def test_what_a_broker_refuses_keeps_nothing_else_from_being_asked() -> None:

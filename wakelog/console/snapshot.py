@@ -11,6 +11,7 @@ Ends are those of dead-letter topics. Other topics have an end in the progress o
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,12 +19,12 @@ from typing import Final
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.console.progress import NOTHING_YET, PART_GROUPS_MAX, Progress, read_progress
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
-    ConsumeStatsList,
     ProducerInfo,
     ProducerTableInfo,
     SubscriptionGroupConfig,
@@ -38,7 +39,7 @@ from wakelog.protocol.names import DLQ_PREFIX
 BROKER_SECONDS_MAX: Final = 3.0
 """What a broker gets for one step."""
 PROGRESS_SECONDS_MAX: Final = 10.0
-"""For the progress of all groups: a broker reads the ends of 50,000 queues, some 0.1 ms each."""
+"""For how far all groups have come (`progress`)."""
 IN_FLIGHT_MAX: Final = 8
 """Requests that wait at one broker."""
 BROKERS_AT_ONCE_MAX: Final = 32
@@ -67,7 +68,7 @@ class BrokerReading:
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
     system_topics: frozenset[str] = frozenset()
     producers: Mapping[str, list[ProducerInfo]] | None = None
-    progress: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
+    progress: Progress = NOTHING_YET
     failure: ClientError | None = None
 
 
@@ -95,7 +96,7 @@ class GroupReading:
 class Snapshot:
     """A cluster at one time. failure: of the name servers, which leaves nothing else to ask.
 
-    dead_letters: how many each group has ever had.
+    dead_letters: how many each group has ever had. limits: what was not read, in words.
     """
 
     taken_ms: int
@@ -105,6 +106,7 @@ class Snapshot:
     groups: dict[str, GroupReading] = field(default_factory=dict)
     dead_letters: dict[str, int] = field(default_factory=dict)
     failure: ClientError | None = None
+    limits: list[str] = field(default_factory=list)
 
     @property
     def system_topics(self) -> frozenset[str]:
@@ -112,8 +114,12 @@ class Snapshot:
         return frozenset().union(*(each.system_topics for each in self.brokers))
 
 
-async def read_snapshot(admin: Admin, now_ms: int) -> Snapshot:
-    """Ask the name server and every broker that it knows."""
+async def read_snapshot(admin: Admin, now_ms: int, before: Snapshot | None = None) -> Snapshot:
+    """Ask the name server and every broker that it knows.
+
+    before: what was read last, for what is read in turns.
+    """
+    read_before = {x.address: x.progress for x in before.brokers} if before is not None else {}
     found = Snapshot(now_ms, name_server=next(iter(admin.options.name_servers), ""))
     try:
         found.info = await admin.cluster()
@@ -138,8 +144,9 @@ async def read_snapshot(admin: Admin, now_ms: int) -> Snapshot:
     )
     talking = [x for x in firsts if x.failure is None or x.failure.code is not None]
     await asyncio.gather(
-        *(step(x, [_progress_ask(admin, x)], PROGRESS_SECONDS_MAX) for x in talking)
+        *(step(x, [_progress_ask(admin, x, read_before)], PROGRESS_SECONDS_MAX) for x in talking)
     )
+    found.limits = [_part_text(each) for each in talking if each.progress.is_part]
     found.groups = _groups_of(firsts)
     homes = _homes(found, firsts)
     await asyncio.gather(
@@ -156,11 +163,12 @@ async def read_snapshot(admin: Admin, now_ms: int) -> Snapshot:
 
 
 def runtime_number(values: Mapping[str, str], name: str) -> float | None:
-    """Return a runtime value, None if it is not there or no number."""
+    """Return a runtime value, None if it is not there or no finite number."""
     try:
-        return float(values[name])
+        found = float(values[name])
     except (KeyError, ValueError):
         return None
+    return found if math.isfinite(found) else None
 
 
 async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: float) -> None:
@@ -219,16 +227,21 @@ def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iter
     return (*own, groups, topics, system_topics, producers) if is_first else own
 
 
-def _progress_ask(admin: Admin, broker: BrokerReading) -> Ask:
+def _progress_ask(admin: Admin, broker: BrokerReading, before: Mapping[str, Progress]) -> Ask:
     async def progress() -> None:
-        fields = {"isOrder": False}
-        code = Code.GET_BROKER_CONSUME_STATS
-        wait_ms = round(PROGRESS_SECONDS_MAX * 1000)
-        address = broker.address
-        found = await admin.ask_for(ConsumeStatsList, address, code, fields, timeout_ms=wait_ms)
-        broker.progress = found.consume_stats_list
+        then = before.get(broker.address, NOTHING_YET)
+        broker.progress = then if then.is_part else broker.progress
+        broker.progress = await read_progress(admin, broker.address, broker.groups, then)
 
     return progress
+
+
+def _part_text(broker: BrokerReading) -> str:
+    """Return how far the groups of a broker are known that are asked in turns."""
+    count, known = len(broker.groups), len(broker.progress.by_group)
+    text = f"broker {broker.name} does not say at once how far its {count:,} groups have come"
+    asked = f"{PART_GROUPS_MAX} of them are asked each time"
+    return f"{text}: {asked}, and {known:,} are known"
 
 
 def _groups_of(brokers: Iterable[BrokerReading]) -> dict[str, GroupReading]:
@@ -236,7 +249,7 @@ def _groups_of(brokers: Iterable[BrokerReading]) -> dict[str, GroupReading]:
     for broker in brokers:
         for name, config in broker.groups.items():
             found.setdefault(name, GroupReading()).configs.append(config)
-        for name, stats in (pair for each in broker.progress for pair in each.items()):
+        for name, stats in broker.progress.by_group.items():
             progress = found.setdefault(name, GroupReading()).progress
             for each in stats:
                 progress.offset_table.update(each.offset_table)

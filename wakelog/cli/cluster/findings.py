@@ -31,7 +31,7 @@ async def _findings(admin: Admin, seconds: float) -> AsyncIterator[Finding]:
     history.add(await read_snapshot(admin, _now_ms()))
     if seconds and history.latest.failure is None:
         await asyncio.sleep(seconds)
-        history.add(await read_snapshot(admin, _now_ms()))
+        history.add(await read_snapshot(admin, _now_ms(), history.latest))
     for finding in find(history):
         yield finding
 
