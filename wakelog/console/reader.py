@@ -25,13 +25,18 @@ from wakelog.network.background import awaited
 
 WATCHED_SECONDS: Final = 5.0
 """Between two readings while there is a viewer."""
-UNWATCHED_SECONDS: Final = 30.0
-"""Between two readings while nobody does: the last hour is kept all the same."""
+UNWATCHED_SECONDS: Final = 120.0
+"""Between two readings without a viewer: the last hour is kept all the same, in such steps."""
 READING_SHARE_MAX: Final = 0.1
 """Of the time that readings take: those of a large cluster come less often."""
 PAUSE_SECONDS_MAX: Final = 60.0
-WATCHED_MS: Final = 30_000
+WATCHED_MS: Final = 60_000
 """How long after a page was asked for there is a viewer."""
+OLD_MS: Final = 30_000
+"""What is older is read again before a page is shown, if that comes within FRESH_SECONDS_MAX."""
+FRESH_SECONDS_MAX: Final = 0.2
+RATE_MS_MAX: Final = 900_000
+"""Between two readings of a topic's ends that make a rate."""
 FIRST_SECONDS_MAX: Final = 3.0
 """How long a page waits for the first reading."""
 TOPICS_AT_ONCE_MAX: Final = 32
@@ -88,7 +93,7 @@ class Reader:
             began_seconds = asyncio.get_running_loop().time()
             await self.read()
             taken_seconds = asyncio.get_running_loop().time() - began_seconds
-            is_watched = self.now_ms - self._viewed_ms < WATCHED_MS
+            is_watched = self.is_watched
             pause_seconds = pause_after(taken_seconds, is_watched=is_watched)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_seconds):
@@ -97,19 +102,25 @@ class Reader:
     async def read(self) -> None:
         """Read the cluster once, and let those who wait for it go on."""
         before = self.findings if self.number else None
-        snapshot = await read_snapshot(self.admin, self.now_ms)
+        snapshot = await read_snapshot(self.admin, self.now_ms, self.shown)
         self.history.add(snapshot)
         self.findings = find(self.history, before)
         if snapshot.failure is None or not self.shown.taken_ms:
             self.shown = snapshot
-            await self._read_some_topics()
+            if self.is_watched:
+                await self._read_some_topics()
         async with self._turn:
             self.number += 1
             self._turn.notify_all()
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a page was asked for of late, or is kept new."""
+        return self.now_ms - self._viewed_ms < WATCHED_MS
+
     def note_viewer(self) -> None:
         """Note that there is a viewer: the next reading comes soon."""
-        was_watched = self.now_ms - self._viewed_ms < WATCHED_MS
+        was_watched = self.is_watched
         self._viewed_ms = self.now_ms
         if not was_watched and self.age_ms > WATCHED_SECONDS * 1000:
             self._wake.set()
@@ -134,11 +145,16 @@ class Reader:
             self.has_ended = True
             self._turn.notify_all()
 
-    async def first(self) -> None:
-        """Wait for the first reading, within FIRST_SECONDS_MAX."""
+    async def viewed(self) -> None:
+        """Note a viewer. Wait for the first reading, or a moment for the next if none watched."""
+        was_watched = self.is_watched
+        self.note_viewer()
+        if self.number and (was_watched or self.age_ms < OLD_MS):
+            return
+        seconds_max = FRESH_SECONDS_MAX if self.number else FIRST_SECONDS_MAX
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_SECONDS_MAX):
-                await self.next(0)
+            async with asyncio.timeout(seconds_max):
+                await self.next(self.number)
 
     @property
     def known_ends(self) -> Mapping[str, Ends]:
@@ -174,7 +190,8 @@ class Reader:
                 return
         added = sum(ends.max_offset for ends in table.offset_table.values())
         then = self._ends.get(topic)
-        before = (then.read_ms, then.added) if then else (0, 0)
+        is_near = then is not None and self.now_ms - then.read_ms <= RATE_MS_MAX
+        before = (then.read_ms, then.added) if then is not None and is_near else (0, 0)
         self._ends[topic] = Ends(self.now_ms, table, added, *before)
 
     async def _read_some_topics(self) -> None:
