@@ -5,7 +5,16 @@ import zlib
 import pytest
 
 from tests.fakes.records import record
-from wakelog.client.message_filter import TEXT_BYTES_MAX, FilterRefused, begin_of, make_filter
+from wakelog.client import message_filter
+from wakelog.client.errors import ClientError
+from wakelog.client.message_filter import (
+    PIECE_BYTES_MAX,
+    TEXT_BYTES_MAX,
+    FilterRefused,
+    begin_of,
+    make_filter,
+    pieces_of,
+)
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
@@ -56,3 +65,30 @@ def test_little_of_a_large_body_is_inflated() -> None:
 
 def test_a_body_that_cannot_be_inflated_is_read_as_stored() -> None:
     assert begin_of(message(b"no zlib", sys_flag=MESSAGE_COMPRESSED), 5) == b"no zl"
+
+
+@pytest.mark.parametrize("size", [0, 5, PIECE_BYTES_MAX, 3 * PIECE_BYTES_MAX + 1])
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_body_comes_in_bounded_pieces(size: int, is_compressed: bool) -> None:
+    body = bytes(size)
+    stored = zlib.compress(body) if is_compressed else body
+    flag = MESSAGE_COMPRESSED if is_compressed else 0
+    pieces = list(pieces_of(message(stored, sys_flag=flag)))
+    assert b"".join(pieces) == body
+    assert all(len(each) <= PIECE_BYTES_MAX for each in pieces)
+
+
+@pytest.mark.parametrize("stored", [b"no zlib", zlib.compress(b"cut")[:-1], b""])
+def test_a_body_that_cannot_be_inflated_has_no_pieces(stored: bytes) -> None:
+    with pytest.raises(ClientError, match="cannot be read"):
+        list(pieces_of(message(stored, sys_flag=MESSAGE_COMPRESSED)))
+
+
+def test_a_bomb_is_inflated_as_far_as_the_protocol_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_filter, "INFLATED_BYTES_MAX", 2 * PIECE_BYTES_MAX)
+    bomb = message(zlib.compress(bytes(1 << 24)), sys_flag=MESSAGE_COMPRESSED)
+    made = 0
+    with pytest.raises(ClientError, match="over 524,288 bytes"):
+        for piece in pieces_of(bomb):
+            made += len(piece)
+    assert made == 2 * PIECE_BYTES_MAX

@@ -24,3 +24,20 @@ def test_a_note_of_each_kind_is_read(text: str) -> None:
 
 def test_what_is_no_note_is_left_out() -> None:
     assert list(read_notes("\2\1\2Pub\1x\2Other\1y\2SubBefore\1nan")) == []
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 19, "9" * 5_000, "\u0661", "1_000", " 1", "-9223372036854775809"]
+)
+@pytest.mark.parametrize("text", CASES)
+def test_a_number_that_java_has_not_is_no_note(text: str, number: str) -> None:
+    for then in ("17", "18", "19", "5", "7", "2"):
+        changed = text.replace(f",{then},", f",{number},")
+        if changed != text:
+            assert list(read_notes(changed.replace(",", "\1") + "\2")) == []
+
+
+@pytest.mark.parametrize("number", ["9223372036854775807", "-9223372036854775808"])
+def test_a_time_is_any_long(number: str) -> None:
+    [note] = read_notes(f"Pub,{number},region,p,T,ID1,tag,key,h,4,7,0,true".replace(",", "\1"))
+    assert note.time_ms == int(number)

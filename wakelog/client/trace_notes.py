@@ -15,12 +15,15 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from wakelog.client.admin import Admin
+from wakelog.client.message_filter import begin_of
 from wakelog.client.received import ReceivedMessage
-from wakelog.protocol.java import parse_boolean
+from wakelog.protocol.java import LONG_MAX, LONG_MIN, parse_boolean, parse_integer
 from wakelog.protocol.names import TRACE_TOPIC
 from wakelog.protocol.properties import KEYS, split_keys
 
 TRACES_MAX: Final = 64
+NOTES_BYTES_MAX: Final = 1 << 20
+"""Of one message that is read; clients send 128 KB (maxMsgSize of AsyncTraceDispatcher)."""
 CONTEXT_SEPARATOR, FIELD_SEPARATOR = "\x02", "\x01"
 NO_GROUP: Final = "null"
 
@@ -64,11 +67,11 @@ def read_notes(text: str) -> Iterator[TraceRow]:
 
 def _send(fields: list[str]) -> TraceRow:
     _, time_ms, _, group, topic, message_id, _, keys = fields[:8]
-    cost_ms = int(fields[10])
+    cost_ms = _long(fields[10])
     outcome = fields[12:13] if len(fields) == 13 else fields[13:14]
     is_success = parse_boolean(outcome[0]) if outcome else True
     return TraceRow(
-        PUB, message_id, group, int(time_ms), cost_ms, is_success, topic=topic, keys=keys
+        PUB, message_id, group, _long(time_ms), cost_ms, is_success, topic=topic, keys=keys
     )
 
 
@@ -78,26 +81,31 @@ def _begin(fields: list[str]) -> TraceRow:
         SUB_BEFORE,
         message_id,
         group,
-        int(time_ms),
+        _long(time_ms),
         keys="".join(fields[7:8]),
         request_id=request_id,
-        retries=int(retries),
+        retries=parse_integer(retries),
     )
 
 
 def _end(fields: list[str]) -> TraceRow:
     _, request_id, message_id, cost_ms, success, keys = fields[:6]
-    time_ms, group = (int(fields[7]), fields[8]) if len(fields) >= 9 else (0, NO_GROUP)
+    time_ms, group = (_long(fields[7]), fields[8]) if len(fields) >= 9 else (0, NO_GROUP)
     return TraceRow(
         SUB_AFTER,
         message_id,
         group,
         time_ms,
-        int(cost_ms),
+        _long(cost_ms),
         parse_boolean(success),
         keys=keys,
         request_id=request_id,
     )
+
+
+def _long(text: str) -> int:
+    """Return a number as Java has it: what a client writes may be any. Raises: ValueError."""
+    return parse_integer(text, minimum=LONG_MIN, maximum=LONG_MAX)
 
 
 _READERS: Final = {PUB: _send, SUB_BEFORE: _begin, SUB_AFTER: _end}
@@ -115,7 +123,7 @@ async def notes_of(
     for message in map(ReceivedMessage, asked):
         if key not in split_keys(message.properties.get(KEYS, "")):
             continue
-        text = message.body.decode(errors="replace")
+        text = begin_of(message, NOTES_BYTES_MAX).decode(errors="replace")
         host = message.record.born_host[0]
         for row in read_notes(text):
             if row.message_id == key or (not is_id and key in split_keys(row.keys)):
