@@ -57,3 +57,8 @@ def test_links_keep_what_the_url_says() -> None:
     assert found.at_page(3) == "?q=a&sort=size&page=3&all=1"
     assert found.at_page(1) == "?q=a&sort=size&all=1"
     assert shown({}).at_page(1) == "?"
+
+
+@pytest.mark.parametrize("page", ["9" * 5_000, "\u0661", "-1", "1e9", "0x1", ""])
+def test_a_page_that_is_no_number_is_the_first(page: str) -> None:
+    assert shown({"page": page}, rows_a_page=1).page == 1

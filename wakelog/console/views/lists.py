@@ -5,6 +5,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 ROWS_A_PAGE: Final = 100
+PAGE_DIGITS_MAX: Final = 9
 
 Row = TypeVar("Row")
 
@@ -79,4 +80,5 @@ def listed(
 
 
 def _page_number(text: str, pages_count: int) -> int:
-    return min(max(1, int(text)), pages_count) if text.isascii() and text.isdigit() else 1
+    is_page = text.isascii() and text.isdigit() and len(text) <= PAGE_DIGITS_MAX
+    return min(max(1, int(text)), pages_count) if is_page else 1

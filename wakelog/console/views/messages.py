@@ -14,6 +14,8 @@ from wakelog.client.received import ReceivedMessage
 
 PREVIEW_BYTES: Final = 512
 PREVIEW_LENGTH: Final = 120
+CELL_LENGTH_MAX: Final = 256
+"""Of ids, tags and keys in a list: each may have 32 KB."""
 FIELD_LENGTH_MAX: Final = 1_024
 """Of a field of the URL; the rest is not read."""
 EXPORT_BODY_BYTES_MAX: Final = 1 << 20
@@ -163,16 +165,22 @@ def row_of(message: ReceivedMessage) -> MessageRow:
     return MessageRow(
         f"m-{message.offset_message_id}",
         message.offset_message_id,
-        visible(message.message_id),
+        _short(message.message_id),
         visible(message.full_topic),
         f"{visible(message.broker) or '?'}/{message.queue_id}@{message.queue_offset}",
         record.store_timestamp_ms,
-        visible(message.tags),
-        visible(" ".join(message.keys)),
+        _short(message.tags),
+        _short(" ".join(message.keys)),
         preview_of(message),
         len(record.body),
         message.reconsume_times,
     )
+
+
+def _short(text: str) -> str:
+    """Return a text for a cell: the page of the message has all of it."""
+    shown = visible(text[: CELL_LENGTH_MAX + 1])
+    return shown if len(text) <= CELL_LENGTH_MAX else shown[:CELL_LENGTH_MAX] + "…"
 
 
 def rows_of(messages: Iterable[ReceivedMessage]) -> list[MessageRow]:
