@@ -38,13 +38,31 @@ class Browser:
 
     def __init__(self, url: str) -> None:
         self.address = urlsplit(url).netloc
-        self._cookie = ""
+        self._cookies: dict[str, str] = {}
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         return self._ask("GET", path, None, headers or {})
 
-    def post(self, path: str, fields: Mapping[str, str]) -> Answer:
-        return self._ask("POST", path, urlencode(fields), {})
+    def post(
+        self, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        return self._ask("POST", path, urlencode(fields), headers or {})
+
+    def send(self, path: str, body: str, kind: str = "application/x-www-form-urlencoded") -> Answer:
+        """Send a form as it is, of a kind."""
+        return self._ask("POST", path, body, {"content-type": kind})
+
+    def status(self, path: str) -> int:
+        """Return how a page answers, also one that stays open."""
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        cookies = "; ".join(f"{x}={y}" for x, y in self._cookies.items())
+        try:
+            connection.request("GET", path, headers={"cookie": cookies})
+            response = connection.getresponse()
+            response.close()
+            return response.status
+        finally:
+            connection.close()
 
     def submit(self, path: str, **fields: str) -> Answer:
         """Look at the form of an action with these fields, and confirm it."""
@@ -61,15 +79,17 @@ class Browser:
     def _ask(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> Answer:
         connection = http.client.HTTPConnection(self.address, timeout=30)
         try:
-            sent = {"cookie": self._cookie, **headers}
+            sent = {"cookie": "; ".join(f"{x}={y}" for x, y in self._cookies.items())}
             if body is not None:
                 sent["content-type"] = "application/x-www-form-urlencoded"
+            sent |= headers
             connection.request(method, path, body, sent)
             answer = Answer(connection.getresponse())
         finally:
             connection.close()
-        if cookie := answer.headers.get("set-cookie"):
-            self._cookie = cookie.partition(";")[0]
+        for cookie in answer.headers.get_all("set-cookie", ()):
+            name, _, value = cookie.partition(";")[0].partition("=")
+            self._cookies[name] = value
         return answer
 
 

@@ -1,25 +1,30 @@
 """Who may log in, and what each role may do.
 
 Accounts come from a file like `plain_acl.yml`: its access key is the name, its secret key is the
-password. An account with `admin: true` may change things, the others may look.
+password, or a hash of it (`defence.passwords`). An account with `admin: true` may change things,
+the others may look. A file that changes is read again while the console runs.
 
-Invariants: the time of an answer does not tell whether a name is known. After ATTEMPTS_MAX failures
-within ATTEMPTS_MS an address waits.
+Invariants: the time of an answer does not tell whether a name is known. A file that cannot be used
+leaves the accounts of before.
 """
 
 import hmac
-from collections import OrderedDict
+import logging
+import secrets
 from collections.abc import Mapping
 from enum import IntEnum
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 import yaml
 
-ATTEMPTS_MAX: Final = 10
-ATTEMPTS_MS: Final = 60_000
-ADDRESSES_MAX: Final = 4_096
-"""Addresses whose failures are counted; the oldest is forgotten."""
+from wakelog.console.defence.passwords import check_kept, is_right
+
+FILE_BYTES_MAX: Final = 1 << 20
+ACCOUNTS_MAX: Final = 4_096
+
+logger = logging.getLogger("wakelog.console")
 
 
 class Role(IntEnum):
@@ -31,7 +36,7 @@ class Role(IntEnum):
 
 
 class Account(NamedTuple):
-    """A name, how it is proven, and what it may do."""
+    """A name, how it is proven, and what it may do. password: as it is kept."""
 
     name: str
     password: str
@@ -45,7 +50,7 @@ NO_ONE: Final = Account("", "", Role.NONE)
 
 
 class AccountsRefused(Exception):
-    """A file of accounts that cannot be used; the text says why."""
+    """A file of accounts that cannot be used; the text says why, without its secrets."""
 
 
 class _Entry(msgspec.Struct, rename="camel"):
@@ -59,52 +64,119 @@ class _File(msgspec.Struct):
 
 
 class Accounts:
-    """The accounts of a console; without any, everyone who reaches it is an operator."""
+    """The accounts of a console; without any, everyone who reaches it is an operator.
 
-    def __init__(self, accounts: Mapping[str, Account] | None = None) -> None:
+    path: of their file, "" without one. failure: why the file cannot be used, "" if it can.
+    """
+
+    def __init__(self, accounts: Mapping[str, Account] | None = None, path: str = "") -> None:
         """Keep them."""
         self._accounts = dict(accounts or {})
-        self._failures: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._key = secrets.token_bytes(32)
+        self._seen: tuple[bytes, str] = b"", ""
+        self.path = path
+        self.failure = ""
 
     @property
     def are_asked_for(self) -> bool:
         """Whether one has to log in."""
         return bool(self._accounts)
 
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is an account of this name."""
+        return name in self._accounts
+
+    def current(self, account: Account) -> Account | None:
+        """Return an account as it is now; None if it is gone or has another password."""
+        now = self._accounts.get(account.name)
+        return now if now is not None and now.password == account.password else None
+
     def log_in(self, name: str, password: str) -> Account | None:
-        """Return the account, None if there is none or the password is another."""
-        account = self._accounts.get(name)
-        known = account.password if account else ""
-        is_right = hmac.compare_digest(known.encode(), password.encode())
-        return account if account is not None and is_right and known else None
+        """Return the account, None if there is none or the password is another.
 
-    def is_barred(self, address: str, now_ms: int) -> bool:
-        """Return whether an address has failed too often within the last minute."""
-        begun_ms, count = self._failures.get(address, (now_ms, 0))
-        return count >= ATTEMPTS_MAX and 0 <= now_ms - begun_ms < ATTEMPTS_MS
+        A name that is not known is compared with the password of some account, always the same.
+        """
+        accounts = self._accounts  # another thread may read the file again
+        if not accounts:
+            return None
+        digest = hmac.digest(self._key, name.encode(errors="replace"), "sha256")
+        stand_in = list(accounts.values())[int.from_bytes(digest[:8]) % len(accounts)]
+        account = accounts.get(name)
+        is_same = is_right((account or stand_in).password, password)
+        return account if is_same else None
 
-    def note_failure(self, address: str, now_ms: int) -> None:
-        """Count a failure of an address."""
-        begun_ms, count = self._failures.pop(address, (now_ms, 0))
-        if not 0 <= now_ms - begun_ms < ATTEMPTS_MS:
-            begun_ms, count = now_ms, 0
-        self._failures[address] = begun_ms, count + 1
-        while len(self._failures) > ADDRESSES_MAX:
-            self._failures.popitem(last=False)
+    def read_again(self) -> None:
+        """Take what the file has now. What cannot be used is said once, and changes nothing."""
+        try:
+            with Path(self.path).open("rb") as file:
+                seen = file.read(FILE_BYTES_MAX + 1), ""
+        except OSError as error:
+            seen = b"", error.strerror or repr(error)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        data, failure = seen
+        try:
+            if failure:
+                raise AccountsRefused(failure)
+            accounts = _accounts_of(data)
+        except AccountsRefused as error:
+            self.failure = str(error)
+            logger.warning("accounts of before hold: %s cannot be used: %s", self.path, error)
+            return
+        if self.failure:
+            logger.warning("%s can be used again", self.path)
+        self.failure = ""
+        self._accounts = accounts
 
 
 def read_accounts(text: str) -> Accounts:
     """Return the accounts of a file's text. Raises: AccountsRefused."""
-    try:
-        found = msgspec.convert(yaml.safe_load(text), _File)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise AccountsRefused(" ".join(str(error).split())) from error
-    accounts = {}
-    for each in found.accounts:
-        if not each.access_key or not each.secret_key:
+    return Accounts(_accounts_of(text.encode()))
+
+
+def open_accounts(path: str) -> Accounts:
+    """Return the accounts of a file, which may be read again. Raises: AccountsRefused, OSError."""
+    with Path(path).open("rb") as file:
+        data = file.read(FILE_BYTES_MAX + 1)
+    return Accounts(_accounts_of(data), path)
+
+
+def _accounts_of(data: bytes) -> dict[str, Account]:
+    """Raises: AccountsRefused."""
+    accounts: dict[str, Account] = {}
+    for each in _entries_of(data):
+        name = each.access_key
+        if not name or not each.secret_key:
             raise AccountsRefused("an account has an empty accessKey or secretKey")
+        if name in accounts:
+            raise AccountsRefused(f"{name} is there twice")
+        try:
+            check_kept(each.secret_key)
+        except ValueError as error:
+            raise AccountsRefused(f"the secretKey of {name}: {error}") from None
         role = Role.OPERATOR if each.admin else Role.READER
-        accounts[each.access_key] = Account(each.access_key, each.secret_key, role)
+        accounts[name] = Account(name, each.secret_key, role)
     if not accounts:
         raise AccountsRefused("it has no account")
-    return Accounts(accounts)
+    if len(accounts) > ACCOUNTS_MAX:
+        raise AccountsRefused(f"it has more than {ACCOUNTS_MAX:,} accounts")
+    return accounts
+
+
+def _entries_of(data: bytes) -> list[_Entry]:
+    """Raises: AccountsRefused. The texts of YAML's own errors have parts of the file: secrets."""
+    if len(data) > FILE_BYTES_MAX:
+        raise AccountsRefused(f"it has more than {FILE_BYTES_MAX:,} bytes")
+    try:
+        return msgspec.convert(yaml.safe_load(data.decode()), _File).accounts
+    except UnicodeDecodeError:
+        raise AccountsRefused("it is no text in UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise AccountsRefused(f"it is no YAML{where}") from None
+    except yaml.YAMLError:
+        raise AccountsRefused("it is no YAML") from None
+    except msgspec.ValidationError as error:
+        raise AccountsRefused(" ".join(str(error).split())) from None

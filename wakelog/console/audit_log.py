@@ -1,4 +1,8 @@
-"""Who did what, from where, and what became of it: the newest entries, and a file of all."""
+"""Who did what, from where, and what became of it: the newest entries, and a file of all.
+
+What was refused is written, too, but not more of it than REFUSED_MAX within a minute: else whoever
+is refused could push out what was done.
+"""
 
 import json
 from collections import deque
@@ -7,6 +11,10 @@ from typing import Final, NamedTuple
 
 ENTRIES_MAX: Final = 1_000
 """What the page shows; the file has all."""
+TEXT_LENGTH_MAX: Final = 4_096
+"""Of each part of an entry: the command that sends a message has its body."""
+REFUSED_MAX: Final = 60
+REFUSED_MS: Final = 60_000
 
 
 class Entry(NamedTuple):
@@ -29,8 +37,28 @@ class AuditLog:
         self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
         self._write = write
         self.close = close
+        self._refused_since_ms = 0
+        self._refused_count = 0
 
     def add(self, entry: Entry) -> None:
         """Write an entry, and keep it for the page."""
+        texts = (_cut(each) for each in entry[1:])
+        entry = Entry(entry.at_ms, *texts)
         self.entries.appendleft(entry)
-        self._write(json.dumps(entry._asdict(), ensure_ascii=False))
+        self._write(json.dumps(entry._asdict()))
+
+    def add_refused(self, entry: Entry) -> None:
+        """Write an entry about a refusal; of too many within a minute, how many there were."""
+        if not 0 <= entry.at_ms - self._refused_since_ms < REFUSED_MS:
+            if (count := self._refused_count - REFUSED_MAX) > 0:
+                self.add(Entry(entry.at_ms, "", "", "further ones", f"refused: {count:,} times"))
+            self._refused_since_ms, self._refused_count = entry.at_ms, 0
+        self._refused_count += 1
+        if self._refused_count <= REFUSED_MAX:
+            self.add(entry)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= TEXT_LENGTH_MAX:
+        return text
+    return f"{text[:TEXT_LENGTH_MAX]}... ({len(text):,} characters)"

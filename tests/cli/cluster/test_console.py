@@ -1,6 +1,7 @@
 """The console's command: accounts, where it may listen, and the commands that its pages run."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.commands import ask_of
-from wakelog.cli.cluster.console import checked_accounts, commands_at
+from wakelog.cli.cluster.console import account_line, checked_accounts, commands_at
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
+from wakelog.console.accounts import Role, read_accounts
 from wakelog.console.actions.action import CommandFailed, Words
 from wakelog.console.serve import Listen
 
@@ -44,6 +46,44 @@ def test_other_hosts_need_accounts_and_a_certificate(files: dict[str, str]) -> N
         with pytest.raises(PlanRefused, match="other hosts reach the console"):
             checked_accounts(listen, accounts)
     assert checked_accounts(safe, files["accounts"]).are_asked_for
+    proxied = Listen("0.0.0.0", proxies=("10.0.0.2",))
+    assert checked_accounts(proxied, files["accounts"]).are_asked_for
+    with pytest.raises(PlanRefused, match="other hosts reach the console"):
+        checked_accounts(proxied, None)
+
+
+def test_accounts_are_followed_in_their_file(files: dict[str, str]) -> None:
+    assert checked_accounts(Listen(), files["accounts"]).path == files["accounts"]
+
+
+@pytest.mark.parametrize("typed", ["password", "s\u00e9cret of '\"ops"])
+def test_a_line_for_the_file_has_a_hash(typed: str, tmp_path: Path) -> None:
+    line = account_line("o: 'ps", is_admin=True, ask=lambda prompt: typed)
+    assert typed not in line
+    accounts = read_accounts(f"accounts:\n{line}\n")
+    found = accounts.log_in("o: 'ps", typed)
+    assert found is not None and found.role is Role.OPERATOR
+    guest = read_accounts("accounts:\n" + account_line("g", is_admin=False, ask=lambda _: typed))
+    found = guest.log_in("g", typed)
+    assert found is not None and found.role is Role.READER
+
+
+def test_a_password_may_come_by_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("password\nmore"))
+    accounts = read_accounts(f"accounts: [{account_line('ops', is_admin=False)[2:]}]")
+    assert accounts.log_in("ops", "password") is not None
+
+
+@pytest.mark.parametrize(
+    ("typed", "cause"),
+    [
+        (["password", "passw0rd"], "the two passwords differ"),
+        (["short", "short"], "the password has 5 characters"),
+    ],
+)
+def test_a_password_that_cannot_be_is_refused(typed: list[str], cause: str) -> None:
+    with pytest.raises(PlanRefused, match=cause):
+        account_line("ops", is_admin=True, ask=lambda _: typed.pop(0))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +93,8 @@ def test_other_hosts_need_accounts_and_a_certificate(files: dict[str, str]) -> N
         (Listen(cert_path="x"), None, "belong together"),
         (Listen(cert_path="no/cert", key_path="no/key"), None, "there is no file no/cert"),
         (Listen(), "no/such/file", "cannot be read"),
+        (Listen(proxies=("here",)), "accounts", "is no address and no network"),
+        (Listen(proxies=("127.0.0.1",)), None, "lets other hosts reach the console"),
         (Listen(), "no-yaml", "is not accepted"),
         (Listen(), "list", "is not accepted"),
         (Listen(), "empty", "it has no account"),
@@ -98,6 +140,13 @@ def test_commands_of_mqadmin_run_by_its_table() -> None:
         run(["admin", "nonsense"])
     with pytest.raises(CommandFailed, match="required"):
         run(["admin", "deleteTopic"])
+    with pytest.raises(CommandFailed, match="a value is -h"):
+        run(["admin", "deleteTopic", "-c", "c", "-t", "-h"])
+
+
+def test_commands_ask_known_hosts_alone() -> None:
+    with pytest.raises(CommandFailed, match="no name server knows a broker there"):
+        run(["admin", "getBrokerConfig", "-b", "127.0.0.1:2"])
 
 
 def test_what_asks_no_cluster_is_no_action() -> None:

@@ -31,6 +31,16 @@ ConsoleAccounts = Annotated[
 ]
 ConsoleCert = Annotated[Text, option("FILE", "PEM of the certificate of its pages.")]
 ConsoleAudit = Annotated[Text, option("FILE", "Gets a line of JSON for each action.", "--audit")]
+ConsoleProxies = Annotated[
+    list[str] | None,
+    option(
+        "IP", "A proxy, or its network, that ends TLS and is believed; repeat.", "--behind-proxy"
+    ),
+]
+MakesAccount = Annotated[
+    Text, option("NAME", "Print a line for --accounts, with a hash, and end.", "--make-account")
+]
+MakesAdmin = Annotated[bool, typer.Option("--admin", help="That account may change things.")]
 ConsoleKey = Annotated[Text, option("FILE", "PEM of that certificate's key.")]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
 SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
@@ -282,13 +292,17 @@ def console(
     tls_cert: ConsoleCert = None,
     tls_key: ConsoleKey = None,
     audit: ConsoleAudit = None,
+    proxies: ConsoleProxies = None,
+    make_account: MakesAccount = None,
+    admin: MakesAdmin = False,
 ) -> None:
     """Show a cluster in a browser: what is wrong, and what to do.
 
     \b
     wakelog console
-    wakelog console -n 10.0.0.1:9876 --port 8090
     wakelog console --bind 0.0.0.0 --accounts who.yml --tls-cert cert.pem --tls-key key.pem
+    wakelog console --accounts who.yml --behind-proxy 127.0.0.1 --host console.example
+    wakelog console --make-account ops --admin >> who.yml
     """
     try:
         from wakelog.cli.cluster import console as shown
@@ -297,9 +311,13 @@ def console(
         cause = f"the console needs {error.name}, which is not installed"
         raise PlanRefused(cause, "Install it: pip install 'wakelog[console]'.") from error
 
-    listen = Listen(bind, port, tuple(hosts or ()), tls_cert or "", tls_key or "")
+    if make_account is not None:
+        print(shown.account_line(make_account, is_admin=admin))
+        return
+    certificate = tls_cert or "", tls_key or ""
+    listen = Listen(bind, port, tuple(hosts or ()), *certificate, tuple(proxies or ()))
     known = shown.checked_accounts(listen, accounts)
-    wire.run(lambda admin: shown.console(admin, listen, known, ask_of, audit or ""), flushes=True)
+    wire.run(lambda asks: shown.console(asks, listen, known, ask_of, audit or ""), flushes=True)
 
 
 def explain(code: CodeName, output: OutputForm = "table") -> None:
@@ -519,7 +537,9 @@ def ask_of(words: Sequence[str]) -> "Callable[[Admin], AsyncIterator[Output]]":
         ) -> None:
             asked.append(ask)
 
-    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
+    if "--help" in words:  # it would be printed
+        raise PlanRefused(f"wakelog {words[0]} --help asks no cluster", "Run it in a shell.")
     add_commands(app, Kept)
     app(list(words), prog_name="wakelog", standalone_mode=False)
     if not asked:

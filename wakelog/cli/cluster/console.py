@@ -2,20 +2,28 @@
 
 import asyncio
 import contextlib
-import ipaddress
+import getpass
+import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Final
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text, parse
 from wakelog.cli.admin.table import command_of
 from wakelog.cli.failures import explain
 from wakelog.client.admin import Admin
-from wakelog.console.accounts import Accounts, AccountsRefused, read_accounts
+from wakelog.console.accounts import Accounts, AccountsRefused, open_accounts
 from wakelog.console.actions.action import CommandFailed, Commands, Words
+from wakelog.console.defence.known_hosts import limited
+from wakelog.console.defence.passwords import hashed
+from wakelog.console.defence.proxies import Proxies
 from wakelog.console.serve import Listen, make_console, serving
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import version
+
+PASSWORD_LENGTH_MIN: Final = 8
 
 AskOf = Callable[[Words], Callable[[Admin], AsyncIterator[Output]]]
 
@@ -25,6 +33,7 @@ def commands_at(admin: Admin, ask_of: AskOf) -> Commands:
 
     ask_of: makes of words what they ask a cluster.
     """
+    admin = limited(admin)
 
     async def run(words: Words) -> AsyncIterator[Output]:
         said: list[Output] = []
@@ -47,7 +56,8 @@ async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[O
         raise PlanRefused(f"there is no command {words[1]}", "See wakelog admin.")
     else:
         flags = parse(command, words[2:])
-        assert flags is not None, words
+        if flags is None:
+            raise PlanRefused("a value is -h or --help", "Run this command in a shell.")
         outputs = command.run(admin, flags)
     async for output in outputs:
         yield output
@@ -63,32 +73,69 @@ def checked_accounts(listen: Listen, path: str | None) -> Accounts:
     for each in filter(None, (listen.cert_path, listen.key_path)):
         if not Path(each).is_file():
             raise PlanRefused(f"there is no file {each}", "Give the path of a PEM file.")
+    _check_proxies(listen)
     accounts = Accounts()
     if path is not None:
         try:
-            accounts = read_accounts(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+            accounts = open_accounts(path)
+        except OSError as error:
             raise PlanRefused(f"--accounts {path} cannot be read: {error}", "Check it.") from error
         except AccountsRefused as error:
             remedy = "Give accounts with accessKey and secretKey, as in plain_acl.yml."
             raise PlanRefused(f"--accounts {path} is not accepted: {error}", remedy) from error
-    if not _is_loopback(listen.bind) and not (accounts.are_asked_for and listen.cert_path):
+    ends_tls = listen.cert_path or listen.proxies
+    if not _is_loopback(listen) and not (accounts.are_asked_for and ends_tls):
         cause = f"on {listen.bind} other hosts reach the console"
-        raise PlanRefused(cause, "Give --accounts, --tls-cert and --tls-key, or leave --bind out.")
+        remedy = "Give --accounts, --tls-cert and --tls-key, or leave --bind out."
+        raise PlanRefused(cause, remedy)
+    if listen.proxies and not accounts.are_asked_for:
+        cause = "--behind-proxy lets other hosts reach the console"
+        raise PlanRefused(cause, "Give --accounts, too.")
     return accounts
 
 
-def _is_loopback(address: str) -> bool:
+def _is_loopback(listen: Listen) -> bool:
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return listen.is_loopback
     except ValueError:
-        raise PlanRefused(f"--bind {address} is no IP address", "Give one.") from None
+        raise PlanRefused(f"--bind {listen.bind} is no IP address", "Give one.") from None
+
+
+def _check_proxies(listen: Listen) -> None:
+    try:
+        Proxies(listen.proxies)
+    except ValueError as error:
+        cause = f"--behind-proxy is no address and no network: {error}"
+        remedy = "Give the address that the proxy asks from, as 127.0.0.1 or 10.0.0.0/24."
+        raise PlanRefused(cause, remedy) from None
+
+
+def account_line(name: str, *, is_admin: bool, ask: Callable[[str], str] | None = None) -> str:
+    """Return a line for a file of accounts, with a hash of a password that is typed twice.
+
+    ask: returns what a person types at a prompt, unseen; None for a terminal, or else the first
+        line of standard input. Raises: PlanRefused.
+    """
+    if ask is None and sys.stdin is not None and sys.stdin.isatty():
+        ask = getpass.getpass
+    if ask is None:
+        password = sys.stdin.readline().rstrip("\r\n") if sys.stdin is not None else ""
+    else:
+        password = ask(f"Password of {name}: ")
+        if ask("The same again: ") != password:
+            raise PlanRefused("the two passwords differ", "Type the same one twice.")
+    if len(password) < PASSWORD_LENGTH_MIN:
+        cause = f"the password has {len(password)} characters"
+        raise PlanRefused(cause, f"Take {PASSWORD_LENGTH_MIN} or more.")
+    entry = {"accessKey": name, "secretKey": hashed(password), "admin": is_admin}
+    return f"- {json.dumps(entry)}"
 
 
 async def console(
     admin: Admin, listen: Listen, accounts: Accounts, ask_of: AskOf, audit_path: str = ""
 ) -> AsyncIterator[Output]:
     """Serve until interrupted; yield where. audit_path: "" for no file of what is done."""
+    admin = limited(admin)
     parts = make_console(admin, commands_at(admin, ask_of), accounts, version(), audit_path)
     async with contextlib.AsyncExitStack() as stack:
         try:

@@ -1,17 +1,22 @@
 """Logging in and out."""
 
+import asyncio
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from wakelog.console.accounts import Role
+from wakelog.console.accounts import Account, Role
 from wakelog.console.audit_log import Entry
-from wakelog.console.pages.guard import Sessions, set_cookie
+from wakelog.console.defence.attempts import Attempt
+from wakelog.console.defence.places import host_of
+from wakelog.console.pages.sessions import Sessions, set_cookie
 from wakelog.console.pages.site import Console, Page, PageRoute
+from wakelog.console.quantities import span_text
 
 NAME_LENGTH_MAX: Final = 256
+BUSY: Final = "Too many log in at this moment. Try again"
 
 
 async def login(console: Console, request: Request) -> Page | Response:
@@ -22,20 +27,38 @@ async def login(console: Console, request: Request) -> Page | Response:
     form = await request.form()
     name, password = (str(form.get(field, ""))[:NAME_LENGTH_MAX] for field in ("name", "password"))
     address = request.client.host if request.client else ""
-    accounts, now_ms = console.accounts, console.reader.now_ms
-    if accounts.is_barred(address, now_ms):
-        return _page(to, "Too many attempts from here. Wait a minute", 429)
-    account = accounts.log_in(name, password)
-    result = "done" if account else "failed: another name or password"
-    console.audit.add(Entry(now_ms, name, address, "log in", result))
-    if account is None:
-        accounts.note_failure(address, now_ms)
-        return _page(to, "There is no such account, or its password is another", 403)
+    now_ms = console.reader.now_ms
     sessions: Sessions = request.state.sessions
+    browser = sessions.known_browser(request, name)
+    place = browser or host_of(address)
+    attempt = Attempt(name, place, name in console.accounts, bool(browser))
+    if wait_ms := console.attempts.begin(attempt, now_ms):
+        wait = f"Too many attempts for this account. Wait {span_text(wait_ms)}"
+        return _page(to, wait, 429)
+    if console.logins.take(place=place):
+        console.attempts.take_back(attempt, now_ms)
+        return _page(to, BUSY, 503)
+    try:
+        account = await _compared(console, name, password)
+    finally:
+        console.logins.free(place=place)
+    entry = Entry(now_ms, name, address, "log in", "done")
+    if account is None:
+        console.audit.add_refused(entry._replace(result="failed: another name or password"))
+        return _page(to, "There is no such account, or its password is another", 403)
+    console.audit.add(entry)
+    console.attempts.take_back(attempt, now_ms)
     sessions.end(request)
     response = RedirectResponse(to, 303)
-    set_cookie(response, sessions.begin(account), is_secure=request.url.scheme == "https")
+    set_cookie(request, response, sessions.begin(account))
+    sessions.remember_browser(request, response, name)
     return response
+
+
+async def _compared(console: Console, name: str, password: str) -> Account | None:
+    """Return the account that a name and a password prove, in a thread."""
+    async with console.comparing:
+        return await asyncio.to_thread(console.accounts.log_in, name, password)
 
 
 async def logout(console: Console, request: Request) -> Response:

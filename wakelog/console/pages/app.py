@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, compile_path
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -39,16 +39,15 @@ from wakelog.console.pages import (
     trace,
 )
 from wakelog.console.pages.guard import (
-    COOKIE,
     FORM_BYTES_MAX,
-    TOKEN_FIELD,
-    Guard,
-    Sessions,
+    STRANGERS_FORM_BYTES_MAX,
+    bound_form,
+    is_foreign,
     may,
-    new_cookie,
-    set_cookie,
 )
+from wakelog.console.pages.sessions import Sessions, cookie_of, new_cookie, set_cookie
 from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, PageRoute, path
+from wakelog.console.pages.streams import HeldResponse, hold
 from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
@@ -60,10 +59,11 @@ PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in
 
 _PATTERNS: Final = [(compile_path(row.path)[0], row) for row in PAGES]
 
-VIEWERS_MAX: Final = 256
-"""Browsers that watch a page at a time."""
-QUIET_SECONDS_MAX: Final = 15.0
-"""After so long without news a viewer gets an empty line, so that a lost one is noticed."""
+TOKEN_FIELD: Final = "token"
+CHECK_SECONDS: Final = 2.0
+"""How soon a page that is kept new ends with its session."""
+QUIET_CHECKS_MAX: Final = 7
+"""After so many without news a viewer gets an empty line, so that a lost one is noticed."""
 
 NAVIGATION: Final = (
     ("overview", "Overview", "/"),
@@ -85,12 +85,10 @@ logger = logging.getLogger("wakelog.console")
 class Site:
     """The endpoints over a console's pages."""
 
-    def __init__(self, console: Console, *, is_secure: bool) -> None:
-        """is_secure: it is reached by TLS, and its cookies go over nothing else."""
+    def __init__(self, console: Console) -> None:
+        """Show nothing yet."""
         self._console = console
-        self._is_secure = is_secure
         self._sessions = Sessions(console.accounts, lambda: console.reader.now_ms)
-        self._viewers_count = 0
         self._routes = [
             Route(
                 each.path,
@@ -110,6 +108,8 @@ class Site:
             account = self._sessions.account_of(request)
             if account is None and row.role is not Role.NONE:
                 return RedirectResponse(path("login", to=_address(request)), 303)
+            if account is None:
+                bound_form(request, STRANGERS_FORM_BYTES_MAX)
             account = account or NO_ONE
             if not may(account, row.role):
                 self._note_refused(request, account)
@@ -118,9 +118,8 @@ class Site:
             request.state.sessions = self._sessions
             if request.method == "POST":
                 await self._check_form(request)
-            self._console.reader.note_viewer()
-            if not self._console.reader.number:
-                await self._console.reader.first()
+            if account.role > Role.NONE:
+                await self._console.reader.viewed()
             return self.respond(request, await row.handler(self._console, request))
 
         return answer
@@ -130,11 +129,16 @@ class Site:
         console, host = self._console, request.client.host if request.client else ""
         asked = f"{request.method} {request.url.path}"
         result = "refused: this account may look alone"
-        console.audit.add(Entry(console.reader.now_ms, account.name, host, asked, result))
+        console.audit.add_refused(Entry(console.reader.now_ms, account.name, host, asked, result))
 
     async def _check_form(self, request: Request) -> None:
         """Raises: HTTPException for a form that no page of this console made."""
-        form = await request.form(max_fields=1_000, max_part_size=FORM_BYTES_MAX)
+        if is_foreign(request):
+            raise HTTPException(403, "This form comes from the page of another site")
+        try:
+            form = await request.form(max_fields=1_000, max_part_size=FORM_BYTES_MAX)
+        except ClientDisconnect:
+            raise HTTPException(400, "The form did not come whole") from None
         token = form.get(TOKEN_FIELD)
         if not isinstance(token, str) or not self._sessions.is_own_form(request, token):
             raise HTTPException(403, "This form is too old. Open the page again, and repeat it")
@@ -143,11 +147,11 @@ class Site:
         """Return the answer with a page in it."""
         if isinstance(page, Response):
             return page
-        cookie = request.cookies.get(COOKIE) or new_cookie()
+        cookie = cookie_of(request) or new_cookie()
         text = self._render(request, page, cookie)
         response = Response(text, page.status, media_type="text/html; charset=utf-8")
-        if cookie != request.cookies.get(COOKIE):
-            set_cookie(response, cookie, is_secure=self._is_secure)
+        if cookie != cookie_of(request):
+            set_cookie(request, response, cookie)
         return response
 
     def _values(self, request: Request, page: Page, cookie: str) -> dict[str, object]:
@@ -167,6 +171,7 @@ class Site:
             "account": account,
             "may_change": account.role >= Role.OPERATOR,
             "logs_in": console.accounts.are_asked_for,
+            "accounts_failure": console.accounts.failure if is_known else "",
             "token": self._sessions.token(cookie),
             "address": _address(request),
         }
@@ -176,16 +181,14 @@ class Site:
         return template.render(self._values(request, page, cookie))
 
     def _render_live(self, request: Request, page: Page) -> str:
-        text = self._render(request, page, request.cookies.get(COOKIE, ""))
+        text = self._render(request, page, cookie_of(request))
         return text.partition(LIVE_BEGIN)[2].partition(LIVE_END)[0]
 
     async def _live(self, request: Request) -> Response:
         """Send the live part of a page, again after each reading in which it changed."""
-        account = self._sessions.account_of(request)
+        account = self._sessions.account_of(request, is_use=False)
         if account is None:
             raise HTTPException(401, "Log in again")
-        if self._viewers_count >= VIEWERS_MAX:
-            raise HTTPException(503, "Too many pages are open. This one is not kept new")
         try:
             wanted = urlsplit(request.query_params.get("of", "/"))
         except ValueError:
@@ -203,34 +206,53 @@ class Site:
         watched = Request(scope)
         watched.state.account = account
         watched.state.sessions = self._sessions
-        return StreamingResponse(self._news(row, watched), media_type="text/event-stream")
+        release = hold(self._console.viewers, request)
+        try:
+            await self._live_page(row, watched)
+        except BaseException:
+            release()
+            raise
+        news = self._news(row, watched)
+        return HeldResponse(news, release, media_type="text/event-stream")
+
+    async def _live_page(self, row: PageRoute, request: Request) -> Page:
+        """Return a page that is kept new. Raises: ClientError, HTTPException for another."""
+        page = await row.handler(self._console, request)
+        if isinstance(page, HeldResponse):
+            page.release()
+        if not isinstance(page, Page) or not page.is_live:
+            raise HTTPException(404, "This page is not kept new")
+        return page
 
     async def _news(self, row: PageRoute, request: Request) -> AsyncIterator[str]:
-        reader = self._console.reader
-        self._viewers_count += 1
-        try:
-            number, shown = reader.number, ""
-            while True:
-                reader.note_viewer()
-                try:
-                    async with asyncio.timeout(QUIET_SECONDS_MAX):
-                        number = await reader.next(number)
-                except TimeoutError:
-                    yield ":\n\n"
-                    continue
-                if reader.has_ended or self._sessions.account_of(request) is None:
-                    return
-                try:
-                    page = await row.handler(self._console, request)
-                except (ClientError, HTTPException):
-                    continue
-                if isinstance(page, Page) and page.is_live:
-                    text = self._render_live(request, page)
-                    if text != shown:
-                        shown = text
-                        yield f"event: live\ndata: {json.dumps(text)}\n\n"
-        finally:
-            self._viewers_count -= 1
+        reader, sessions = self._console.reader, self._sessions
+        number, shown, quiet = reader.number, "", 0
+        while True:
+            reader.note_viewer()
+            is_quiet = False
+            try:
+                async with asyncio.timeout(CHECK_SECONDS):
+                    number = await reader.next(number)
+            except TimeoutError:
+                is_quiet = True
+            account = sessions.account_of(request, is_use=False)
+            if reader.has_ended or account is None or not may(account, row.role):
+                return
+            request.state.account = account
+            quiet = quiet + 1 if is_quiet else 0
+            if quiet >= QUIET_CHECKS_MAX:
+                quiet = 0
+                yield ":\n\n"
+            if is_quiet:
+                continue
+            try:
+                page = await self._live_page(row, request)
+            except (ClientError, HTTPException):
+                continue
+            text = self._render_live(request, page)
+            if text != shown:
+                shown = text
+                yield f"event: live\ndata: {json.dumps(text)}\n\n"
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """Return the page of an error: what happened, and what to do."""
@@ -264,9 +286,9 @@ def page_at(path: str) -> tuple[PageRoute | None, dict[str, str]]:
     return None, {}
 
 
-def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False) -> ASGIApp:
-    """Return the application. hosts: names that it may be called by."""
-    site = Site(console, is_secure=is_secure)
+def make_app(console: Console) -> ASGIApp:
+    """Return the application, which a `Guard` goes around: also unexpected errors have headers."""
+    site = Site(console)
     app = Starlette(
         routes=site.routes(),
         exception_handlers={
@@ -277,4 +299,4 @@ def make_app(console: Console, hosts: Sequence[str], *, is_secure: bool = False)
     )
     folder = resources.files("wakelog.console") / "static"
     app.mount("/static", StaticFiles(directory=str(folder)))
-    return Guard(app, hosts)  # around all: the answer to an unexpected error has headers, too
+    return app

@@ -16,6 +16,7 @@ from wakelog.console.accounts import Role
 from wakelog.console.actions.action import Action, CommandFailed, Said
 from wakelog.console.audit_log import Entry
 from wakelog.console.pages.site import Console, Page, PageRoute
+from wakelog.console.views.messages import visible
 
 TYPED_FIELD: Final = "typed"
 SAID_LINES_MAX: Final = 2_000
@@ -36,10 +37,10 @@ async def form(console: Console, request: Request) -> Page:
 
 def _together(items: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return fields by name; what was ticked several times is one text with blanks."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for name, text in items:
-        found[name] = f"{found[name]} {text}" if name in found else text
-    return found
+        found.setdefault(name, []).append(text)
+    return {name: " ".join(texts) for name, texts in found.items()}
 
 
 async def _preview(console: Console, action: Action, given: Mapping[str, str]) -> Page:
@@ -66,8 +67,10 @@ async def _preview(console: Console, action: Action, given: Mapping[str, str]) -
 
 async def _do(console: Console, request: Request, action: Action, given: Mapping[str, str]) -> Page:
     values, wrong = action.checked(given)
-    if not wrong and action.typed and given.get(TYPED_FIELD, "").strip() != values[action.typed]:
-        wrong = {TYPED_FIELD: f"Type {values[action.typed]} to confirm"}
+    if not wrong and action.typed:
+        name = values[action.typed]
+        if given.get(TYPED_FIELD, "").strip() not in (name, visible(name)):
+            wrong = {TYPED_FIELD: f"Type {name} to confirm"}
     if TYPED_FIELD in wrong:
         _note(console, request, action.command(values), "refused: not confirmed")
     if wrong:

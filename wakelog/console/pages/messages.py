@@ -14,11 +14,12 @@ from starlette.responses import Response, StreamingResponse
 
 from wakelog.client import message_search as search
 from wakelog.client.errors import ClientError, InvalidArgument
-from wakelog.client.message_filter import make_filter
+from wakelog.client.message_filter import make_filter, pieces_of
 from wakelog.client.message_life import life_of
 from wakelog.client.message_search import Found, Limits
 from wakelog.client.received import ReceivedMessage
-from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.pages.site import SEARCHES_MAX, Console, Page, PageRoute, path
+from wakelog.console.pages.streams import HeldResponse, hold
 from wakelog.console.tails import TailOf
 from wakelog.console.views import message_body, message_life
 from wakelog.console.views import messages as views
@@ -30,7 +31,6 @@ TAIL_WAIT_SECONDS: Final = 1.0
 TAIL_PAUSE_SECONDS: Final = 0.25
 """Between two parts of a tail, so that a busy topic comes in few of them."""
 TAIL_QUIET_WAITS: Final = 15
-VIEWERS_MAX: Final = 128
 CLIENTS_SHOWN_MAX: Final = 20
 
 
@@ -75,7 +75,20 @@ async def _list(console: Console, asked: Asked, topic: str, *, is_followed: bool
 
 
 async def _found(console: Console, asked: Asked, limits: Limits) -> Found:
-    """Return what a URL asks for. Raises: ClientError."""
+    """Return what a URL asks for; few searches go on at once. Raises: ClientError."""
+    try:
+        async with asyncio.timeout(limits.seconds):
+            await console.searching.acquire()
+    except TimeoutError:
+        cause = f"{SEARCHES_MAX} searches are under way at this console"
+        raise ClientError(cause, "Try again", passes=True) from None
+    try:
+        return await _search(console, asked, limits)
+    finally:
+        console.searching.release()
+
+
+async def _search(console: Console, asked: Asked, limits: Limits) -> Found:
     admin = console.admin
     if not (asked.id or asked.key or asked.is_place):
         return await search.by_time(admin, views.wanted_of(asked, console.reader.now_ms), limits)
@@ -128,9 +141,9 @@ async def tail(console: Console, request: Request) -> Response:
         make_filter(asked.tag, asked.sql)
     except ClientError as error:
         raise HTTPException(422, f"{error.cause}. {error.remedy}") from None
-    if console.tails.viewers_count >= VIEWERS_MAX:
-        raise HTTPException(503, "Too many tails are open. Close one, or use wakelog tail")
-    return StreamingResponse(_tail_news(console, request, asked), media_type="text/event-stream")
+    release = hold(console.followers, request)
+    news = _tail_news(console, request, asked)
+    return HeldResponse(news, release, media_type="text/event-stream")
 
 
 async def _tail_news(console: Console, request: Request, asked: Asked) -> AsyncIterator[str]:
@@ -138,10 +151,14 @@ async def _tail_news(console: Console, request: Request, asked: Asked) -> AsyncI
     accepts = make_filter("*", "", asked.text)
     template = console.templates.get_template("message_rows.html")
     said, quiet = "", 0
+
+    def is_open() -> bool:
+        return sessions.account_of(request, is_use=False) is not None
+
     try:
         async with console.tails.watch(TailOf(asked.topic, asked.tag or "*", asked.sql)) as viewer:
             yield "event: began\ndata: \n\n"
-            while not reader.has_ended and sessions.account_of(request) is not None:
+            while not reader.has_ended and is_open():
                 reader.note_viewer()
                 came = await viewer.next(TAIL_WAIT_SECONDS)
                 if rows := views.rows_of(x for x in reversed(came) if accepts(x)):
@@ -234,14 +251,19 @@ async def body(console: Console, request: Request) -> Response:
     topic = request.query_params.get("topic", "").strip()
     message, _ = await _one(console, request.path_params["id"], topic)
     is_stored = request.query_params.get("stored") == "1"
-    content = bytes(message.record.body) if is_stored else await asyncio.to_thread(_whole, message)
+    pieces = iter([bytes(message.record.body)]) if is_stored else pieces_of(message)
+    first = await asyncio.to_thread(next, pieces, b"")  # what cannot be read is a page of an error
+
+    async def content() -> AsyncIterator[bytes]:
+        piece = first
+        while piece:
+            yield piece
+            piece = await asyncio.to_thread(next, pieces, b"")
+
     name = f"{message.offset_message_id}.bin"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type="application/octet-stream", headers=headers)
-
-
-def _whole(message: ReceivedMessage) -> bytes:
-    return message.body
+    media_type = "application/octet-stream"
+    return StreamingResponse(content(), media_type=media_type, headers=headers)
 
 
 PAGES: Final = (

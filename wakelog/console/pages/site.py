@@ -4,6 +4,7 @@ A page is a value: a template and what it says. The same page is shown whole, or
 alone, which is sent to a browser that watches.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,18 +20,38 @@ from wakelog.console import charts, quantities
 from wakelog.console.accounts import Accounts, Role
 from wakelog.console.actions.action import Action, Commands
 from wakelog.console.audit_log import AuditLog
+from wakelog.console.defence.attempts import Attempts
+from wakelog.console.defence.places import Places
 from wakelog.console.oldest import OldestMessages
 from wakelog.console.reader import Reader
-from wakelog.console.tails import Tails
+from wakelog.console.tails import TAILS_MAX, Tails
+from wakelog.console.views.messages import visible
 
 LIVE_BEGIN: Final = "<!--live-->"
 LIVE_END: Final = "<!--/live-->"
 """What stands around the live part in the template of every page. Values are escaped."""
 
+VIEWERS_MAX: Final = 256
+"""Browsers that watch a page at a time."""
+FOLLOWERS_MAX: Final = 128
+"""Browsers that follow a topic at a time; one host cannot have all tails."""
+VIEWERS_OF_HOST_MAX: Final = 64
+VIEWERS_OF_SESSION_MAX: Final = 32
+LOGINS_MAX: Final = 32
+LOGINS_OF_PLACE_MAX: Final = 4
+"""Passwords that wait to be compared."""
+COMPARED_AT_ONCE_MAX: Final = 2
+"""Passwords that are compared beside each other: each may take a core for 0.2 s."""
+SEARCHES_MAX: Final = 4
+"""Searches for messages that go on at once: each may hold 64 MiB of bodies."""
+
 
 @dataclass
 class Console:
-    """What pages work with. actions: by their names."""
+    """What pages work with. actions: by their names.
+
+    logins: passwords that wait. viewers: of pages that are kept new. followers: of topics.
+    """
 
     reader: Reader
     admin: Admin
@@ -43,6 +64,20 @@ class Console:
     templates: Environment = field(default_factory=lambda: make_templates())
     tails: Tails = field(init=False)
     oldest: OldestMessages = field(init=False)
+    attempts: Attempts = field(default_factory=Attempts)
+    logins: Places = field(default_factory=lambda: Places(LOGINS_MAX, place=LOGINS_OF_PLACE_MAX))
+    comparing: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
+    )
+    searching: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SEARCHES_MAX))
+    viewers: Places = field(
+        default_factory=lambda: Places(
+            VIEWERS_MAX, host=VIEWERS_OF_HOST_MAX, session=VIEWERS_OF_SESSION_MAX
+        )
+    )
+    followers: Places = field(
+        default_factory=lambda: Places(FOLLOWERS_MAX, host=TAILS_MAX // 2, session=TAILS_MAX // 4)
+    )
 
     def __post_init__(self) -> None:
         """Have tails and oldest messages, which ask nothing until there is a viewer."""
@@ -79,6 +114,7 @@ def make_templates() -> Environment:
         loader=PackageLoader("wakelog.console"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -99,6 +135,14 @@ def make_templates() -> Environment:
         NOTHING=quantities.NOTHING,
     )
     return templates
+
+
+def _shown(value: object) -> object:
+    """Return what a page shows of a value: what cannot be seen in a text is written out.
+
+    A text that has to come back as it is, as that of a form's field, is escaped first (`| e`).
+    """
+    return visible(value) if type(value) is str else value
 
 
 def path(*parts: str, **query: object) -> str:
