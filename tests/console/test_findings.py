@@ -1,254 +1,47 @@
-"""The rules: for each a cluster about which it speaks, and one about which it is silent."""
+"""The rules: each speaks of one cluster and not of another, and of no ordinary state."""
 
 import ast
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from wakelog.broker.replication.takeover import REFUSES_SENDS_VALUE
-from wakelog.broker.trouble import NOTICE_PREFIX, Trouble, runtime_values
-from wakelog.client.errors import ClientError
-from wakelog.console import findings
+from tests.console.cases import (
+    ADDRESSES,
+    CASES,
+    HOURS_OLD_MS,
+    MINUTE_MS,
+    NOTICE,
+    NOW_MS,
+    TROUBLE,
+    Snapshots,
+    cluster,
+    course,
+    disk_course,
+    elected,
+    group,
+    held,
+    history_of,
+    member,
+    retries,
+    servers,
+    started,
+    unlike,
+    with_broker,
+)
+from wakelog.console import findings, server_findings
 from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
-from wakelog.protocol.bodies import (
-    BrokerData,
-    ClusterInfo,
-    Connection,
-    ConsumerConnection,
-    ConsumerRunningInfo,
-    ConsumeStats,
-    OffsetWrapper,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-)
-from wakelog.protocol.body_codec import MessageQueue
-
-MINUTE_MS = 60_000
-NOW_MS = 1_000 * MINUTE_MS
-MIB = 1 << 20
-QUEUE = MessageQueue("T", "a", 0)
-Snapshots = tuple[Snapshot, ...]
-
-
-def cluster(
-    now_ms: int = NOW_MS,
-    values: dict[str, str] | None = None,
-    *,
-    waiting: dict[str, str] | None = None,
-    address: str = "10.0.0.5:10911",
-    broker_id: int = 0,
-    failure: ClientError | None = None,
-    slave: dict[str, str] | None = None,
-    letters: int = 0,
-    **groups: GroupReading,
-) -> Snapshot:
-    """Return one broker, with a slave if it has values, and groups."""
-    brokers = [
-        BrokerReading(
-            "c", "a", broker_id, address, values or {}, waiting=waiting or {}, failure=failure
-        )
-    ]
-    if slave is not None:
-        brokers.append(BrokerReading("c", "a", 1, "10.0.0.6:10911", slave))
-    info = ClusterInfo({"a": BrokerData("c", "a", {x.broker_id: x.address for x in brokers})})
-    return Snapshot(now_ms, info, "10.0.0.4:9876", brokers, groups, {"g": letters})
-
-
-def group(
-    lag: int = 0,
-    *,
-    clients: int = 1,
-    consumed: int = 5,
-    last_ms: int = NOW_MS,
-    enabled: bool = True,
-    model: str = "CLUSTERING",
-    members: dict[str, ConsumerRunningInfo] | None = None,
-) -> GroupReading:
-    """Return a group that has consumed some of one queue."""
-    place = OffsetWrapper(consumed + lag, consumed, last_ms)
-    return GroupReading(
-        [SubscriptionGroupConfig("g", consume_enable=enabled)],
-        ConsumeStats({QUEUE: place}),
-        ConsumerConnection([Connection(f"c{n}") for n in range(clients)], message_model=model),
-        members or {},
-    )
-
-
-def member(expression: str = "*", *, has_queue: bool = True, **process: Any) -> ConsumerRunningInfo:
-    subscriptions = [
-        SubscriptionData(topic="T", sub_string=expression),
-        SubscriptionData(topic="%RETRY%g", sub_string="*"),
-    ]
-    return ConsumerRunningInfo({}, subscriptions, {QUEUE: process} if has_queue else {})
-
-
-def unlike(*expressions: str) -> GroupReading:
-    members = {f"c{n}": member(each) for n, each in enumerate(expressions)}
-    return group(clients=2, members=members)
-
-
-def held(taken_ms: int) -> GroupReading:
-    info = member(locked=True, cachedMsgCount=3, lastConsumeTimestamp=taken_ms)
-    return group(members={"c0": info})
-
-
-def log_end(mebibytes: int) -> dict[str, str]:
-    return {"commitLogMaxOffset": str(mebibytes * MIB)}
-
-
-def disk_course(before: float, after: float, minutes: int) -> Snapshots:
-    values = [{"commitLogDiskRatio": str(x)} for x in (before, after)]
-    return (
-        cluster(NOW_MS - minutes * MINUTE_MS, values[0]),
-        cluster(NOW_MS, values[1]),
-    )
-
-
-def course(before: GroupReading, after: GroupReading, seconds: int = 60) -> Snapshots:
-    return cluster(NOW_MS - seconds * 1_000, g=before), cluster(g=after)
-
-
-NO_ANSWER = ClientError("a does not answer", "Start it")
-REFUSED = ClientError("a refuses", "Check the access key", code=1)
-TROUBLE = runtime_values({"reput": Trouble("the disk is full", "Free some space.")})
-NOTICE = runtime_values({"topics.json": Trouble("read from .bak", "See T.")}, NOTICE_PREFIX)
-
-
-class Case(NamedTuple):
-    """Snapshots about which a rule speaks, with a part of what it says, and others."""
-
-    fires: Snapshots
-    says: str
-    silent: Snapshots
-
-
-def values_case(name: str, high: object, says: str, low: object) -> Case:
-    return Case((cluster(NOW_MS, {name: str(high)}),), says, (cluster(NOW_MS, {name: str(low)}),))
-
-
-HOURS_OLD_MS = NOW_MS - 60 * MINUTE_MS
-CASES: dict[str, Case] = {
-    "no name server": Case(
-        (Snapshot(NOW_MS, name_server="n:1", failure=NO_ANSWER),), "a does not", (cluster(),)
-    ),
-    "no broker": Case((Snapshot(NOW_MS),), "none has registered", (cluster(),)),
-    "no answer": Case(
-        (cluster(failure=NO_ANSWER),), "a does not answer", (cluster(failure=REFUSED),)
-    ),
-    "refused": Case((cluster(failure=REFUSED),), "a refuses", (cluster(failure=NO_ANSWER),)),
-    "no address": Case((cluster(address="0.0.0.0:1"),), "advertises 0.0.0.0:1", (cluster(),)),
-    "loopback address": Case(
-        (cluster(address="127.0.0.1:1"),), "advertises 127.0.0.1:1", (cluster(),)
-    ),
-    "no master": Case((cluster(broker_id=1),), "has no master", (cluster(),)),
-    "refused service": Case((cluster(NOW_MS, TROUBLE),), "reput does not work", (cluster(),)),
-    "table from .bak": Case((cluster(NOW_MS, NOTICE),), "read from .bak", (cluster(),)),
-    "refused sends": Case(
-        (cluster(NOW_MS, {REFUSES_SENDS_VALUE: "no quorum"}),),
-        "refuses sends: no quorum",
-        (cluster(slave={REFUSES_SENDS_VALUE: "no quorum"}),),
-    ),
-    "waits for restart": Case(
-        (cluster(waiting={"listenPort": "1", "b": ""}),),
-        "b=not set, listenPort=1 in use until",
-        (cluster(),),
-    ),
-    "disk full": values_case("commitLogDiskRatio", 0.9, "90% full: from 90%", 0.89),
-    "disk filling": values_case("commitLogDiskRatio", 0.75, "75% full: from 75%", 0.74),
-    "disk grows": Case(
-        disk_course(0.50, 0.60, 50),
-        "50.0% to 60.0% in 50 min: at this rate it takes no sends in 2 h 30 min",
-        disk_course(0.50, 0.60, 5),
-    ),
-    "retention behind": Case(
-        disk_course(0.76, 0.80, 20), "no sends in 50 min", disk_course(0.80, 0.80, 20)
-    ),
-    "sends wait": values_case("sendThreadPoolQueueHeadWaitTimeMills", 201, "sends wait 201", 200),
-    "dispatch behind": values_case("dispatchBehindBytes", 65 * MIB, "65 MiB", 64 * MIB),
-    "flush behind": values_case("remainHowManyDataToFlush", "1.5 GiB", "1,536 MiB", "200.0 MiB"),
-    "replica behind": Case(
-        (
-            cluster(
-                NOW_MS, {"commitLogMaxOffset": f"{300 * MIB}"}, slave={"commitLogMaxOffset": "0"}
-            ),
-        ),
-        "lacks 300 MiB",
-        (
-            cluster(
-                NOW_MS, {"commitLogMaxOffset": f"{200 * MIB}"}, slave={"commitLogMaxOffset": "0"}
-            ),
-        ),
-    ),
-    "no client": Case(
-        course(group(3, clients=0), group(5, clients=0)),
-        "no client is online, and 5 messages wait: 2 more in 1 min",
-        course(group(0, clients=0), group(0, clients=0)),
-    ),
-    "left alone": Case(
-        course(group(5, clients=0), group(5, clients=0)),
-        "no client is online, and 5 messages wait",
-        course(
-            group(5, clients=0, model="BROADCASTING"), group(5, clients=0, model="BROADCASTING")
-        ),
-    ),
-    "falls behind": Case(
-        course(group(300), group(400, last_ms=NOW_MS - 2 * MINUTE_MS)),
-        "is 400 messages (2 min) behind on T, and falling further: 100 more in 1 min",
-        course(group(400), group(300, last_ms=NOW_MS - 2 * MINUTE_MS)),
-    ),
-    "behind": Case(
-        course(group(9), group(9, last_ms=HOURS_OLD_MS)),
-        "is 9 messages (1 h) behind on T",
-        course(group(9), group(9, last_ms=NOW_MS - 5 * MINUTE_MS)),
-    ),
-    "may not consume": Case(
-        (cluster(g=group(enabled=False)),),
-        "consumeEnable=false",
-        (cluster(g=group(clients=0, enabled=False)),),
-    ),
-    "subscriptions differ": Case(
-        (cluster(g=unlike("paid", "*")),),
-        "c0 subscribes to T@paid; c1 subscribes to T@*",
-        (cluster(g=unlike("*", "*")),),
-    ),
-    "queue without client": Case(
-        (cluster(g=group(7, members={"c0": member(has_queue=False)})),),
-        "queue 0 of T at a lags by 7 and no client has it",
-        (cluster(g=group(7, clients=2, members={"c0": member(has_queue=False)})),),
-    ),
-    "lock held": Case(
-        (cluster(g=held(NOW_MS - 90_000)),),
-        "c0 holds the lock of queue 0 of T at a, and has consumed nothing of its 3 messages for 90",
-        (cluster(g=held(NOW_MS - 50_000)),),
-    ),
-    "no commit": Case(
-        course(group(3), group(9, members={"c0": member()})),
-        "queue 0 of T at a got 6 messages in 60 s, and c0, which has it, stayed at offset 5",
-        course(group(3), group(9, consumed=6, members={"c0": member()})),
-    ),
-    "dead letters": Case(
-        (cluster(NOW_MS - MINUTE_MS, letters=2), cluster(letters=5)),
-        "gave up 3 messages in 1 min; it has had 5",
-        (cluster(NOW_MS - MINUTE_MS, letters=5), cluster(letters=5)),
-    ),
-}
-
-
-def history_of(snapshots: Snapshots) -> History:
-    history = History()
-    for each in snapshots:
-        history.add(each)
-    return history
+from wakelog.console.snapshot import GroupReading, Snapshot
+from wakelog.protocol.bodies import Connection, ConsumerConnection, SubscriptionGroupConfig
 
 
 def test_every_rule_has_cases_and_is_said_somewhere() -> None:
-    tree = ast.parse(inspect.getsource(findings))
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    sources = [inspect.getsource(each) for each in (findings, server_findings)]
+    trees = [ast.parse(each) for each in sources]
+    texts = {x.value for tree in trees for x in ast.walk(tree) if isinstance(x, ast.Constant)}
     assert CASES.keys() == RULES.keys()
     assert RULES.keys() <= texts
 
@@ -269,13 +62,33 @@ def test_a_rule_has_a_remedy_and_a_verdict(rule: str) -> None:
     assert RULES[rule].remedy and not RULES[rule].remedy.endswith(".")
 
 
-def test_that_nothing_is_wrong_is_said() -> None:
-    [found] = find(history_of((cluster(NOW_MS, {"commitLogDiskRatio": "0.5"}, g=group(3)),)))
-    assert found.verdict == OK
-    assert found.found == (
-        "nothing is wrong: 1 broker answers, the fullest disk is 50% full, and 3 messages wait for "
-        "their groups"
-    )
+def consumed(minutes: int, **values: str) -> Snapshots:
+    """Return a cluster whose log grows by 1 GiB in so many minutes."""
+    found = []
+    for elapsed_ms, gibibytes in ((minutes * MINUTE_MS, 1), (0, 2)):
+        log = {"commitLogMinOffset": "0", "commitLogMaxOffset": str(gibibytes << 30)}
+        found.append(cluster(NOW_MS - elapsed_ms, {"commitLogDiskRatio": "0.5"} | values | log))
+    return tuple(found)
+
+
+CAPACITY = "Total : 100.0 GiB, Free : 50.0 GiB."
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "text"),
+    [
+        ((cluster(g=group(3)),), "3 messages wait for their groups, which keep up; the fullest"),
+        ((cluster(g=group(0)),), "everything is consumed; the fullest disk is 0% full; 1 broker"),
+        ((cluster(),), "no group consumes yet; "),
+        (consumed(60, commitLogDirCapacity=CAPACITY), "the disk lasts 40 h; 1 broker answers"),
+        (consumed(5, commitLogDirCapacity=CAPACITY), "the fullest disk is 50% full"),
+        (consumed(60), "the fullest disk is 50% full"),
+    ],
+)
+def test_that_nothing_is_wrong_is_said(snapshots: Snapshots, text: str) -> None:
+    [found] = find(history_of(snapshots))
+    assert (found.verdict, found.rule) == (OK, "")
+    assert found.found.startswith("nothing is wrong: ") and text in found.found
 
 
 def test_problems_come_first() -> None:
@@ -301,11 +114,36 @@ def test_a_message_that_came_a_moment_ago_is_not_late() -> None:
     burst.members = members
     [found] = find(history_of(course(quiet, burst)))
     assert found.verdict == OK
-    late = find(history_of((*course(quiet, burst), cluster(NOW_MS + MINUTE_MS, g=burst))))
+    late = find(history_of((*course(quiet, burst), cluster(NOW_MS + 2 * MINUTE_MS, g=burst))))
     assert [each.rule for each in late] == ["falls behind"]
-    caught_up = group(400, last_ms=HOURS_OLD_MS)
-    less = find(history_of((*course(quiet, burst), cluster(NOW_MS + MINUTE_MS, g=caught_up))))
-    assert [each.rule for each in less] == ["behind"]
+    less = group(400, last_ms=HOURS_OLD_MS)
+    [found] = find(history_of((*course(quiet, burst), cluster(NOW_MS + 2 * MINUTE_MS, g=less))))
+    assert found.verdict == OK
+
+
+def test_a_group_that_falls_further_says_since_when() -> None:
+    lags = [900, 100, 300, 700]
+    times_ms = [NOW_MS - n * 10 * MINUTE_MS for n in (3, 2, 1, 0)]
+    snapshots = tuple(
+        cluster(x, g=group(y, last_ms=NOW_MS - 40 * MINUTE_MS))
+        for x, y in zip(times_ms, lags, strict=True)
+    )
+    [found] = find(history_of(snapshots), [])
+    assert (found.rule, found.since_ms) == ("falls behind", times_ms[1])
+    assert found.found.endswith("falling further: 600 more in 20 min")
+
+
+def test_the_first_dead_letters_of_a_group_count() -> None:
+    before, after = cluster(NOW_MS - MINUTE_MS), cluster(letters=2)
+    before.dead_letters.clear()
+    [found] = find(history_of((before, after)))
+    assert found.found.startswith("gave up 2 messages")
+
+
+def test_one_step_of_a_disk_is_no_rate() -> None:
+    """A disk is given in whole percent: it may have grown by much less."""
+    [found] = find(history_of(disk_course(0.50, 0.51, 12)))
+    assert found.verdict == OK
 
 
 def test_many_findings_of_one_rule_are_counted() -> None:
@@ -316,6 +154,87 @@ def test_many_findings_of_one_rule_are_counted() -> None:
     assert len(found) == OF_ONE_RULE_MAX + 1
     assert (found[-1].about, found[-1].found) == ("left alone", "7 more of this kind")
     assert found[-1].remedy
+
+
+def replaced() -> GroupReading:
+    """Return a group of which one member is new, and subscribes otherwise."""
+    found = unlike("paid", "*")
+    found.members["c0"].properties["PROP_CONSUMER_START_TIMESTAMP"] = str(NOW_MS - 30_000)
+    return found
+
+
+def slow(seconds: int) -> Snapshots:
+    """Return a group whose member has one message in hand for so long, while others come."""
+    quiet = cluster(NOW_MS - 10 * MINUTE_MS, g=group(consumed=4))
+    begin, now = group(3), group(9, members={"c0": member()})
+    return quiet, cluster(NOW_MS - seconds * 1_000, g=begin), cluster(g=now)
+
+
+def switched(snapshot: Snapshot) -> Snapshot:
+    """Return it with the ids of its two brokers exchanged."""
+    for broker in snapshot.brokers:
+        broker.broker_id = 1 - broker.broker_id
+    by_id = {x.broker_id: x.address for x in snapshot.brokers}
+    snapshot.info.broker_addr_table["a"].broker_addrs = by_id
+    return snapshot
+
+
+JUST_STARTED = {"bootTimestamp": str(NOW_MS - 1_000), "commitLogDiskRatio": "0.5"}
+ORDINARY: dict[str, Snapshots] = {
+    "a broker that has just started": (cluster(NOW_MS, JUST_STARTED),),
+    "a broker that was started again": started(30, 5),
+    "a master and a replica that changed places": (
+        cluster(NOW_MS - 60_000, slave={}),
+        switched(cluster(NOW_MS - 40_000, slave={})),
+        switched(cluster(slave={})),
+    ),
+    "a replica that has just started": (elected(epochs="54", ends=(9, 2), minutes=1),),
+    "replicas in step": (elected(),),
+    "a replica without a message of the new epoch": (elected(epochs="54"),),
+    "name servers that agree": (servers(NOW_MS, ADDRESSES, ADDRESSES),),
+    "a group that was just made": (cluster(g=GroupReading([SubscriptionGroupConfig("g")])),),
+    "a group without an offset yet": (
+        cluster(g=GroupReading(clients=ConsumerConnection([Connection("c")]))),
+    ),
+    "a group that reads a backlog from its beginning": course(
+        group(5_000, consumed=0, last_ms=0), group(4_000, consumed=1_000, last_ms=NOW_MS - 9_000)
+    ),
+    "a group without a lag": course(group(0), group(0)),
+    "a group with what came a moment ago": course(group(0), group(900), seconds=10),
+    "a group with no member and nothing to do": course(group(0, clients=0), group(0, clients=0)),
+    "a group that keeps up with much": course(
+        group(9_000, last_ms=NOW_MS - 4_000), group(12_000, last_ms=NOW_MS - 4_000)
+    ),
+    "a queue that is seldom used": course(
+        group(0, last_ms=HOURS_OLD_MS), group(1, last_ms=HOURS_OLD_MS), seconds=5
+    ),
+    "a broadcasting group": course(
+        group(5, model="BROADCASTING"), group(900, model="BROADCASTING", last_ms=HOURS_OLD_MS)
+    ),
+    "a group of RocketMQ itself": (
+        cluster(CID_RMQ_SYS_TRANS=group(9, clients=0)),
+        cluster(NOW_MS + MINUTE_MS, CID_RMQ_SYS_TRANS=group(99, clients=0)),
+    ),
+    "members that are being replaced": (cluster(g=replaced()),),
+    "a message that takes long": slow(20),
+    "some retries": retries(40, 4),
+    "old dead letters": course(group(0), group(0)),
+    "TLS with a certificate that Netty made": (
+        with_broker(cluster(), certificate_end_ms=4_102_358_400_000),
+    ),
+    "a disk that grows slowly": disk_course(0.50, 0.51, 60),
+}
+
+
+@pytest.mark.parametrize("state", ORDINARY)
+def test_an_ordinary_state_is_no_finding(state: str) -> None:
+    [found] = find(history_of(ORDINARY[state]))
+    assert found.verdict == OK, found
+
+
+def test_a_message_that_takes_too_long_is_said() -> None:
+    [found] = find(history_of(slow(40)))
+    assert (found.rule, found.since_ms) == ("no commit", NOW_MS - 40_000)
 
 
 @pytest.mark.parametrize("judge", JUDGES)

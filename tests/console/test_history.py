@@ -3,19 +3,26 @@
 import pytest
 
 from wakelog.client.errors import ClientError
+from wakelog.console.changes import HOUR_MS
 from wakelog.console.history import (
+    CONSUMED,
     DEAD_LETTERS,
     DISK,
-    HOUR_MS,
     LAG,
+    RETRIED,
     SAMPLE_MS_MIN,
     SAMPLES_MAX,
     Change,
     History,
     Unmoved,
 )
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
-from wakelog.protocol.bodies import ConsumeStats, OffsetWrapper
+from wakelog.console.snapshot import (
+    BrokerReading,
+    GroupReading,
+    NameServerReading,
+    Snapshot,
+)
+from wakelog.protocol.bodies import BrokerData, ClusterInfo, ConsumeStats, OffsetWrapper
 from wakelog.protocol.body_codec import MessageQueue
 
 QUEUE = MessageQueue("T", "a", 0)
@@ -44,9 +51,9 @@ def test_a_change_is_of_the_first_and_the_last_number() -> None:
         seen(10_000, ends=(9, 5), disk="0.5"),
         seen(20_000, ends=(7, 6), disk="0.6"),
     )
-    assert history.change(LAG, "g") == Change(0, 1, 20_000, 4)
-    assert history.change(DEAD_LETTERS, "g") == Change(5, 7, 20_000, 9)
-    assert history.change(DISK, "a:1") == Change(0.5, 0.6, 10_000, 0.5)
+    assert history.change(LAG, "g") == Change(0, 1, 20_000)
+    assert history.change(DEAD_LETTERS, "g") == Change(5, 7, 20_000)
+    assert history.change(DISK, "a:1") == Change(0.5, 0.6, 10_000)
     assert history.change(DISK, "b:1") is None
     assert history_of(seen(0)).change(DISK, "a:1") is None
 
@@ -90,4 +97,56 @@ def test_an_offset_that_stays_is_known_with_its_time_and_queue() -> None:
 
 def test_a_group_that_has_all_of_a_queue_stays_for_no_time() -> None:
     history = history_of(seen(0, ends=(5, 5)), seen(9_000, ends=(5, 5)), seen(18_000, ends=(6, 5)))
-    assert history.unmoved == {("g", QUEUE): Unmoved(18_000, 5, 6)}
+    assert history.unmoved == {("g", QUEUE): Unmoved(18_000, 5, 6, clear_ms=18_000)}
+
+
+def test_what_a_broker_away_had_is_known_on() -> None:
+    broker_away = Snapshot(9_000, brokers=[BrokerReading("c", "a", 0, "a:1")])
+    broker_away.brokers[0].failure = ClientError("no answer", "Wait")
+    history = history_of(seen(0, ends=(5, 5)), broker_away)
+    assert history.unmoved[("g", QUEUE)].clear_ms == 0 and len(history.unmoved) == 1
+    history.add(Snapshot(18_000, brokers=[BrokerReading("c", "b", 0, "b:1")]))
+    assert not history.unmoved
+
+
+def test_a_reading_without_an_answer_changes_nothing() -> None:
+    history = history_of(seen(0, ends=(5, 1)), Snapshot(9_000, failure=ClientError("x", "Wait")))
+    assert history.unmoved == {("g", QUEUE): Unmoved(0, 1, 5)}
+    history.add(seen(18_000, ends=(9, 1)))
+    lag = history.lag("g", history.latest.groups["g"])
+    assert (lag.messages, lag.grown, lag.is_growing) == (8, 4, True)
+
+
+def test_the_first_dead_letter_comes_after_none() -> None:
+    before = seen(0)
+    before.dead_letters.clear()
+    history = history_of(before, seen(10_000, ends=(3, 3)))
+    assert history.change(DEAD_LETTERS, "g") == Change(0, 3, 10_000)
+    away = seen(0, fails=True)
+    assert history_of(away, seen(10_000, ends=(3, 3))).change(DEAD_LETTERS, "g") is None
+
+
+def test_name_servers_that_differ_are_known_with_the_time() -> None:
+    def servers(now_ms: int, *addresses: str) -> Snapshot:
+        found = Snapshot(now_ms)
+        for number, address in enumerate(addresses):
+            table = {"a": BrokerData("c", "a", {0: address})} if address else {}
+            found.name_servers.append(NameServerReading(f"n:{number}", ClusterInfo(table)))
+        found.info = found.name_servers[0].info
+        return found
+
+    history = history_of(servers(0, "a:1", "a:1"), servers(9_000, "a:1", ""))
+    history.add(servers(18_000, "a:1", ""))
+    assert history.unlike == {("a", "n:1"): 9_000}
+    history.add(servers(27_000, "a:1", "a:1"))
+    assert not history.unlike
+
+
+def test_retries_and_what_is_consumed_otherwise_are_counted_apart() -> None:
+    snapshots = [seen(0, ends=(9, 4)), seen(10_000, ends=(9, 6))]
+    for snapshot, ends in zip(snapshots, ((5, 5), (8, 6)), strict=True):
+        places = snapshot.groups["g"].progress.offset_table
+        places[MessageQueue("%RETRY%g", "a", 0)] = OffsetWrapper(*ends)
+    history = history_of(*snapshots)
+    assert history.change(RETRIED, "g") == Change(5, 8, 10_000)
+    assert history.change(CONSUMED, "g") == Change(4, 6, 10_000)

@@ -1,6 +1,6 @@
 """How a finding is written."""
 
-from wakelog.console.rules import WARNING, Finding, say
+from wakelog.console.rules import SEE_LOG, WARNING, Finding, say
 from wakelog.protocol.java import exact_time
 
 
@@ -11,11 +11,22 @@ def test_a_finding_is_lines_and_values() -> None:
         "         -> Start its master (brokerId=0)",
     ]
     [values] = found.values()
-    assert (values["verdict"], values["rule"], "since" in values) == (WARNING, "no master", False)
+    assert values == {
+        "verdict": WARNING,
+        "rule": "no master",
+        "about": "broker a",
+        "found": "has no master now: nothing can be sent to it",
+        "remedy": "Start its master (brokerId=0)",
+        "since": None,
+    }
 
 
 def test_since_when_is_said_if_it_is_known() -> None:
     found = Finding(WARNING, "a", "waits", "Wait", 1_000, "")
     assert next(iter(found.lines())) == f"warning  a: waits (since {exact_time(1_000)})"
     [values] = found.values()
-    assert (values["since"], "rule" in values) == (1_000, False)
+    assert (values["since"], values["rule"]) == (1_000, "")
+
+
+def test_an_error_without_a_remedy_gets_one() -> None:
+    assert say("refused", "broker a", cause="it refuses", remedy="").remedy == SEE_LOG

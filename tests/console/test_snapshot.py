@@ -9,8 +9,10 @@ import pytest
 
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
+from wakelog.client.route import NO_NAME_SERVER
 from wakelog.console import progress, snapshot
-from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot, runtime_number
+from wakelog.console.runtime_values import runtime_number
+from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.bodies import (
     BrokerData,
@@ -96,7 +98,7 @@ class Peers:
 
 
 def read(peers: Peers, name_server: str = "n:1", before: Snapshot | None = None) -> Snapshot:
-    options: Any = ClientOptions((name_server,))
+    options: Any = ClientOptions(tuple(name_server.split(";")))
     return asyncio.run(read_snapshot(Admin(peers, options), NOW_MS, before))
 
 
@@ -224,5 +226,45 @@ def test_a_bounded_number_of_members_is_asked_those_that_lag_first(
     assert (set(found.groups["early"].members), set(found.groups["g"].members)) == (set(), {"c1"})
 
 
-def test_a_value_that_is_no_number_is_none() -> None:
-    assert runtime_number({"a": "x"}, "a") is runtime_number({}, "a") is None
+def test_the_brokers_that_any_name_server_knows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"n:1": {"a": {0: "a0:1"}}, "n:2": {"a": {0: "a9:1"}, "b": {0: "b0:1"}}}
+
+    class Servers(Peers):
+        async def invoke(
+            self, address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            if address in own:
+                table = {x: BrokerData("c", x, y) for x, y in own[address].items()}
+                body = encode_body(ClusterInfo(table, {"c": set(table)}))
+                return answer(command, ResponseCode.SUCCESS, body=body)
+            if address == "broker:1":
+                return answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no code 106")
+            return await super().invoke(address, command, timeout_ms=timeout_ms)
+
+    monkeypatch.setattr(snapshot, "NAME_SERVER_SECONDS_MAX", 0.1)
+    found = read(Servers(), "n:1;n:2;away:1;hangs:1;broker:1")
+    assert [each.address for each in found.brokers] == ["a0:1", "b0:1"]
+    assert found.info.cluster_addr_table == {"c": {"a", "b"}}
+    assert [x.failure is None for x in found.name_servers] == [True, True, False, False, False]
+    *_, hangs, broker = (x.failure for x in found.name_servers)
+    assert hangs is not None and hangs.cause.startswith("hangs:1 does not answer within")
+    assert broker is not None and broker.remedy == NO_NAME_SERVER
+    assert found.failure is None
+    assert read(Servers(), "hangs:1").failure is not None
+
+
+def test_the_clock_of_a_broker_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = "[ 0 days, 0 hours, 0 minutes, 30 seconds ]"
+    values = KVTable({"bootTimestamp": str(NOW_MS), "runtime": runtime})
+    monkeypatch.setitem(ANSWERS, Code.GET_BROKER_RUNTIME_INFO, values)
+    ahead_ms = read(Peers()).brokers[0].clock_ahead_ms
+    assert ahead_ms is not None and 29_000 < ahead_ms <= 30_500
+    monkeypatch.setitem(ANSWERS, Code.GET_BROKER_RUNTIME_INFO, KVTable({}))
+    assert read(Peers()).brokers[0].clock_ahead_ms is None
+
+
+def test_brokers_alone_are_read_on_request() -> None:
+    options: Any = ClientOptions(("n:1",))
+    found = asyncio.run(read_snapshot(Admin(Peers(), options), NOW_MS, with_groups=False))
+    assert found.brokers[0].values and found.brokers[0].settings == {"a": "1"}
+    assert not (found.brokers[0].topics or found.groups or found.dead_letters)

@@ -51,7 +51,7 @@ from wakelog.client.plain import (
 )
 from wakelog.client.route import MASTER_ID, Connections, QueueAt
 from wakelog.client.sender import Sender
-from wakelog.network.client import make_client
+from wakelog.network.client import RemotingClient, make_client
 from wakelog.network.errors import RemotingError, TlsRefused
 from wakelog.protocol.bodies import (
     BrokerStatsData,
@@ -250,6 +250,22 @@ class Admin:
     async def runtime_info(self, address: str) -> dict[str, str]:
         """Return what a broker says of itself. Raises: ClientError."""
         return (await self.ask_for(KVTable, address, Code.GET_BROKER_RUNTIME_INFO)).table
+
+    def certificate_end_ms(self, address: str) -> int:
+        """Return until when the certificate of a server is valid, which was asked before.
+
+        0 without TLS, and without an open connection.
+        """
+        connections = self._connections
+        if not isinstance(connections, RemotingClient):
+            return 0
+        certificate = connections.peer_certificate(address)
+        if not certificate:
+            return 0
+        # It imports much, and few clients have TLS.
+        from wakelog.network.certificate_dates import valid_until_ms
+
+        return valid_until_ms(certificate)
 
     async def settings(self, address: str, code: Code = Code.GET_BROKER_CONFIG) -> dict[str, str]:
         """Return the settings of a broker or name server, as a restart has them.

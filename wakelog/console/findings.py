@@ -5,7 +5,6 @@ Nothing here asks, waits or knows a clock.
 """
 
 import ipaddress
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -14,24 +13,46 @@ from wakelog.broker.replication.takeover import REFUSES_SENDS_VALUE
 from wakelog.broker.trouble import NOTICE_PREFIX, read_troubles, trouble_clause
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
-from wakelog.console.history import DEAD_LETTERS, DISK, LAG, Change, History
+from wakelog.console.history import (
+    CONSUMED,
+    DEAD_LETTERS,
+    DISK,
+    HELD,
+    RETRIED,
+    Change,
+    History,
+)
+from wakelog.console.lag import falls_behind
 from wakelog.console.quantities import span_text
 from wakelog.console.rules import OK, PROBLEM, Finding, say
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot, runtime_number
+from wakelog.console.runtime_values import capacity_bytes, runtime_number, size_bytes
+from wakelog.console.server_findings import (
+    clock_findings,
+    coming_findings,
+    election_findings,
+    name_server_findings,
+)
+from wakelog.console.snapshot import BrokerReading, GroupReading
+from wakelog.console.subjects import broker_text as broker_text
+from wakelog.console.subjects import queue_text as queue_text
 from wakelog.protocol.bodies import (
     ConsumerRunningInfo,
     ConsumeStats,
     SubscriptionGroupConfig,
 )
 from wakelog.protocol.body_codec import MessageQueue
-from wakelog.protocol.names import RETRY_PREFIX
+from wakelog.protocol.names import RETRY_PREFIX, is_own_group
 
 DISK_WARNING_RATIO: Final = 0.75
 """diskMaxUsedSpaceRatio: from here on old segments are deleted at any hour."""
 DISK_PROBLEM_RATIO: Final = 0.90
 """diskSpaceWarningLevelRatio: from here on sends are refused."""
+DISK_STEP_RATIO: Final = 0.01
+"""Brokers say how full a disk is in whole percent, and so it may have grown by less."""
 DISK_TREND_MS_MIN: Final = 600_000
 """What a rate of a disk needs: its course of a shorter time says nothing."""
+DISK_LEFT_DAYS_MAX: Final = 365
+"""More than that is not said: nobody knows the rate of next year."""
 DISK_LEFT_MS_MAX: Final = 24 * 3_600_000
 SEND_WAIT_MS_MAX: Final = 200
 """waitTimeMillsInSendQueue: sends that wait longer are refused."""
@@ -40,22 +61,23 @@ BEHIND_BYTES_MAX: Final = 64 << 20
 FLUSH_BEHIND_BYTES_MAX: Final = 256 << 20
 REPLICA_BEHIND_BYTES_MAX: Final = 256 << 20
 """haSlaveFallbehindMax: SYNC_MASTER does not wait for such a replica."""
-GROUP_LAG_MIN: Final = 100
-"""Of a group that falls further behind; fewer are those between two commits."""
-BEHIND_MS_MIN: Final = 60_000
-"""How long ago the last consumed message of a group that falls behind was stored."""
 OLD_MS_MIN: Final = 600_000
 """How long ago the last consumed message was stored, with others waiting."""
 MOVES_MS: Final = 6_000
 """Within which a client that consumes commits (persistConsumerOffsetInterval is 5 s)."""
+STILL_MS_MIN: Final = 30_000
+"""For how long a client commits nothing whose messages just take long; less counts if it was so in
+the first reading."""
+REPLACED_MS: Final = 120_000
+"""After the start of a client: the others may subscribe otherwise, and be replaced soon."""
 HELD_MS_MIN: Final = 60_000
 """How long ago a client with messages took the last one, as for `consumerStatus` of mqadmin."""
+RETRIED_COUNT_MIN: Final = 50
+"""In an hour: fewer messages that fail may be those of one bad minute."""
 OF_ONE_RULE_MAX: Final = 20
 """Findings of one rule; more are counted."""
 
 BROADCASTING: Final = "BROADCASTING"
-_SIZE: Final = re.compile(r"([\d.]+) ([KMGTPE]?)i?B")
-
 
 Judge = Callable[[History], Iterable[Finding]]
 
@@ -65,7 +87,7 @@ def find(history: History, before: Sequence[Finding] | None = None) -> list[Find
 
     before: the findings of the snapshot before. With them each finding says since when it is so.
     """
-    found = [each for judge in JUDGES for each in judge(history)]
+    found = wrong(history, JUDGES)
     if not found:
         return [_fine(history)]
     if before is not None:
@@ -75,41 +97,71 @@ def find(history: History, before: Sequence[Finding] | None = None) -> list[Find
             x if x.since_ms else x._replace(since_ms=since.get((x.rule, x.about), now_ms))
             for x in found
         ]
-    return sorted(_bounded(found), key=lambda x: (x.verdict != PROBLEM, 0))
+    return bounded(found)
 
 
-def broker_text(broker: BrokerReading) -> str:
-    """Return which broker, as findings name it."""
-    return f"broker {broker.name} ({broker.broker_id}) at {broker.address}"
+def wrong(history: History, judges: Iterable[Judge]) -> list[Finding]:
+    """Return all that some judges find, the worst first."""
+    found = [each for judge in judges for each in judge(history)]
+    return sorted(found, key=lambda x: x.verdict != PROBLEM)
 
 
-def queue_text(queue: MessageQueue) -> str:
-    """Return which queue, as findings name it."""
-    return f"queue {queue.queue_id} of {queue.topic} at {queue.broker_name}"
+def bounded(found: Sequence[Finding]) -> list[Finding]:
+    """Return `OF_ONE_RULE_MAX` findings of each rule, and of each how many more there are.
 
-
-def _bounded(found: list[Finding]) -> Iterator[Finding]:
+    found: the worst first, as they are then.
+    """
     counts: Counter[str] = Counter()
-    last: dict[str, Finding] = {}
+    kept: list[Finding] = []
     for each in found:
         counts[each.rule] += 1
-        last[each.rule] = each
         if counts[each.rule] <= OF_ONE_RULE_MAX:
-            yield each
+            kept.append(each)
+    last = {each.rule: each for each in found}
     for rule, count in counts.items():
         if count > OF_ONE_RULE_MAX:
             text = f"{count - OF_ONE_RULE_MAX:,} more of this kind"
-            yield last[rule]._replace(about=rule, found=text, since_ms=0)
+            kept.append(last[rule]._replace(about=rule, found=text, since_ms=0))
+    return sorted(kept, key=lambda x: x.verdict != PROBLEM)
 
 
 def _fine(history: History) -> Finding:
     snapshot = history.latest
-    lag = sum(each.progress.total_diff() for each in snapshot.groups.values())
-    ratios = [runtime_number(x.values, "commitLogDiskRatio") or 0.0 for x in snapshot.brokers]
+    groups = {x: y for x, y in snapshot.groups.items() if not is_own_group(x)}
+    lag = sum(each.progress.total_diff() for each in groups.values())
+    consumed = "everything is consumed" if groups else "no group consumes yet"
+    if lag > 0:
+        consumed = f"{lag:,} messages wait for their groups, which keep up"
     count = len(snapshot.brokers)
     brokers = "1 broker answers" if count == 1 else f"{count:,} brokers answer"
-    text = f"nothing is wrong: {brokers}, the fullest disk is {max(ratios, default=0):.0%} full, "
-    return Finding(OK, "cluster", text + f"and {lag:,} messages wait for their groups")
+    text = f"nothing is wrong: {consumed}; {_disk_text(history)}; {brokers}"
+    return Finding(OK, "cluster", text)
+
+
+def _disk_text(history: History) -> str:
+    """Return how long the fullest disks last, or how full they are if that is not known."""
+    left_ms = [x for x in (disk_left_ms(each, history) for each in history.latest.brokers) if x]
+    if left_ms and min(left_ms) < DISK_LEFT_DAYS_MAX * 24 * 3_600_000:
+        return f"the disk lasts {span_text(min(left_ms))}"
+    ratios = [_disk_ratio(each.values) for each in history.latest.brokers]
+    return f"the fullest disk is {max(ratios, default=0):.0%} full"
+
+
+def disk_left_ms(broker: BrokerReading, history: History) -> float | None:
+    """Return until when a broker takes sends at the rate of its log; None if it does not grow.
+
+    Nor is it known before `DISK_TREND_MS_MIN`.
+    """
+    change, ratio = history.change(HELD, broker.address), _disk_ratio(broker.values)
+    disk_bytes = capacity_bytes(broker.values)
+    if change is None or change.elapsed_ms < DISK_TREND_MS_MIN or change.grown <= 0:
+        return None
+    left_bytes = (DISK_PROBLEM_RATIO - ratio) * disk_bytes
+    return left_bytes * change.elapsed_ms / change.grown if left_bytes > 0 else None
+
+
+def _disk_ratio(values: Mapping[str, str]) -> float:
+    return runtime_number(values, "commitLogDiskRatio") or 0.0
 
 
 # Name server and brokers
@@ -189,7 +241,7 @@ def load_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
     for file, notice in read_troubles(values, NOTICE_PREFIX):
         remedy = notice.remedy.removesuffix(".")
         yield say("table from .bak", f"{about} {file}", reason=notice.reason, remedy=remedy)
-    ratio = runtime_number(values, "commitLogDiskRatio") or 0.0
+    ratio = _disk_ratio(values)
     if ratio >= DISK_PROBLEM_RATIO:
         yield say("disk full", about, ratio=ratio, limit=DISK_PROBLEM_RATIO)
     elif ratio >= DISK_WARNING_RATIO:
@@ -200,23 +252,19 @@ def load_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
     behind_bytes = runtime_number(values, "dispatchBehindBytes") or 0.0
     if behind_bytes > BEHIND_BYTES_MAX:
         yield say("dispatch behind", about, mebibytes=behind_bytes / (1 << 20))
-    unflushed_bytes = _size_bytes(values.get("remainHowManyDataToFlush", ""))
+    unflushed_bytes = size_bytes(values.get("remainHowManyDataToFlush", ""))
     if unflushed_bytes > FLUSH_BEHIND_BYTES_MAX:
         yield say("flush behind", about, mebibytes=unflushed_bytes / (1 << 20))
 
 
-def _size_bytes(text: str) -> float:
-    """Return a size as 4.9.3's MixAll.humanReadableByteCount writes it, 0 for another text."""
-    found = _SIZE.fullmatch(text)
-    return float(found[1]) * float(1024 ** " KMGTPE".index(found[2] or " ")) if found else 0.0
-
-
 def _disk_course(broker: BrokerReading, change: Change | None) -> Iterator[Finding]:
-    if change is None or change.elapsed_ms < DISK_TREND_MS_MIN or change.grown <= 0:
+    if change is None or change.elapsed_ms < DISK_TREND_MS_MIN:
         return
-    left = DISK_PROBLEM_RATIO - change.after
+    certain, left = change.grown - DISK_STEP_RATIO, DISK_PROBLEM_RATIO - change.after
+    if left <= 0 or certain < DISK_STEP_RATIO / 2:
+        return
     left_ms = left * change.elapsed_ms / change.grown
-    if 0 < left_ms < DISK_LEFT_MS_MAX:
+    if left * change.elapsed_ms / certain < DISK_LEFT_MS_MAX:
         rule = "retention behind" if change.before >= DISK_WARNING_RATIO else "disk grows"
         yield say(
             rule,
@@ -249,6 +297,8 @@ def group_findings(history: History) -> Iterator[Finding]:
     """Yield what is wrong with each group."""
     snapshot = history.latest
     for name, group in sorted(snapshot.groups.items()):
+        if is_own_group(name):
+            continue
         about = f"group {name}"
         lag = group.progress.total_diff()
         is_in_use = bool(lag or (group.clients and group.clients.connection_set))
@@ -258,10 +308,11 @@ def group_findings(history: History) -> Iterator[Finding]:
         if group.clients is None or group.clients.message_model == BROADCASTING:
             continue
         if lag > 0:
-            yield from _lag_findings(name, group, lag, history.change(LAG, name), snapshot)
+            yield from _lag_findings(name, group, history)
         if group.members and group.are_members_known:
             yield from unowned_findings(about, group.progress, group.members)
         yield from _still_findings(name, group, history)
+        yield from _retry_findings(name, history)
 
 
 def setting_findings(about: str, configs: Sequence[SubscriptionGroupConfig]) -> Iterator[Finding]:
@@ -275,7 +326,9 @@ def member_findings(
 ) -> Iterator[Finding]:
     """Yield what the clients of a group say: subscriptions that differ, locks that are held."""
     subscribed = subscriptions_of(infos)
-    if len(set(subscribed.values())) > 1:
+    starts_ms = (_started_ms(each) for each in infos.values())
+    is_settled = max(starts_ms, default=0) < now_ms - REPLACED_MS
+    if len(set(subscribed.values())) > 1 and is_settled:
         texts = {
             name: ", ".join(f"{x}@{y}" for x, y in sorted(each)) or "nothing"
             for name, each in sorted(subscribed.items())
@@ -296,6 +349,11 @@ def member_findings(
                     count=count,
                     seconds=(now_ms - taken_ms) // 1000,
                 )
+
+
+def _started_ms(info: ConsumerRunningInfo) -> int:
+    text = info.properties.get("PROP_CONSUMER_START_TIMESTAMP", "")
+    return int(text) if text.isdecimal() else 0
 
 
 def subscriptions_of(
@@ -323,47 +381,54 @@ def unowned_findings(
             yield say("queue without client", about, queue=queue_text(queue), lag=lag)
 
 
-def _lag_findings(
-    name: str, group: GroupReading, lag: int, change: Change | None, snapshot: Snapshot
-) -> Iterator[Finding]:
-    about = f"group {name}"
-    grown = int(change.grown) if change else 0
-    elapsed = span_text(change.elapsed_ms) if change else ""
+def _lag_findings(name: str, group: GroupReading, history: History) -> Iterator[Finding]:
+    about, lag = f"group {name}", history.lag(name, group)
+    elapsed = span_text(history.latest.taken_ms - lag.since_ms) if lag.is_growing else ""
     if group.clients is not None and not group.clients.connection_set:
-        if grown > 0:
-            waiting = f", and {lag:,} messages wait: {grown:,} more in {elapsed}"
-            yield say("no client", about, waiting=waiting)
-        else:
-            yield say("left alone", about, lag=lag)
+        if lag.is_growing:
+            waiting = f", and {lag.messages:,} messages wait: {lag.grown:,} more in {elapsed}"
+            yield say("no client", about, since_ms=lag.since_ms, waiting=waiting)
+        elif lag.messages:
+            yield say("left alone", about, lag=lag.messages)
         return
-    lags = {
-        x: y for x, y in group.progress.offset_table.items() if y.broker_offset > y.consumer_offset
-    }
-    by_topic: Counter[str] = Counter()
-    for queue, place in lags.items():
-        by_topic[queue.topic] += place.broker_offset - place.consumer_offset
-    consumed_ms = min((x.last_timestamp for x in lags.values() if x.last_timestamp > 0), default=0)
-    behind_ms = snapshot.taken_ms - consumed_ms if consumed_ms else 0
+    behind = f" ({span_text(lag.behind_ms)})" if lag.behind_ms is not None else ""
     values: dict[str, Any] = {
-        "lag": lag,
-        "behind": f" ({span_text(behind_ms)})" if consumed_ms else "",
-        "topic": next((x for x, _ in by_topic.most_common(1)), "its topics"),
+        "lag": lag.messages,
+        "behind": behind,
+        "topic": lag.topic,
         "group": name,
     }
-    is_late = behind_ms >= BEHIND_MS_MIN or not consumed_ms
-    if change is None or change.previous <= 0:
-        return  # what came a moment ago is not late, however old the message before it is
-    if grown > 0 and change.after >= change.previous and lag >= GROUP_LAG_MIN and is_late:
-        yield say("falls behind", about, grown=grown, elapsed=elapsed, **values)
-    elif behind_ms >= OLD_MS_MIN:
+    if falls_behind(lag, history.latest.taken_ms):
+        yield say(
+            "falls behind", about, since_ms=lag.since_ms, grown=lag.grown, elapsed=elapsed, **values
+        )
+    elif lag.behind_ms is not None and lag.behind_ms >= OLD_MS_MIN:
         yield say("behind", about, **values)
 
 
+def _retry_findings(name: str, history: History) -> Iterator[Finding]:
+    retried, consumed = (history.change(kind, name) for kind in (RETRIED, CONSUMED))
+    if retried is None or consumed is None or retried.grown < RETRIED_COUNT_MIN:
+        return
+    if retried.grown > max(0.0, consumed.grown):
+        yield say(
+            "retries loop",
+            f"group {name}",
+            retried=int(retried.grown),
+            consumed=int(max(0.0, consumed.grown)),
+            elapsed=span_text(retried.elapsed_ms),
+            group=name,
+        )
+
+
 def _still_findings(name: str, group: GroupReading, history: History) -> Iterator[Finding]:
-    now_ms = history.latest.taken_ms
+    now_ms, first_ms = history.latest.taken_ms, history.times_ms[0]
     for queue, place in sorted(group.progress.offset_table.items()):
         unmoved = history.unmoved.get((name, queue))
-        if unmoved is None or now_ms - unmoved.since_ms < MOVES_MS:
+        if unmoved is None:
+            continue
+        wanted_ms = MOVES_MS if unmoved.since_ms == first_ms else STILL_MS_MIN
+        if now_ms - unmoved.since_ms < wanted_ms:
             continue
         grown = place.broker_offset - unmoved.broker_offset
         yield from unmoved_findings(
@@ -412,10 +477,14 @@ def letter_findings(history: History) -> Iterator[Finding]:
             )
 
 
-JUDGES: Final[tuple[Judge, ...]] = (
+SERVER_JUDGES: Final[tuple[Judge, ...]] = (
     answer_findings,
+    name_server_findings,
+    coming_findings,
+    clock_findings,
     value_findings,
     replica_findings,
-    group_findings,
-    letter_findings,
+    election_findings,
 )
+"""What one reading without groups says something about."""
+JUDGES: Final[tuple[Judge, ...]] = (*SERVER_JUDGES, group_findings, letter_findings)

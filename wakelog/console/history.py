@@ -1,10 +1,12 @@
-"""The last hour of a cluster: of each group its lag and dead letters, of each broker disk and log.
+"""The last hour of a cluster: of each group its lag, retries and dead letters, of each broker disk
+and log; what changed, and where name servers differ.
 
 Snapshots and their times go in. What they say is kept as numbers, one for each `SAMPLE_MS_MIN` at
 most, so an hour has a bounded size however often a cluster is read.
 
 Invariants: no clock. A number that a snapshot lacks is NaN. A name without a number in the last
-hour is forgotten. A clock that was set back begins a new hour.
+hour is forgotten. A clock that was set back begins a new hour. A group without dead letters has 0
+in every reading in which all brokers answered.
 """
 
 import math
@@ -12,10 +14,13 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from wakelog.console.snapshot import Snapshot, runtime_number
+from wakelog.console.changes import HOUR_MS, Changes
+from wakelog.console.lag import GroupLag, lag_of, trend_of
+from wakelog.console.snapshot import GroupReading, Snapshot, runtime_number
+from wakelog.protocol.bodies import BrokerData
 from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.names import RETRY_PREFIX
 
-HOUR_MS: Final = 3_600_000
 SAMPLE_MS_MIN: Final = 10_000
 SAMPLES_MAX: Final = HOUR_MS // SAMPLE_MS_MIN + 1
 SERIES_MAX: Final = 4_096
@@ -23,22 +28,27 @@ SERIES_MAX: Final = 4_096
 
 LAG: Final = "lag"
 DEAD_LETTERS: Final = "dead letters"
+RETRIED: Final = "retried messages"
+CONSUMED: Final = "consumed messages"
 DISK: Final = "disk"
 STORED: Final = "stored bytes"
+HELD: Final = "held bytes"
 SENT: Final = "sent messages"
-KINDS: Final = (LAG, DEAD_LETTERS, DISK, STORED, SENT)
+KINDS: Final = (LAG, DEAD_LETTERS, RETRIED, CONSUMED, DISK, STORED, HELD, SENT)
+"""Messages are counted since ever. STORED: where a log ends; HELD: how long it is."""
+FROM_ZERO: Final = frozenset({DEAD_LETTERS})
+"""A group without such a topic has none."""
 
 Series = tuple[str, str]
 """One of KINDS, and the name of a group or the address of a broker."""
 
 
 class Change(NamedTuple):
-    """The first and the last number of a series that are known, and the last but one."""
+    """The first and the last number of a series that are known."""
 
     before: float
     after: float
     elapsed_ms: int
-    previous: float
 
     @property
     def grown(self) -> float:
@@ -50,41 +60,58 @@ class Unmoved(NamedTuple):
     """Since when a group has stayed at an offset of a queue, and where the queue ended then.
 
     While the group has all of the queue, that time is now.
+    clear_ms: until when the group may have had all of the queue, 0 if it never had: the reading
+        after the last one in which it had.
     """
 
     since_ms: int
     consumer_offset: int
     broker_offset: int
+    clear_ms: int = 0
 
 
 class History:
-    """See the module."""
+    """See the module.
+
+    unlike: of each broker and name server that says otherwise than the first one, since when.
+    """
 
     def __init__(self) -> None:
         """Know nothing yet."""
         self.latest = Snapshot(0)
+        self._answered: Snapshot | None = None
+        self.changes = Changes()
+        self.unlike: dict[tuple[str, str], int] = {}
         self.unmoved: dict[tuple[str, MessageQueue], Unmoved] = {}
         self._times_ms = array("q")
+        self._is_whole = array("b")
         self._series: dict[Series, array[float]] = {}
 
     def add(self, snapshot: Snapshot) -> None:
         """Take the newest snapshot."""
         times = self._times_ms
         if times and snapshot.taken_ms < times[-1]:
-            del times[:]
+            del times[:], self._is_whole[:]
             self._series.clear()
             self.unmoved.clear()
+            self.unlike.clear()
+            self._answered = None
+        if snapshot.failure is None:
+            self._answered = snapshot
+            self.changes.add(snapshot)
+            self._note_offsets(snapshot)
+            self._note_unlike(snapshot)
         self.latest = snapshot
-        self._note_offsets(snapshot)
         if len(times) > 1 and snapshot.taken_ms - times[-2] < SAMPLE_MS_MIN:
             self._drop(-1)
         numbers = dict(_numbers(snapshot))
         for name in numbers:
             if name not in self._series and len(self._series) < SERIES_MAX:
-                self._series[name] = array("d", [math.nan]) * len(times)
+                self._series[name] = self._before(name[0])
         for name, values in self._series.items():
             values.append(numbers.get(name, math.nan))
         times.append(snapshot.taken_ms)
+        self._is_whole.append(_is_whole(snapshot))
         while len(times) > SAMPLES_MAX or times[-1] - times[0] > HOUR_MS:
             self._drop(0)
         self._series = {x: y for x, y in self._series.items() if not all(map(math.isnan, y))}
@@ -97,7 +124,20 @@ class History:
             return None
         first, last = known[0], known[-1]
         elapsed_ms = self._times_ms[last] - self._times_ms[first]
-        return Change(values[first], values[last], elapsed_ms, values[known[-2]])
+        return Change(values[first], values[last], elapsed_ms)
+
+    def lag(self, name: str, group: GroupReading) -> GroupLag:
+        """Return how far behind a group is. group: of the latest reading with an answer."""
+        queues = group.progress.offset_table
+        clear_ms = self.clear_ms(name, queues)
+        trend = trend_of(self._times_ms, self._series.get((LAG, name), ()))
+        now_ms = self._answered.taken_ms if self._answered else 0
+        return lag_of(queues, clear_ms, trend, now_ms)
+
+    def clear_ms(self, name: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return until when a group may have had all of each queue, where that is known."""
+        known = ((x, self.unmoved.get((name, x))) for x in queues)
+        return {queue: x.clear_ms for queue, x in known if x is not None and x.clear_ms}
 
     @property
     def times_ms(self) -> Sequence[int]:
@@ -131,39 +171,74 @@ class History:
         ]
 
     def _drop(self, sample: int) -> None:
-        del self._times_ms[sample]
+        del self._times_ms[sample], self._is_whole[sample]
         for values in self._series.values():
             del values[sample]
 
-    def _note_offsets(self, snapshot: Snapshot) -> None:
+    def _before(self, kind: str) -> "array[float]":
+        """Return what a number was in the readings before the first one that has it."""
+        zero = 0.0 if kind in FROM_ZERO else math.nan
+        return array("d", [zero if each else math.nan for each in self._is_whole])
+
+    def _note_unlike(self, snapshot: Snapshot) -> None:
         found = {}
+        tables = [
+            (x.address, x.info.broker_addr_table) for x in snapshot.name_servers if not x.failure
+        ]
+        for address, table in tables:
+            for name, data in snapshot.info.broker_addr_table.items():
+                if table.get(name, BrokerData()).broker_addrs != data.broker_addrs:
+                    key = name, address
+                    found[key] = self.unlike.get(key, snapshot.taken_ms)
+        self.unlike = found
+
+    def _note_offsets(self, snapshot: Snapshot) -> None:
+        away = {x.name for x in snapshot.brokers if x.failure is not None}
+        found = {x: y for x, y in self.unmoved.items() if x[1].broker_name in away}
         for name, group in snapshot.groups.items():
             for queue, place in group.progress.offset_table.items():
                 key = name, queue
                 then = self.unmoved.get(key)
-                if (
-                    then is None
-                    or then.consumer_offset != place.consumer_offset
-                    or then.broker_offset <= then.consumer_offset
-                ):
-                    then = Unmoved(snapshot.taken_ms, place.consumer_offset, place.broker_offset)
-                found[key] = then
+                was_clear = then is not None and then.broker_offset <= then.consumer_offset
+                is_clear = place.broker_offset <= place.consumer_offset
+                clear_ms = then.clear_ms if then else 0
+                if was_clear or is_clear:
+                    clear_ms = snapshot.taken_ms
+                if then is None or was_clear or then.consumer_offset != place.consumer_offset:
+                    since_ms = snapshot.taken_ms
+                    then = Unmoved(since_ms, place.consumer_offset, place.broker_offset)
+                found[key] = then._replace(clear_ms=clear_ms)
         self.unmoved = found
 
 
+def _is_whole(snapshot: Snapshot) -> bool:
+    """Whether all brokers answered: a sum without a part misleads."""
+    return bool(snapshot.brokers) and all(each.failure is None for each in snapshot.brokers)
+
+
 def _numbers(snapshot: Snapshot) -> Iterator[tuple[Series, float]]:
-    if all(each.failure is None for each in snapshot.brokers):  # a sum without a part misleads
+    if _is_whole(snapshot):
         for name, group in snapshot.groups.items():
-            if group.progress.offset_table:
-                yield (LAG, name), group.progress.total_diff()
+            places = group.progress.offset_table
+            if not places:
+                continue
+            yield (LAG, name), group.progress.total_diff()
+            retries = [x for x in places if x.topic.startswith(RETRY_PREFIX)]
+            if retries:
+                yield (RETRIED, name), sum(places[x].broker_offset for x in retries)
+                consumed = sum(x.consumer_offset for x in places.values())
+                yield (CONSUMED, name), consumed - sum(places[x].consumer_offset for x in retries)
         for name, count in snapshot.dead_letters.items():
             yield (DEAD_LETTERS, name), count
     for broker in snapshot.brokers:
-        for kind, value in (
-            (DISK, "commitLogDiskRatio"),
-            (STORED, "commitLogMaxOffset"),
-            (SENT, "msgPutTotalTodayNow"),
+        values = broker.values
+        begin, end = (runtime_number(values, f"commitLog{x}Offset") for x in ("Min", "Max"))
+        held = end - begin if begin is not None and end is not None else None
+        for kind, number in (
+            (DISK, runtime_number(values, "commitLogDiskRatio")),
+            (STORED, end),
+            (HELD, held),
+            (SENT, runtime_number(values, "msgPutTotalTodayNow")),
         ):
-            number = runtime_number(broker.values, value)
             if number is not None:
                 yield (kind, broker.address), number

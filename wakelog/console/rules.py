@@ -54,6 +54,41 @@ RULES: Final[dict[str, Rule]] = {
     "no master": Rule(
         WARNING, "has no master now: nothing can be sent to it", "Start its master (brokerId=0)"
     ),
+    "broker gone": Rule(
+        PROBLEM,
+        "has left the name servers, where it was {role}",
+        "Start it again; if it was taken away, its messages with it, nothing is to do: this is "
+        "said for an hour",
+    ),
+    "name server away": Rule(WARNING, "{cause}", "{remedy}"),
+    "name servers disagree": Rule(
+        WARNING,
+        "{name_server} has {here}, and {other} has {there}",
+        "Give that broker all name servers (namesrvAddr); wakelog doctor asks each of them",
+    ),
+    "clocks apart": Rule(
+        WARNING,
+        "its clock is {apart} {direction} the one here",
+        "Let its host and this one keep time (chronyc tracking): delays, retention and the ages "
+        "of messages go by the broker's clock",
+    ),
+    "certificate ends": Rule(
+        WARNING,
+        "its certificate is valid for {left} more, until {end}",
+        "Give it a new one (tls.server.certPath), and start it again: TLS clients refuse it then",
+    ),
+    "certificate ended": Rule(
+        PROBLEM,
+        "its certificate ended {ago} ago, at {end}",
+        "Give it a new one (tls.server.certPath), and start it again: TLS clients that check it "
+        "are refused",
+    ),
+    "restarts": Rule(
+        WARNING,
+        "has started {count} times in {elapsed}",
+        "See what its log says before each start, and whether the system ended it (dmesg, "
+        "kubectl describe)",
+    ),
     # parts of a broker
     "refused service": Rule(PROBLEM, "{clause}", "{remedy}"),
     "table from .bak": Rule(WARNING, "{reason}", "{remedy}"),
@@ -101,6 +136,16 @@ RULES: Final[dict[str, Rule]] = {
         "lacks {mebibytes:,.0f} MiB of the log of its master",
         "Look at its log and network; wakelog cluster status shows how far each replica is",
     ),
+    "other log": Rule(
+        PROBLEM,
+        "has another log than its master: it copies nothing",
+        "Let it begin again from its master: wakelog cluster reseed --store DIR at its host",
+    ),
+    "older epoch": Rule(
+        WARNING,
+        "its log is in epoch {epoch}, and that of its master in {newest}",
+        "Look at its log and network; wakelog cluster status shows each epoch",
+    ),
     # groups
     "no client": Rule(PROBLEM, "no client is online{waiting}", START_CONSUMER),
     "left alone": Rule(
@@ -147,6 +192,13 @@ RULES: Final[dict[str, Rule]] = {
         "{queue} got {grown:,} messages in {seconds:,} s, and {client}, which has it, stayed at "
         "offset {offset:,}",
         SEE_CLIENT,
+    ),
+    "retries loop": Rule(
+        PROBLEM,
+        "the same messages fail again and again: {retried:,} times one was given back in "
+        "{elapsed}, and {consumed:,} came for the first time",
+        "See what its listener throws, and one of the messages (wakelog tail '%RETRY%{group}' "
+        "--lines 1); when it is mended, wakelog dlq resend {group} --all",
     ),
     "dead letters": Rule(
         PROBLEM,
@@ -208,14 +260,19 @@ class Finding(NamedTuple):
             yield f"{'':8} -> {self.remedy}"
 
     def values(self) -> Iterator[dict[str, Any]]:
-        """Yield the parts that are known."""
-        parts = {"verdict": self.verdict, "about": self.about, "found": self.found}
-        parts["remedy"] = self.remedy
-        more = {"since": self.since_ms, "rule": self.rule}
-        yield parts | {name: value for name, value in more.items() if value}
+        """Yield the parts by keys that are always there: programs go by them."""
+        yield {
+            "verdict": self.verdict,
+            "rule": self.rule,
+            "about": self.about,
+            "found": self.found,
+            "remedy": self.remedy,
+            "since": self.since_ms or None,
+        }
 
 
 def say(rule: str, about: str, *, since_ms: int = 0, **values: object) -> Finding:
-    """Return the finding that a rule makes of values."""
+    """Return the finding that a rule makes of values; a remedy that they lack is `SEE_LOG`."""
     verdict, found, remedy = _ALL[rule]
-    return Finding(verdict, about, found.format(**values), remedy.format(**values), since_ms, rule)
+    helps = remedy.format(**values).strip() or SEE_LOG
+    return Finding(verdict, about, found.format(**values), helps, since_ms, rule)

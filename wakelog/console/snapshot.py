@@ -1,5 +1,8 @@
 """One reading of a cluster: brokers, topics, groups, members. It asks as an operator does.
 
+Every name server is asked which brokers it knows, beside the others and within
+`NAME_SERVER_SECONDS_MAX`. A broker that one of them knows is read.
+
 Brokers are asked beside each other, and each for `BROKER_SECONDS_MAX` at most in each of four
 steps: the broker itself; then how far its groups have come, which may take longer; then its groups
 and dead letters; then members of groups. One that fails in a step has no part in the next ones.
@@ -11,7 +14,6 @@ Ends are those of dead-letter topics. Other topics have an end in the progress o
 """
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +21,10 @@ from typing import Final
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.client.route import NO_NAME_SERVER
 from wakelog.console.progress import NOTHING_YET, PART_GROUPS_MAX, Progress, read_progress
+from wakelog.console.runtime_values import clock_ms
+from wakelog.console.runtime_values import runtime_number as runtime_number
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerConnection,
@@ -34,8 +39,10 @@ from wakelog.protocol.bodies import (
     TopicStatsTable,
 )
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.names import DLQ_PREFIX
 
+NAME_SERVER_SECONDS_MAX: Final = 3.0
 BROKER_SECONDS_MAX: Final = 3.0
 """What a broker gets for one step."""
 PROGRESS_SECONDS_MAX: Final = 10.0
@@ -50,10 +57,24 @@ Ask = Callable[[], Awaitable[None]]
 
 
 @dataclass
+class NameServerReading:
+    """What one name server says. failure: None if it answered. took_ms: until it did."""
+
+    address: str
+    info: ClusterInfo = field(default_factory=ClusterInfo)
+    failure: ClientError | None = None
+    took_ms: float = 0.0
+
+
+@dataclass
 class BrokerReading:
     """What one broker says. failure: the first one, None if it answered all.
 
-    waiting: keys that wait for a restart, and their values in use.
+    clock_ahead_ms: by how much its clock is ahead of the one here, to half a second; None if it
+    does not tell.
+    certificate_end_ms: until when its certificate is valid, 0 without TLS.
+    settings: with the values of the next start. waiting: keys that wait for a restart, and their
+    values in use.
     groups, topics, system_topics: of the broker that is asked for its name, the master if there
     is one. producers: by group, None if the broker does not say, as one of 4.9.3.
     """
@@ -63,6 +84,9 @@ class BrokerReading:
     broker_id: int
     address: str
     values: Mapping[str, str] = field(default_factory=dict)
+    clock_ahead_ms: float | None = None
+    certificate_end_ms: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
@@ -94,8 +118,9 @@ class GroupReading:
 
 @dataclass
 class Snapshot:
-    """A cluster at one time. failure: of the name servers, which leaves nothing else to ask.
+    """A cluster at one time. failure: of all name servers, which leaves nothing else to ask.
 
+    info: the brokers that any name server knows; of two addresses the one of the first server.
     dead_letters: how many each group has ever had. limits: what was not read, in words.
     """
 
@@ -107,6 +132,7 @@ class Snapshot:
     dead_letters: dict[str, int] = field(default_factory=dict)
     failure: ClientError | None = None
     limits: list[str] = field(default_factory=list)
+    name_servers: list[NameServerReading] = field(default_factory=list)
 
     @property
     def system_topics(self) -> frozenset[str]:
@@ -114,18 +140,25 @@ class Snapshot:
         return frozenset().union(*(each.system_topics for each in self.brokers))
 
 
-async def read_snapshot(admin: Admin, now_ms: int, before: Snapshot | None = None) -> Snapshot:
-    """Ask the name server and every broker that it knows.
+async def read_snapshot(
+    admin: Admin, now_ms: int, before: Snapshot | None = None, *, with_groups: bool = True
+) -> Snapshot:
+    """Ask the name servers and every broker that they know; without groups the brokers alone.
 
     before: what was read last, for what is read in turns.
     """
     read_before = {x.address: x.progress for x in before.brokers} if before is not None else {}
     found = Snapshot(now_ms, name_server=next(iter(admin.options.name_servers), ""))
-    try:
-        found.info = await admin.cluster()
-    except ClientError as error:
-        found.failure = error
+    clock = _Clock(now_ms)
+    found.name_servers = list(
+        await asyncio.gather(*(_name_server(admin, x, clock) for x in admin.options.name_servers))
+    )
+    failures = [each.failure for each in found.name_servers]
+    if None not in failures:
+        none = ClientError("no name server is given", "Give -n HOST:PORT")
+        found.failure = next(iter(failures), none)
         return found
+    found.info = _together(found.name_servers)
     found.brokers = [
         BrokerReading(data.cluster, name, broker_id, address)
         for name, data in sorted(found.info.broker_addr_table.items())
@@ -140,8 +173,13 @@ async def read_snapshot(admin: Admin, now_ms: int, before: Snapshot | None = Non
 
     firsts = list(first.values())
     await asyncio.gather(
-        *(step(x, _broker_asks(admin, x, is_first=first[x.name] is x)) for x in found.brokers)
+        *(
+            step(x, _broker_asks(admin, x, clock, has_tables=with_groups and first[x.name] is x))
+            for x in found.brokers
+        )
     )
+    if not with_groups:
+        return found
     talking = [x for x in firsts if x.failure is None or x.failure.code is not None]
     await asyncio.gather(
         *(step(x, [_progress_ask(admin, x, read_before)], PROGRESS_SECONDS_MAX) for x in talking)
@@ -162,13 +200,46 @@ async def read_snapshot(admin: Admin, now_ms: int, before: Snapshot | None = Non
     return found
 
 
-def runtime_number(values: Mapping[str, str], name: str) -> float | None:
-    """Return a runtime value, None if it is not there or no finite number."""
+class _Clock:
+    """What time it is, from a time that was given and the loop's clock."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._begin_ms = now_ms
+        self._began_seconds = asyncio.get_running_loop().time()
+
+    @property
+    def now_ms(self) -> float:
+        return self._begin_ms + (asyncio.get_running_loop().time() - self._began_seconds) * 1000
+
+
+async def _name_server(admin: Admin, address: str, clock: _Clock) -> NameServerReading:
+    found, began_ms = NameServerReading(address), clock.now_ms
     try:
-        found = float(values[name])
-    except (KeyError, ValueError):
-        return None
-    return found if math.isfinite(found) else None
+        async with asyncio.timeout(NAME_SERVER_SECONDS_MAX):
+            found.info = await admin.ask_for(ClusterInfo, address, Code.GET_BROKER_CLUSTER_INFO)
+    except TimeoutError:
+        found.failure = _hangs(address, NAME_SERVER_SECONDS_MAX)
+    except ClientError as error:
+        found.failure = error
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            found.failure = ClientError(error.cause, NO_NAME_SERVER, code=error.code)
+    found.took_ms = clock.now_ms - began_ms
+    return found
+
+
+def _together(servers: Iterable[NameServerReading]) -> ClusterInfo:
+    """Return what name servers know; what the first one says of a broker holds."""
+    found = ClusterInfo({}, {})
+    for info in (each.info for each in servers):
+        for name, data in info.broker_addr_table.items():
+            found.broker_addr_table.setdefault(name, data)
+        for cluster, names in info.cluster_addr_table.items():
+            found.cluster_addr_table.setdefault(cluster, set()).update(names)
+    return found
+
+
+def _hangs(address: str, seconds_max: float) -> ClientError:
+    return ClientError(f"{address} does not answer within {seconds_max:.0f} s", CHECK_RUNS)
 
 
 async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: float) -> None:
@@ -187,22 +258,29 @@ async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: floa
             for ask in asks:
                 tasks.create_task(one(ask))
     except TimeoutError:
-        cause = f"{broker.address} does not answer within {seconds_max:.0f} s"
-        broker.failure = broker.failure or ClientError(cause, CHECK_RUNS)
+        broker.failure = broker.failure or _hangs(broker.address, seconds_max)
 
 
 def _answering(brokers: Iterable[BrokerReading]) -> list[BrokerReading]:
     return [each for each in brokers if each.failure is None]
 
 
-def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iterable[Ask]:
+def _broker_asks(
+    admin: Admin, broker: BrokerReading, clock: _Clock, *, has_tables: bool
+) -> Iterable[Ask]:
     address = broker.address
 
     async def values() -> None:
+        asked_ms = clock.now_ms
         broker.values = await admin.runtime_info(address)
+        between_ms = (asked_ms + clock.now_ms) / 2
+        if (its_ms := clock_ms(broker.values)) is not None:
+            broker.clock_ahead_ms = its_ms + 500 - between_ms
+        broker.certificate_end_ms = admin.certificate_end_ms(address)
 
     async def configuration() -> None:
-        broker.waiting = (await admin.configuration(address)).waiting
+        found = await admin.configuration(address)
+        broker.settings, broker.waiting = found.settings, found.waiting
 
     async def groups() -> None:
         broker.groups = await admin.groups(address)
@@ -224,7 +302,7 @@ def _broker_asks(admin: Admin, broker: BrokerReading, *, is_first: bool) -> Iter
                 raise  # and else it is a broker of before 4.9.4, which has no such request
 
     own = values, configuration
-    return (*own, groups, topics, system_topics, producers) if is_first else own
+    return (*own, groups, topics, system_topics, producers) if has_tables else own
 
 
 def _progress_ask(admin: Admin, broker: BrokerReading, before: Mapping[str, Progress]) -> Ask:

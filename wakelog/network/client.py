@@ -233,6 +233,15 @@ class RemotingClient:
         connection = self._connections.get(address)
         return connection.id if connection is not None and connection.is_open else None
 
+    def peer_certificate(self, address: str) -> bytes:
+        """Return the certificate of the open connection to an address, as DER.
+
+        Empty without TLS, and without a connection.
+        """
+        connection = self._connections.get(address)
+        is_open = connection is not None and connection.is_open
+        return connection.peer_certificate if connection is not None and is_open else b""
+
     async def _connection(self, address: str) -> Connection:
         """Return an open connection; make it if there is none."""
         self._running_loop()

@@ -156,6 +156,12 @@ class Connection(asyncio.Protocol):
         """Whether something can be sent."""
         return not (self.closed or self._transport.is_closing())
 
+    @property
+    def peer_certificate(self) -> bytes:
+        """The certificate that the peer gave, as DER; empty without TLS."""
+        tls = self._transport.get_extra_info("ssl_object")
+        return b"" if tls is None else tls.getpeercert(binary_form=True) or b""
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Read the peer's address and ask the owner whether the connection may stay."""
         self._transport = cast(asyncio.Transport, transport)

@@ -1,10 +1,104 @@
-"""`wakelog findings` at a broker in this process."""
+"""`wakelog findings` at a broker in this process, and what three commands say of one cluster."""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
-from wakelog.console.rules import OK, PROBLEM, WARNING
+from tests.console.cases import CASES, NOW_MS, Snapshots, cluster, group, history_of
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.cli.admin.command import Output
+from wakelog.cli.cluster import doctor, findings, status
+from wakelog.cli.failures import with_options
+from wakelog.console.findings import SERVER_JUDGES, find, wrong
+from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
+from wakelog.console.snapshot import Snapshot
+from wakelog.protocol.bodies import ConsumerRunningInfo
 from wakelog.testing import EmbeddedBroker
+
+KEYS = ["verdict", "rule", "about", "found", "remedy", "since"]
+
+
+class Operator:
+    """Stands for an Admin: members answer as they did in a reading."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    async def running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
+        members = self._snapshot.groups[group].members
+        return members.get(client_id, ConsumerRunningInfo())
+
+
+COMMANDS: dict[str, tuple[Any, Callable[[Any], AsyncIterator[Output]]]] = {
+    "findings": (findings, lambda admin: findings.findings(admin, 0)),
+    "doctor": (doctor, lambda admin: doctor.doctor(admin, None, "g")),
+    "status": (status, status.status),
+}
+
+
+def said(
+    name: str, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], list[dict[str, Any]], bool]:
+    """Return what a command says of an hour: lines, objects, and whether it ends as failed."""
+    *before, last = copy.deepcopy(snapshots)
+    module, command = COMMANDS[name]
+
+    async def read(*_: object, **__: object) -> Snapshot:
+        return last
+
+    monkeypatch.setattr(module, "read_snapshot", read)
+    monkeypatch.setattr(module, "History", lambda: history_of(tuple(before)))
+    monkeypatch.setattr(doctor, "_reading", lambda _, name, __, found: _group_in(found, name))
+    monkeypatch.setattr(doctor, "MOVES_SECONDS", 0)
+    lines: list[str] = []
+    values: list[dict[str, Any]] = []
+
+    async def run() -> bool:
+        try:
+            async for output in command(Operator(last)):
+                lines.extend(output.lines())
+                values.extend(output.values())
+        except DeploymentFailed:
+            return True
+        return False
+
+    return lines, values, asyncio.run(run())
+
+
+async def _group_in(found: Snapshot, name: str) -> Any:
+    return found.groups.setdefault(name, group(clients=0))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("rule", RULES)
+def test_every_command_says_a_rule_in_the_same_words(
+    rule: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = history_of(CASES[rule].fires)
+    [expected] = [each for each in find(history) if each.rule == rule]
+    is_of_servers = any(x.rule == rule for x in wrong(history, SERVER_JUDGES))
+    lines, values, failed = said(command, CASES[rule].fires, monkeypatch)
+    if command == "status" and not is_of_servers:
+        assert not any(each.get("rule") == rule for each in values)
+        return
+    shown = list(expected._replace(remedy=with_options(expected.remedy)).lines())
+    at = lines.index(shown[0])
+    assert lines[at : at + 2] == shown
+    [found] = [each for each in values if each.get("rule") == rule]
+    assert list(found) == KEYS and found["found"] == expected.found
+    assert failed is any(each.get("verdict") == PROBLEM for each in values)
+    assert failed or expected.verdict == WARNING
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_wrong_is_no_failure(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, values, failed = said(command, (cluster(NOW_MS, g=group()),), monkeypatch)
+    assert lines and not failed
+    assert {each.get("verdict", OK) for each in values} == {OK}
 
 
 def test_a_group_that_nothing_consumes_is_named_with_its_remedy(cli: CommandLine) -> None:
@@ -35,6 +129,7 @@ def test_a_cluster_of_which_nothing_is_wrong_says_so(
         [found] = alone.json("findings", "-n", broker.name_server, "--seconds", "0.1")
     assert found["verdict"] in (OK, WARNING), found  # this host's disk may be filling
     if found["verdict"] == OK:
-        assert found["found"].startswith("nothing is wrong: 1 broker answers")
+        assert found["found"].startswith("nothing is wrong: no group consumes yet; ")
+        assert found["found"].endswith("; 1 broker answers")
     else:
         assert found["rule"] == "disk filling"

@@ -14,7 +14,7 @@ from tests.cli.cluster.conftest import CommandLine
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.status import CLEAR, top
 from wakelog.client.admin import Admin, open_admin
-from wakelog.client.errors import describe, refused
+from wakelog.client.errors import ClientError, describe, refused
 from wakelog.client.options import ClientOptions
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -45,9 +45,30 @@ def test_a_broker_that_refuses_the_account_is_an_error(
         raise refused(address, f"{address} refuses: {describe(response)}", response, {})
 
     monkeypatch.setattr(Admin, "runtime_info", refuse)
-    [row] = cli.json("status", code=1)
+    row, found = cli.json("status", code=1)
     assert (row["address"], row["version"]) == (cli.broker.address, "refused")
-    assert "1 (SYSTEM_ERROR): AclException: No acl config. Check the access key" in cli.err
+    assert found["rule"] == "refused" and "AclException: No acl config" in found["found"]
+    assert found["remedy"].startswith("Check the access key")
+    assert "1 problem found" in cli.err
+
+
+def test_a_name_server_that_is_away_is_a_problem(cli: CommandLine) -> None:
+    [found] = cli.json("status", "-n", "127.0.0.1:1", code=1)
+    assert found["rule"] == "no name server"
+    cli("top", "-n", "127.0.0.1:1", code=1)
+    assert "Connection refused" in cli.err
+
+
+def test_a_broker_that_does_not_answer_has_a_row_and_is_a_problem(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_answer(_: Admin, address: str) -> dict[str, str]:
+        raise ClientError(f"{address} does not answer", "Start it")
+
+    monkeypatch.setattr(Admin, "runtime_info", no_answer)
+    row, found = cli.json("status", code=1)
+    assert (row["version"], row["diskPercent"]) == ("no answer", None)
+    assert found["rule"] == "no answer"
 
 
 def test_the_screen_is_drawn_again_and_again(cli: CommandLine) -> None:

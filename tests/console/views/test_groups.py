@@ -2,7 +2,8 @@
 
 import pytest
 
-from wakelog.console.history import Change
+from wakelog.console.history import History
+from wakelog.console.lag import LATE_MS_MIN, MESSAGES_MIN, GroupLag
 from wakelog.console.rules import OK, PROBLEM, WARNING, Finding, say
 from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.console.views import groups
@@ -17,46 +18,48 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.body_codec import MessageQueue
 
+QUEUE = MessageQueue("T", "a", 0)
 ONLINE = ConsumerConnection([Connection("c1", "10.0.0.7:5000", "PYTHON", 399)])
 NO_CLIENT = ConsumerConnection()
-GROWS, SHRINKS = Change(100, 700, 60_000, 650), Change(700, 100, 60_000, 150)
+NOW_MS = 1_000_000
+NOTHING, ONE = GroupLag(0, left_ms=0.0), GroupLag(1, "T", 9)
+LATE = GroupLag(MESSAGES_MIN, "T", LATE_MS_MIN + 1)
+GROWS = LATE._replace(is_growing=True, since_ms=5)
 
 
 @pytest.mark.parametrize(
-    ("group", "lag", "change", "state"),
+    ("group", "lag", "state"),
     [
-        (GroupReading([SubscriptionGroupConfig("g", False)]), 0, None, "may not consume"),
-        (GroupReading(), 0, None, "not known"),
-        (GroupReading(clients=NO_CLIENT), 0, None, "nobody"),
-        (GroupReading(clients=NO_CLIENT), 1, None, "nobody, messages wait"),
+        (GroupReading([SubscriptionGroupConfig("g", False)]), NOTHING, "may not consume"),
+        (GroupReading(), NOTHING, "not known"),
+        (GroupReading(clients=NO_CLIENT), NOTHING, "nobody"),
+        (GroupReading(clients=NO_CLIENT), ONE, "nobody, messages wait"),
         (
             GroupReading(
                 clients=ConsumerConnection([Connection("c")], message_model="BROADCASTING")
             ),
-            900,
-            None,
+            GROWS,
             "broadcasting",
         ),
-        (GroupReading(clients=ONLINE), groups.LAG_MIN - 1, GROWS, "consuming"),
-        (GroupReading(clients=ONLINE), groups.LAG_MIN, GROWS, "falling behind"),
-        (GroupReading(clients=ONLINE), groups.LAG_MIN, SHRINKS, "behind"),
-        (GroupReading(clients=ONLINE), groups.LAG_MIN, None, "behind"),
+        (GroupReading(clients=ONLINE), GROWS._replace(behind_ms=9), "consuming"),
+        (GroupReading(clients=ONLINE), GROWS, "falling behind"),
+        (GroupReading(clients=ONLINE), LATE, "behind"),
     ],
 )
-def test_a_group_stands_in_a_word(
-    group: GroupReading, lag: int, change: Change | None, state: str
-) -> None:
-    assert groups.state_of(group, lag, change) == state
+def test_a_group_stands_in_a_word(group: GroupReading, lag: GroupLag, state: str) -> None:
+    assert groups.state_of(group, lag, NOW_MS) == state
 
 
-@pytest.mark.parametrize(
-    ("lag", "change", "left_ms"),
-    [(0, None, 0), (100, None, None), (100, GROWS, None), (100, SHRINKS, 10_000)],
-)
-def test_the_time_to_catch_up_follows_from_the_last_hour(
-    lag: int, change: Change | None, left_ms: float | None
-) -> None:
-    assert groups.time_left_ms(lag, change) == left_ms
+def test_a_row_says_since_when_a_group_falls_behind() -> None:
+    history = History()
+    for now_ms, stored in ((NOW_MS - 90_000, 104), (NOW_MS, 204)):
+        place = OffsetWrapper(stored, 4, NOW_MS - 200_000)
+        group = GroupReading(progress=ConsumeStats({QUEUE: place}), clients=ONLINE)
+        broker = BrokerReading("c", "a", 0, "a:1")
+        history.add(Snapshot(now_ms, brokers=[broker], groups={"g": group}))
+    [row] = groups.rows(history, history.latest)
+    assert (row.state, row.lag.messages, row.lag.behind_ms) == ("falling behind", 200, 200_000)
+    assert (row.falls_since_ms, row.is_late, row.lag.left_ms) == (NOW_MS - 90_000, True, None)
 
 
 def reading() -> GroupReading:

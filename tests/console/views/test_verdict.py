@@ -1,5 +1,6 @@
 """The first page: its headline, its lines with links, and its figures."""
 
+from wakelog.console.changes import Event
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
 from wakelog.console.snapshot import BrokerReading, Snapshot
@@ -52,3 +53,26 @@ def test_rates_come_from_two_readings() -> None:
         history.add(Snapshot(1_000 * second + 1, brokers=[broker]))
     found = verdict.courses(history)
     assert found["in"][1:] == [5, 10] and found["disk"] == [0.5] * 3
+
+
+def test_what_a_finding_is_about_has_a_page() -> None:
+    def paths(about: str, rule: str = "behind") -> list[tuple[str, ...]]:
+        return [each.parts for each in verdict.links_of(finding(WARNING, about, rule))]
+
+    assert paths("group g") == [("groups", "g")]
+    assert paths("group g", "dead letters") == [("groups", "g"), ("dead-letters", "g")]
+    assert paths("broker a (0) at a:1") == [("brokers", "a")]
+    assert paths("broker a (0) at a:1", "broker gone") == [("brokers",)]
+    assert paths("topic T") == [("topics", "T")]
+    assert paths("name server n:1") == paths("cluster") == paths("") == []
+
+
+def test_what_changed_is_shown_the_newest_first_and_the_rest_counted() -> None:
+    history = History()
+    history.add(Snapshot(5))
+    for at_ms in range(verdict.CHANGES_SHOWN_MAX + 2):
+        history.changes.events.append(Event(at_ms, "group g", "was made"))
+    found = verdict.changed(history)
+    assert (found.lines[0].event.at_ms, found.more, found.since_ms) == (31, 2, 5)
+    assert found.lines[0].links == [verdict.Link("Group", ("groups", "g"))]
+    assert verdict.changed(History()) == verdict.Changed([], 0, 0)

@@ -15,37 +15,30 @@ A group that lags is looked at twice, `MOVES_SECONDS` apart: clients commit ever
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.findings import shown
-from wakelog.cli.cluster.groups import clients_of, masters, progress
+from wakelog.cli.cluster.groups import clients_of, progress
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
-from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
-from wakelog.console.diagnosis import diagnosis
+from wakelog.client.route import MASTER_ID
 from wakelog.console.findings import (
     MOVES_MS,
-    address_findings,
-    broker_text,
-    load_findings,
-    unanswered,
-    unmoved_findings,
+    SERVER_JUDGES,
+    bounded,
+    group_findings,
+    letter_findings,
+    wrong,
 )
+from wakelog.console.history import History
 from wakelog.console.rules import CHECK_GROUP, OK, PROBLEM, WARNING, Finding, say
-from wakelog.console.snapshot import BrokerReading, GroupReading
+from wakelog.console.snapshot import GroupReading, Snapshot, read_snapshot
+from wakelog.console.subjects import broker_text
 from wakelog.console.views.brokers import version_text
-from wakelog.protocol.bodies import (
-    ClusterInfo,
-    ConsumerRunningInfo,
-    ConsumeStats,
-    SubscriptionGroupConfig,
-    TopicRouteData,
-)
-from wakelog.protocol.body_codec import decode_response
-from wakelog.protocol.codes import RequestCode as Code
-from wakelog.protocol.codes import ResponseCode
+from wakelog.console.views.groups import answer
+from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.names import AUTO_CREATE_TOPIC
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
@@ -60,74 +53,38 @@ async def doctor(admin: Admin, topic: str | None, group: str | None) -> AsyncIte
 
 
 async def _findings(admin: Admin, topic: str | None, group: str | None) -> AsyncIterator[Finding]:
-    tables: dict[str, ClusterInfo] = {}
-    for address in admin.options.name_servers:
-        yield await _name_server(admin, address, tables)
-    if not tables:
+    history = History()
+    history.add(await read_snapshot(admin, now_ms(), with_groups=group is not None))
+    snapshot = history.latest
+    for each in answers(snapshot):
+        yield each
+    for each in bounded(wrong(history, SERVER_JUDGES)):
+        yield each
+    if snapshot.failure is not None:
         return
-    for finding in disagreements(tables):
-        yield finding
-    parts = [_brokers(admin, *next(iter(tables.items())))]
     if topic is not None:
-        parts.append(_topic(admin, topic))
+        async for each in _topic(admin, topic):
+            yield each
     if group is not None:
-        parts.append(_group(admin, group, topic))
-    for part in parts:
-        async for finding in part:
-            yield finding
+        async for each in _group(admin, group, topic, snapshot):
+            yield each
 
 
-async def _brokers(admin: Admin, name_server: str, info: ClusterInfo) -> AsyncIterator[Finding]:
-    if not info.broker_addr_table:
-        yield say("no broker", "brokers")
-    for name, data in sorted(info.broker_addr_table.items()):
-        for finding in address_findings(name, data.broker_addrs, name_server):
-            yield finding
-        for broker_id, address in sorted(data.broker_addrs.items()):
-            reading = BrokerReading(data.cluster, name, broker_id, address)
-            async for finding in _broker(admin, broker_text(reading), address):
-                yield finding
+def answers(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield the servers that answer."""
+    for server in snapshot.name_servers:
+        if server.failure is None:
+            names = ", ".join(sorted(server.info.broker_addr_table)) or "no broker"
+            found = f"answers in {server.took_ms:.0f} ms, knows {names}"
+            yield Finding(OK, f"name server {server.address}", found)
+    for broker in snapshot.brokers:
+        if broker.failure is None:
+            version = version_text(broker.values) or "unknown"
+            yield Finding(OK, broker_text(broker), f"answers, version {version}")
 
 
 def _failed(about: str, error: ClientError) -> Finding:
     return Finding(PROBLEM, about, error.cause, error.remedy)
-
-
-async def _name_server(admin: Admin, address: str, tables: dict[str, ClusterInfo]) -> Finding:
-    about, began = f"name server {address}", time.monotonic()
-    try:
-        response = await admin.ask(address, Code.GET_BROKER_CLUSTER_INFO)
-    except ClientError as error:
-        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            return Finding(PROBLEM, about, error.cause, NO_NAME_SERVER)
-        return _failed(about, error)
-    tables[address] = (
-        decode_response(ClusterInfo, response.body) if response.body else ClusterInfo()
-    )
-    names = ", ".join(sorted(tables[address].broker_addr_table)) or "no broker"
-    took_ms = (time.monotonic() - began) * 1000
-    return Finding(OK, about, f"answers in {took_ms:.0f} ms, knows {names}")
-
-
-def disagreements(tables: Mapping[str, ClusterInfo]) -> Iterator[Finding]:
-    """Yield a finding for each broker that some name servers do not know."""
-    known = {address: set(info.broker_addr_table) for address, info in tables.items()}
-    for name in sorted(set().union(*known.values())):
-        without = [address for address, names in known.items() if name not in names]
-        if without:
-            remedy = "Give that broker all name servers (namesrvAddr)"
-            yield Finding(WARNING, f"broker {name}", f"unknown at {', '.join(without)}", remedy)
-
-
-async def _broker(admin: Admin, about: str, address: str) -> AsyncIterator[Finding]:
-    try:
-        values = await admin.runtime_info(address)
-    except ClientError as error:
-        yield unanswered(about, error)
-        return
-    yield Finding(OK, about, f"answers, version {version_text(values) or 'unknown'}")
-    for each in load_findings(about, values):
-        yield each
 
 
 async def _topic(admin: Admin, topic: str) -> AsyncIterator[Finding]:
@@ -169,52 +126,66 @@ def route_findings(about: str, route: TopicRouteData) -> Iterator[Finding]:
             yield Finding(PROBLEM, about, f"no queue can be {can}", remedy)
 
 
-async def _group(admin: Admin, name: str, topic: str | None) -> AsyncIterator[Finding]:
-    about = f"group {name}"
+async def _group(
+    admin: Admin, group: str, topic: str | None, snapshot: Snapshot
+) -> AsyncIterator[Finding]:
+    """Yield what is wrong with a group, and what is fine. snapshot: with groups."""
+    about, history = f"group {group}", History()
     try:
-        group = GroupReading(await _configs(admin, name), clients=await clients_of(admin, name))
-        clients = group.clients.connection_set if group.clients else []
-        if not (group.configs or clients or (await progress(admin, name)).offset_table):
+        reading = await _reading(admin, group, topic, snapshot)
+        if not is_known(reading):
             found = "is not there: no broker knows it, and it has no client and no offset"
             yield Finding(PROBLEM, about, found, CHECK_GROUP)
             return
-        for client in clients:
-            try:
-                info = await admin.running_info(name, client.client_id)
-            except ClientError as error:
-                cause = f"cannot be asked: {error.cause}"
-                yield say("silent client", f"client {client.client_id}", cause=cause)
-            else:
-                group.members[client.client_id] = info
-        group.progress = await progress(admin, name, topic)
-        for each in diagnosis(name, group, round(time.time() * 1000), topic):
+        async for each in _ask_members(admin, group, reading):
             yield each
-        if group.progress.total_diff() and group.members:
+        history.add(snapshot)
+        if reading.progress.total_diff() > 0 and reading.members:
             await asyncio.sleep(MOVES_SECONDS)
-            after = await progress(admin, name, topic)
-            for each in still_findings(about, group.progress, after, group.members):
-                yield each
+            later = await read_snapshot(admin, now_ms())
+            reading_then = await _reading(admin, group, topic, later)
+            reading_then.members = reading.members | reading_then.members
+            history.add(later)
+        hour = wrong(history, (group_findings, letter_findings))
+        for each in answer(group, reading, hour, history.latest.taken_ms, topic):
+            yield each
     except ClientError as error:
         yield _failed(about, error)
 
 
-async def _configs(admin: Admin, group: str) -> list[SubscriptionGroupConfig]:
-    tables = [await admin.groups(address) for address in await masters(admin)]
-    return [table[group] for table in tables if group in table]
+async def _reading(admin: Admin, group: str, topic: str | None, snapshot: Snapshot) -> GroupReading:
+    """Return a group, with its progress in a topic also if it has not committed there.
+
+    Raises: ClientError.
+    """
+    reading = snapshot.groups.setdefault(group, GroupReading())
+    if not reading.configs:
+        reading.clients = await clients_of(admin, group)
+    reading.progress = await progress(admin, group)
+    if topic is not None and is_known(reading):
+        of_topic = await progress(admin, group, topic)
+        reading.progress.offset_table.update(of_topic.offset_table)
+    return reading
 
 
-def still_findings(
-    about: str,
-    before: ConsumeStats,
-    after: ConsumeStats,
-    infos: Mapping[str, ConsumerRunningInfo],
-) -> Iterator[Finding]:
-    """Yield the queues that a client has and that grew, while their offset stayed."""
-    for queue, place in sorted(after.offset_table.items()):
-        then = before.offset_table.get(queue)
-        if then is not None and then.consumer_offset == place.consumer_offset:
-            grown = place.broker_offset - then.broker_offset
-            elapsed_ms = round(MOVES_SECONDS * 1000)
-            yield from unmoved_findings(
-                about, queue, place.consumer_offset, grown, elapsed_ms, infos
-            )
+async def _ask_members(admin: Admin, group: str, reading: GroupReading) -> AsyncIterator[Finding]:
+    """Have every member say what it does, and yield those that do not."""
+    for client in reading.clients.connection_set if reading.clients else ():
+        try:
+            info = await admin.running_info(group, client.client_id)
+        except ClientError as error:
+            cause = f"cannot be asked: {error.cause}"
+            yield say("silent client", f"client {client.client_id}", cause=cause)
+        else:
+            reading.members[client.client_id] = info
+
+
+def is_known(group: GroupReading) -> bool:
+    """Return whether anything of a group is there."""
+    is_online = group.clients is not None and group.clients.connection_set
+    return bool(group.configs or is_online or group.progress.offset_table)
+
+
+def now_ms() -> int:
+    """Return the time."""
+    return round(time.time() * 1000)

@@ -1,5 +1,6 @@
 """The first page: what is wrong, in words."""
 
+import shlex
 from typing import Final
 
 from starlette.requests import Request
@@ -19,6 +20,8 @@ async def overview(console: Console, request: Request) -> Page:
             "summary": verdict.summary(reader.findings),
             "figures": verdict.figures(reader.shown),
             "courses": verdict.courses(reader.history),
+            "changed": verdict.changed(reader.history),
+            "quoted_name_server": shlex.quote(console.name_server),
             "is_empty": not topics.rows(reader.shown, {}, shows_all=False),
         },
         here="overview",

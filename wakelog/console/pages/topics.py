@@ -45,7 +45,7 @@ async def topic(console: Console, request: Request) -> Page:
         "kind": views.kind_of(name, reader.shown),
         "ends": ends,
         "queues": views.queue_rows(ends),
-        "consumers": views.consumer_rows(name, reader.shown),
+        "consumers": views.consumer_rows(name, reader.history, reader.shown),
         "configs": configs,
         "differences": views.differences(configs),
         "oldest": oldest,

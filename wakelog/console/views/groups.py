@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 
 from wakelog.console.diagnosis import diagnosis
 from wakelog.console.findings import BROADCASTING
-from wakelog.console.history import LAG, Change, History
+from wakelog.console.history import LAG, History
+from wakelog.console.lag import GroupLag, falls_behind, is_late
 from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
 from wakelog.console.snapshot import GroupReading, Snapshot
 from wakelog.console.views.clients import version_text
@@ -25,23 +26,19 @@ HEADS: Final = (
     Head("letters", "Dead letters", is_number=True),
 )
 
-LAG_MIN: Final = 100
-"""Fewer messages are those between two commits."""
-
 
 class GroupRow(NamedTuple):
-    """A group. behind_ms: how long ago what it has consumed was stored, None with nothing to do.
+    """A group. course: its lag in the last hour. members: None if that is not known.
 
-    left_ms: until it has caught up at the rate of the last hour, None if it does not.
-    members: None if that is not known.
+    falls_since_ms: since when it falls further behind, 0 if it does not.
     """
 
     name: str
     state: str
-    lag: int
+    lag: GroupLag
+    is_late: bool
+    falls_since_ms: int
     course: Sequence[float]
-    behind_ms: int | None
-    left_ms: float | None
     out_a_second: float
     members: int | None
     letters: int
@@ -85,43 +82,34 @@ def rows(history: History, snapshot: Snapshot) -> list[GroupRow]:
 
 def group_row(name: str, group: GroupReading, history: History, snapshot: Snapshot) -> GroupRow:
     """Return one group in numbers."""
-    lag, change = group.progress.total_diff(), history.change(LAG, name)
+    lag = history.lag(name, group)
     members = None if group.clients is None else len(group.clients.connection_set)
     return GroupRow(
         name,
-        state_of(group, lag, change),
+        state_of(group, lag, snapshot.taken_ms),
         lag,
+        is_late(lag, snapshot.taken_ms),
+        lag.since_ms if falls_behind(lag, snapshot.taken_ms) else 0,
         history.course(LAG, name),
-        _behind_ms(group, snapshot.taken_ms),
-        time_left_ms(lag, change),
         float(group.progress.consume_tps),
         members,
         snapshot.dead_letters.get(name, 0),
     )
 
 
-def state_of(group: GroupReading, lag: int, change: Change | None) -> str:
+def state_of(group: GroupReading, lag: GroupLag, now_ms: int) -> str:
     """Return how a group stands, in a word or two."""
     if any(not each.consume_enable for each in group.configs):
         return "may not consume"
     if group.clients is None:
         return "not known"
     if not group.clients.connection_set:
-        return "nobody, messages wait" if lag else "nobody"
+        return "nobody, messages wait" if lag.messages else "nobody"
     if group.clients.message_model == BROADCASTING:
         return "broadcasting"
-    if lag < LAG_MIN:
+    if not is_late(lag, now_ms):
         return "consuming"
-    return "falling behind" if change is not None and change.grown > 0 else "behind"
-
-
-def time_left_ms(lag: int, change: Change | None) -> float | None:
-    """Return how long a group takes for its lag at the rate of the last hour."""
-    if lag == 0:
-        return 0.0
-    if change is None or change.grown >= 0:
-        return None
-    return lag * change.elapsed_ms / -change.grown
+    return "falling behind" if falls_behind(lag, now_ms) else "behind"
 
 
 def group_list(found: list[GroupRow], query: Mapping[str, str]) -> Listed[GroupRow]:
@@ -133,8 +121,8 @@ def group_list(found: list[GroupRow], query: Mapping[str, str]) -> Listed[GroupR
         text=lambda row: row.name,
         keys={
             "name": lambda row: row.name.lower(),
-            "lag": lambda row: row.lag,
-            "behind": lambda row: row.behind_ms,
+            "lag": lambda row: row.lag.messages,
+            "behind": lambda row: row.lag.behind_ms,
             "out": lambda row: row.out_a_second,
             "members": lambda row: row.members,
             "letters": lambda row: row.letters,
@@ -240,28 +228,22 @@ def findings_about(name: str, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def answer(
-    name: str, group: GroupReading, findings: Sequence[Finding], now_ms: int
+    name: str,
+    group: GroupReading,
+    findings: Sequence[Finding],
+    now_ms: int,
+    topic: str | None = None,
 ) -> list[Finding]:
     """Return why a group does not consume, the worst first, and what is fine with it.
 
-    findings: of the cluster, which know its last hour.
+    findings: of the cluster, which know its last hour. topic: it is to consume this one.
     """
     found = findings_about(name, findings)
     said = {each.found for each in found}
     is_alone = any(each.rule in ("no client", "left alone") for each in found)
     found += [
         each
-        for each in diagnosis(name, group, now_ms)
+        for each in diagnosis(name, group, now_ms, topic)
         if each.found not in said and not (is_alone and each.rule == "no client")
     ]
     return sorted(found, key=lambda each: (PROBLEM, WARNING, OK).index(each.verdict))
-
-
-def _behind_ms(group: GroupReading, now_ms: int) -> int | None:
-    """Return how old the last consumed message is of the queue that is furthest behind."""
-    waits = [
-        place.last_timestamp
-        for place in group.progress.offset_table.values()
-        if place.broker_offset > place.consumer_offset and place.last_timestamp > 0
-    ]
-    return max(0, now_ms - min(waits)) if waits else None

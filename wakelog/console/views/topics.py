@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.console.ends import Ends
+from wakelog.console.history import History
+from wakelog.console.lag import behind_of
 from wakelog.console.snapshot import Snapshot
 from wakelog.console.views.disagreements import disagreements
 from wakelog.console.views.lists import Head, Listed, listed
@@ -113,12 +115,14 @@ class QueueRow(NamedTuple):
 class ConsumerRow(NamedTuple):
     """A group that consumes a topic. lag: of this topic. consumed_ms: when what it has was stored.
 
+    behind_ms: for how long what waits first has waited, None if nothing does.
     members: its clients that are online, None if that is not known.
     """
 
     name: str
     lag: int
     consumed_ms: int
+    behind_ms: int | None
     members: int | None
 
 
@@ -149,16 +153,17 @@ def queue_rows(ends: Ends | None) -> list[QueueRow]:
     ]
 
 
-def consumer_rows(topic: str, snapshot: Snapshot) -> list[ConsumerRow]:
+def consumer_rows(topic: str, history: History, snapshot: Snapshot) -> list[ConsumerRow]:
     """Return who consumes a topic, the most lag first."""
     found = []
     for name in groups_by_topic(snapshot).get(topic, ()):
         group = snapshot.groups[name]
-        places = [y for x, y in group.progress.offset_table.items() if x.topic == topic]
-        lag = sum(place.broker_offset - place.consumer_offset for place in places)
-        consumed_ms = max((place.last_timestamp for place in places), default=0)
+        places = {x: y for x, y in group.progress.offset_table.items() if x.topic == topic}
+        lag = sum(place.broker_offset - place.consumer_offset for place in places.values())
+        consumed_ms = max((place.last_timestamp for place in places.values()), default=0)
+        behind_ms = behind_of(places, history.clear_ms(name, places), snapshot.taken_ms)
         members = None if group.clients is None else len(group.clients.connection_set)
-        found.append(ConsumerRow(name, lag, consumed_ms, members))
+        found.append(ConsumerRow(name, lag, consumed_ms, behind_ms, members))
     return sorted(found, key=lambda row: (-row.lag, row.name))
 
 

@@ -1,9 +1,10 @@
-"""The first page: what is wrong, each line with its links, and the rates of the cluster."""
+"""The first page: what is wrong, each line with its links, rates, and what changed in an hour."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.client.route import MASTER_ID
+from wakelog.console.changes import Event
 from wakelog.console.history import DISK, SENT, History
 from wakelog.console.rules import OK, PROBLEM, Finding
 from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
@@ -12,6 +13,11 @@ from wakelog.console.views.brokers import latest_rate
 SHAPES: Final = {PROBLEM: "■", OK: "●"}
 """By verdict; other verdicts have the shape of a warning."""
 WARNING_SHAPE: Final = "▲"
+PAGES: Final = {"group": "groups", "broker": "brokers", "topic": "topics"}
+"""Of a thing, by the word before its name."""
+LETTER_RULES: Final = frozenset({"dead letters", "retries loop"})
+CHANGES_SHOWN_MAX: Final = 30
+"""The newest; the others are counted."""
 
 
 class Link(NamedTuple):
@@ -27,6 +33,21 @@ class Line(NamedTuple):
     shape: str
     finding: Finding
     links: Sequence[Link]
+
+
+class ChangeLine(NamedTuple):
+    """What changed, as the page says it."""
+
+    event: Event
+    links: Sequence[Link]
+
+
+class Changed(NamedTuple):
+    """What changed, the newest first. more: how many are not shown; since_ms: the first reading."""
+
+    lines: Sequence[ChangeLine]
+    more: int
+    since_ms: int
 
 
 class Figures(NamedTuple):
@@ -60,17 +81,29 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def links_of(finding: Finding) -> list[Link]:
-    """Return where what a finding is about is looked at."""
-    kind, _, rest = finding.about.partition(" ")
+    """Return where what a finding is about is looked at, and where it is changed."""
+    if finding.rule == "broker gone":
+        return [Link("Brokers", ("brokers",))]
+    found = subject_links(finding.about)
+    kind, _, name = finding.about.partition(" ")
+    if kind == "group" and finding.rule in LETTER_RULES:
+        found.append(Link("Dead letters", ("dead-letters", name)))
+    return found
+
+
+def subject_links(about: str) -> list[Link]:
+    """Return where a thing is looked at, by how it is named."""
+    kind, _, rest = about.partition(" ")
+    page = PAGES.get(kind)
     name = rest.split(" ")[0]
-    if kind == "group" and name:
-        found = [Link("Group", ("groups", name))]
-        if finding.rule == "dead letters":
-            found.append(Link("Dead letters", ("dead-letters", name)))
-        return found
-    if kind == "broker" and name:
-        return [Link("Broker", ("brokers", name))]
-    return []
+    return [Link(kind.capitalize(), (page, name))] if page and name else []
+
+
+def changed(history: History) -> Changed:
+    """Return what changed in the last hour."""
+    events = list(history.changes.events)[::-1]
+    found = [ChangeLine(x, subject_links(x.about)) for x in events[:CHANGES_SHOWN_MAX]]
+    return Changed(found, len(events) - len(found), next(iter(history.times_ms), 0))
 
 
 def figures(snapshot: Snapshot) -> Figures:
