@@ -1,7 +1,9 @@
 """The process of a console: what it says when it ends, and that it outlives no parent."""
 
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,25 @@ def test_a_command_line_that_fails_returns_what_it_said(
     assert capsys.readouterr() == ("", "")
 
 
+def test_what_up_asks_for_is_served_and_its_failure_said() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        words = ["console", "--name-server", "127.0.0.1:1", "--port", port, "--tls-insecure"]
+        assert run_words(words).startswith(f"cannot listen on 127.0.0.1:{port}")
+    words += ["--account", "/nowhere/account.yml"]
+    assert "/nowhere/account.yml cannot be read" in run_words(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["--port", "x"], ["--unknown", "1"], ["--bind", "here", "--port", "0"]]
+)
+def test_other_words_are_read_by_the_command_line(words: list[str]) -> None:
+    said = run_words(["console", "--name-server", "127.0.0.1:1", *words])
+    assert words[0] in said or words[1] in said
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_it_ends_when_its_input_does() -> None:
@@ -27,5 +48,9 @@ def test_it_ends_when_its_input_does() -> None:
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline().startswith("console  http://127.0.0.1:")
+        mapped = Path(f"/proc/{process.pid}/maps").read_text()
+        assert (
+            "ssl" in mapped and "pydantic" not in mapped
+        )  # 8 MB of a console that changes nothing
         process.stdin.close()
         assert process.wait(SECONDS_MAX) == 0

@@ -11,8 +11,6 @@ from typing import Final
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text, parse
-from wakelog.cli.admin.table import command_of
-from wakelog.cli.failures import explain
 from wakelog.client.admin import Admin
 from wakelog.console.accounts import Accounts, AccountsRefused, open_accounts
 from wakelog.console.actions.action import CommandFailed, Commands, Words
@@ -42,6 +40,8 @@ def commands_at(admin: Admin, ask_of: AskOf) -> Commands:
                 said.append(output)
                 yield output
         except Exception as error:
+            from wakelog.cli.failures import explain
+
             failure = explain(error)
             raise CommandFailed(failure.cause, failure.remedy, said) from error
 
@@ -50,6 +50,8 @@ def commands_at(admin: Admin, ask_of: AskOf) -> Commands:
 
 async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[Output]:
     """Run one command line. Raises: what the command raises."""
+    from wakelog.cli.admin.table import command_of
+
     if words[0] != "admin":
         outputs = ask_of(words)(admin)
     elif (command := command_of(words[1])) is None:

@@ -57,8 +57,8 @@ class Wire(NamedTuple):
         """Return them for a client. Raises: PlanRefused."""
         import logging
 
+        from wakelog.cli.admin.client_flags import client_options
         from wakelog.cli.admin.command import Flags
-        from wakelog.cli.admin.table import client_options
 
         # Without a handler Python writes warnings beside the one line that an error has.
         logging.getLogger("wakelog.client").addHandler(logging.NullHandler())
