@@ -9,6 +9,12 @@ def test_an_empty_form_complains_of_nothing(browser: Browser) -> None:
     assert 'name="queues" value="8"' in answer.html
 
 
+def test_an_empty_form_leads_back_to_the_list(browser: Browser) -> None:
+    assert 'href="/topics">Back' in browser.get("/do/create-topic").html
+    assert 'href="/topics/x">Back' in browser.get("/do/create-topic?topic=x&queues=1").html
+    assert 'href="/messages?topic=">Back' in browser.get("/do/send-message-again").html
+
+
 def test_what_is_wrong_stands_with_its_field(browser: Browser) -> None:
     answer = browser.get("/do/create-topic?topic=a+b&cluster=c&queues=0")
     assert "'a b' does not fit" in answer.text

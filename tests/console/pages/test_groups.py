@@ -37,7 +37,7 @@ def consume_all(broker: EmbeddedBroker, group: str) -> None:
 
 def test_the_list_says_how_a_group_stands(browser: Browser, group: str) -> None:
     answer = browser.get("/groups")
-    row = answer.html.partition(f'id="{group}"')[2].partition("</tr>")[0]
+    row = answer.html.partition(f'id="g-{group}"')[2].partition("</tr>")[0]
     assert "consuming" in row
     assert "TOOLS_CONSUMER" not in answer.html
 
@@ -71,12 +71,12 @@ def test_a_reset_says_first_how_many_messages_come_again(
     assert answer.status == 200, answer.text
     assert f"wakelog reset {gone} {TOPIC} --to beginning --yes" in answer.text
     console.read()
-    row = browser.get("/groups").html.partition(f'id="{gone}"')[2].partition("</tr>")[0]
+    row = browser.get("/groups").html.partition(f'id="g-{gone}"')[2].partition("</tr>")[0]
     assert f'title="{COUNT}"' in row and "nobody, messages wait" in row
     skipped = browser.submit("/do/skip-messages", group=gone, topic=TOPIC, typed=gone)
     assert skipped.status == 200, skipped.text
     console.read()
-    row = browser.get("/groups").html.partition(f'id="{gone}"')[2].partition("</tr>")[0]
+    row = browser.get("/groups").html.partition(f'id="g-{gone}"')[2].partition("</tr>")[0]
     assert 'title="0"' in row
 
 

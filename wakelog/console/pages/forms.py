@@ -132,9 +132,15 @@ def _page(
         "is_done": is_done,
         "links": links,
         "command": action.command(values) if can_be_said else "",
-        "back": action.page.format_map({x: quote(y, safe="") for x, y in values.items()}),
+        "back": _back(action, values),
     }
     return Page("form.html", action.title, shown, status=status, is_live=False)
+
+
+def _back(action: Action, values: Mapping[str, str]) -> str:
+    """Return where an action leads back to; without the name of its thing, to the list of them."""
+    found = action.page.format_map({x: quote(y, safe="") for x, y in values.items()})
+    return found.replace("/?", "?").rstrip("/")
 
 
 PAGES: Final = (PageRoute("/do/{name}", form, Role.OPERATOR, posts=True),)

@@ -4,7 +4,7 @@ const PAGES = { o: "/", t: "/topics", g: "/groups", m: "/messages", d: "/dead-le
 const SECOND_KEY_MS = 1000;
 
 export function listen() {
-  let asked = 0;
+  let askedMs = -Infinity;  // a page may be younger than a second
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, textarea, select")) {
@@ -14,9 +14,9 @@ export function listen() {
     if (event.key === "/") {
       event.preventDefault();
       document.querySelector(".search input")?.focus();
-    } else if (event.key === "g" && event.timeStamp - asked > SECOND_KEY_MS) {
-      asked = event.timeStamp;
-    } else if (asked && event.timeStamp - asked <= SECOND_KEY_MS && PAGES[event.key]) {
+    } else if (event.timeStamp - askedMs > SECOND_KEY_MS) {
+      if (event.key === "g") askedMs = event.timeStamp;
+    } else if (PAGES[event.key]) {
       location.href = PAGES[event.key];
     }
   });

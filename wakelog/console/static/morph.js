@@ -21,20 +21,35 @@ function change(old, wanted) {
   children(old, wanted);
 }
 
+// What is to become `wanted`: the one at this place, or a later one before which others have gone.
+function find(at, wanted) {
+  if (at && same(at, wanted)) return at;
+  if (wanted.nodeType !== Node.ELEMENT_NODE) return null;
+  let found = at;
+  while (found && !(same(found, wanted) && (wanted.id || found.className === wanted.className))) {
+    found = found.nextSibling;
+  }
+  return found;
+}
+
 function children(old, wanted) {
+  const ids = new Set([...wanted.children].map((each) => each.id));
+  ids.delete("");
   let at = old.firstChild;
   for (const each of [...wanted.childNodes]) {
-    let found = at;
-    if (each.id) {
-      while (found && found.id !== each.id) found = found.nextSibling;
-    }
-    if (found && same(found, each)) {
-      if (found !== at) old.insertBefore(found, at);
-      else at = at.nextSibling;
-      change(found, each);
-    } else {
+    const found = find(at, each);
+    if (!found) {
       old.insertBefore(each, at);
+      continue;
     }
+    while (at !== found && !ids.has(at.id)) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+    if (found === at) at = at.nextSibling;
+    else old.insertBefore(found, at);
+    change(found, each);
   }
   while (at) {
     const next = at.nextSibling;
@@ -46,5 +61,8 @@ function children(old, wanted) {
 export function morph(element, html) {
   const template = document.createElement("template");
   template.innerHTML = html;
+  const focused = document.activeElement;
   children(element, template.content);
+  // What was moved has lost the focus.
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }
