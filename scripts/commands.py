@@ -30,7 +30,7 @@ CHECKS = (
 NEED_UP_ONLY = frozenset({"up", "wheel"})
 """The commands for which the smaller lock is enough."""
 
-FETCHED = ("etcd", "java", "prometheus", "spark")
+FETCHED = ("browser", "etcd", "java", "prometheus", "spark")
 """The kinds of test that need something which `tests.compat.provision` fetches."""
 
 
@@ -140,6 +140,11 @@ def docs(python: Path, arguments: Sequence[str]) -> int:
     return _module(python, "scripts.generate", arguments)
 
 
+def pictures(python: Path, arguments: Sequence[str]) -> int:
+    """Make the pictures of the console in docs/pictures, of a cluster that is made for them."""
+    return _module(python, "tests.console.pictures", arguments)
+
+
 COMMANDS = {
     "up": Command("[ARGS]", "start a name server and a broker here (wakelog up)", up),
     "test": Command("[--without KIND] [ARGS]", "every kind of test (ARGS go to pytest)", test),
@@ -150,6 +155,7 @@ COMMANDS = {
     "mutants": Command("[NAME ...]", "plant defects in a copy, and see what notices them", mutants),
     "wheel": Command("", "build dist/wakelog-VERSION-py3-none-any.whl", wheel),
     "docs": Command("", "write the documents that are made from code", docs),
+    "pictures": Command("", "make the pictures of the console again", pictures),
 }
 
 

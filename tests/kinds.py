@@ -47,6 +47,7 @@ KINDS = {
     "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True),
     "process": Kind("starts processes of its own", is_shared=True),
     "etcd": Kind("runs members of a real etcd cluster", is_shared=True),
+    "browser": Kind("runs Chromium over the console", is_shared=True),
     "ray": Kind("starts a Ray cluster on this machine"),
     # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
     # this process leaves some dozen open.

@@ -1,10 +1,10 @@
-"""What the tests need beyond Python: Java, RocketMQ's jars, Prometheus, etcd. Found or fetched.
+"""What the tests need beyond Python: Java, RocketMQ's jars, Prometheus, etcd, Chromium.
 
-Java (17 or newer), Prometheus and etcd come from PATH; where PATH lacks them, Debian's packages are
-unpacked into `.cache/`. The jars are fetched by Maven, from wherever it is configured to look: no
-repository is named here, and a mirror in the user's settings is honoured. A missing Maven is
-unpacked like Java. Each jar is checked against `artifacts.lock`, by its hash when it is new and by
-its size and time afterwards.
+Java (17 or newer), Prometheus, etcd and Chromium come from PATH. Where PATH lacks them, Debian's
+packages are unpacked into `.cache/`. The jars are fetched by Maven, from wherever it is configured
+to look: no repository is named here, and a mirror in the user's settings is honoured. A missing
+Maven is unpacked like Java. Each jar is checked against `artifacts.lock`, by its hash when it is
+new and by its size and time afterwards.
 
 `python -m tests.compat.provision` does all of it ahead of the tests, which otherwise ask for each
 thing when they first need it.
@@ -31,6 +31,8 @@ CACHE = ROOT / ".cache"
 JAVA_VERSION_MIN = 17
 # The first that the release has: Debian 12 and Ubuntu have 17, Debian 13 has 21.
 JAVA_PACKAGES = [[f"openjdk-{n}-jre-headless", f"openjdk-{n}-jdk-headless"] for n in (17, 21, 25)]
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_PACKAGES = [["chromium", "fonts-inter", "fonts-dejavu-core"]]
 
 # For a JVM that lives some seconds: what the second compiler makes faster later costs now.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
@@ -55,6 +57,17 @@ class PrometheusBinaries(NamedTuple):
 
     prometheus: str
     promtool: str
+
+
+class ChromiumProgram(NamedTuple):
+    """A Chromium, the whole environment for its processes, and a folder of fonts for them.
+
+    fonts: None where the system's own serve.
+    """
+
+    program: str
+    env: dict[str, str]
+    fonts: Path | None
 
 
 @functools.cache
@@ -133,6 +146,26 @@ def etcd_program() -> str:
     return str(tree / "usr" / "bin" / "etcd")
 
 
+@functools.cache
+def chromium_program() -> ChromiumProgram:
+    """Return a Chromium or Chrome, unpacking one with fonts if need be.
+
+    Raises:
+        ProvisionFailed: where there is none and none can be unpacked.
+    """
+    for name in CHROMIUM_NAMES:
+        if found := shutil.which(name):
+            return ChromiumProgram(found, dict(os.environ), None)
+    tree = _unpacked("chromium", CHROMIUM_PACKAGES, dependencies=True, lacking="Chromium")
+    program = tree / "usr" / "lib" / "chromium" / "chromium"
+    folders = [program.parent]
+    for each in sorted(tree.glob(f"usr/lib/{platform.machine()}-linux-*")):
+        folders += [each, each / "pulseaudio", each / "blas", each / "lapack"]
+    libraries = os.pathsep.join(str(each) for each in folders)
+    env = {**os.environ, "LD_LIBRARY_PATH": libraries}
+    return ChromiumProgram(str(program), env, tree / "usr" / "share" / "fonts")
+
+
 def _java_folders() -> Iterator[Path]:
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin"
@@ -202,6 +235,8 @@ def main(kinds: Sequence[str]) -> int:
             prometheus_binaries()
         if not kinds or "etcd" in kinds:
             etcd_program()
+        if not kinds or "browser" in kinds:
+            chromium_program()
     except ProvisionFailed as failure:
         _say(str(failure))
         return 1

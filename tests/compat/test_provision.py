@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,29 @@ def test_without_java_and_without_debian_the_message_says_what_to_do(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(ProvisionFailed, match=r"Java 17 or newer.*PATH.*--without"):
         provision.java_runtime.__wrapped__()
+
+
+def test_a_chromium_on_the_path_is_taken_with_the_fonts_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "google-chrome"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = provision.chromium_program.__wrapped__()
+    assert (found.program, found.fonts) == (str(program), None)
+    assert found.env["PATH"] == str(tmp_path)
+
+
+def test_an_unpacked_chromium_finds_its_libraries_and_fonts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tree = tmp_path / "debian" / "chromium"
+    libraries = tree / "usr" / "lib" / f"{platform.machine()}-linux-gnu"
+    (libraries / "blas").mkdir(parents=True)
+    monkeypatch.setattr(provision, "CACHE", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = provision.chromium_program.__wrapped__()
+    assert found.program == str(tree / "usr" / "lib" / "chromium" / "chromium")
+    assert {str(libraries), str(libraries / "blas")} <= {*found.env["LD_LIBRARY_PATH"].split(":")}
+    assert found.fonts == tree / "usr" / "share" / "fonts"
