@@ -14,6 +14,7 @@ from wakelog.cli.cluster.console import commands_at
 from wakelog.client.admin import open_admin
 from wakelog.console.accounts import Accounts
 from wakelog.console.pages.site import Console
+from wakelog.console.reader import Clock, Reader
 from wakelog.console.serve import Listen, make_console, serving
 
 START_SECONDS_MAX = 20.0
@@ -112,9 +113,13 @@ class Serving:
 
 @contextmanager
 def console_of(
-    name_server: str, accounts: Accounts | None = None, listen: Listen | None = None
+    name_server: str,
+    accounts: Accounts | None = None,
+    listen: Listen | None = None,
+    *,
+    clock: Clock | None = None,
 ) -> Iterator[Serving]:
-    """Yield a console of a cluster, which ends with the block."""
+    """Yield a console of a cluster, which ends with the block. clock: None for the machine's."""
     started = threading.Event()
     found: list[Serving] = []
     ends: list[asyncio.Event] = []
@@ -124,6 +129,8 @@ def console_of(
             console = make_console(
                 admin, commands_at(admin, ask_of), accounts or Accounts(), "test"
             )
+            if clock is not None:
+                console.reader = Reader(admin, clock)
             async with serving(console, listen or Listen()) as url:
                 ends.append(asyncio.Event())
                 found.append(Serving(url, console, asyncio.get_running_loop()))
