@@ -22,6 +22,7 @@ from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.read.query import QueryResult
 from wakelog.storage.read.reader import GetResult, GetStatus
+from wakelog.storage.recovery.quarantine import Quarantined
 
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
@@ -81,6 +82,7 @@ class FakeStore:
         self.read_count_max = 1_000_000
         self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
         self.usages: dict[str, DiskUsage] = {}
+        self.kept_aside = Quarantined(0, 0)
         names = ("put_failed_count", "get_found_count", "get_missed_count", "get_message_count")
         self.counts = dict.fromkeys((*names, "min_physical_offset"), 0)
         self.query_result = QueryResult((), (), 0, 0)
@@ -296,6 +298,9 @@ class FakeStore:
 
     def disk_usages(self) -> dict[str, DiskUsage]:
         return self.usages
+
+    def quarantined(self) -> Quarantined:
+        return self.kept_aside
 
     def statistics(self) -> dict[str, int]:
         return self.counts | {

@@ -71,7 +71,7 @@ MASKS = {
 }
 # What mqadmin says on one kind of broker and not on the other; docs/tools.md lists it.
 SERVERS_DIFFER = {
-    "brokerStatus": r"\b(getTransferredTps|wakelogVersion)\b",
+    "brokerStatus": r"\b(getTransferredTps|wakelogVersion|wakelog\.\S+)",
     "getBrokerConfig": r"^(compat\.|parquet|replication|scrub|fileReservedBytes|\w+LimitFactor)"
     r"|^minInSyncReplicas ="
     r"|^(\w+Threads|\w+ThreadPoolNums|storePath\w+|listenPort|haListenPort|rocketmqHome) =",

@@ -410,7 +410,7 @@ MEASURED = {
     *("sum", "tps", "avgpt", "consumeTps"),
 }
 # Of code 28, where docs/differences.md has the reasons.
-OURS_ALONE = {"getTransferredTps", "wakelogVersion"}
+OURS_ALONE = ("getTransferredTps", "wakelogVersion", "wakelog.")
 OTHERWISE = {"putMessageDistributeTime", "earliestMessageTimeStamp"}
 RATE = r"(\d+\.\d+)?"
 # The names of what differs between two runs, and the form of the value.
@@ -553,7 +553,8 @@ def answered(request: Request, frame: Frame, port: int) -> Answer:
     elif frame.body:
         body = mask(fastjson.loads(without_port(frame.body, port)))
     if request.code == RUNTIME_INFO:
-        body = dict(formed(*pair) for pair in body["table"].items() if pair[0] not in OURS_ALONE)
+        pairs = (x for x in body["table"].items() if not x[0].startswith(OURS_ALONE))
+        body = dict(formed(*pair) for pair in pairs)
     return Answer(frame.code, "" if remark == NO_REMARK else remark, mask(fields), body)
 
 

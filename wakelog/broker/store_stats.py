@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from wakelog.broker.health_values import ActorHealth, StoreHealth
 from wakelog.broker.trouble import Trouble
 from wakelog.protocol.java import double_text
 
@@ -54,6 +55,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     lanes: requests that wait, and for how long the first one has waited in ms, by lane.
     troubles: why services do not do their work, by service.
     notices: what was lost when the broker started, by file.
+    actors: by service. store: None without a store that was recovered.
     """
 
     put_ms_max: int = 0
@@ -63,6 +65,8 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     lanes: dict[str, tuple[int, int]] = {}
     troubles: dict[str, Trouble] = {}
     notices: dict[str, Trouble] = {}
+    actors: dict[str, ActorHealth] = {}
+    store: StoreHealth | None = None
 
     def waiting(self, lane: str) -> int:
         """Return how many requests wait in a lane."""

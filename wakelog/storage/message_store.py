@@ -28,7 +28,7 @@ from types import MappingProxyType
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
-from wakelog.storage.errors import NotWriteable, StoreFull
+from wakelog.storage.errors import NotWriteable, StoreFailed, StoreFull
 from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
@@ -51,6 +51,7 @@ from wakelog.storage.read.reader import (
     MatchUnit,
 )
 from wakelog.storage.read.store_readers import StoreReaders
+from wakelog.storage.recovery.quarantine import Quarantined, measure_quarantine
 from wakelog.storage.recovery.queues import list_queue_ids, list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.store_parts import (
@@ -421,6 +422,12 @@ class MessageStore:
             with suppress(OSError):
                 found[path] = self._parts.fs.disk_usage(path)
         return found
+
+    def quarantined(self) -> Quarantined:
+        """Return what is kept aside of this store, 0 if the disk refuses; may wait for it."""
+        with suppress(OSError, StoreFailed):
+            return measure_quarantine(self._parts.fs, self.config.paths.root)
+        return Quarantined(0, 0)
 
     def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Return the store time of one message of a queue, -1 if there is none."""

@@ -4,7 +4,14 @@ import logging
 
 import pytest
 
-from wakelog.actors.broker.recovery_lines import LINES_MAX, recovery_notices, write_recovery
+from wakelog.actors.broker.recovery_lines import (
+    LINES_MAX,
+    recovery_notices,
+    store_health,
+    write_recovery,
+)
+from wakelog.broker.health_values import StoreHealth
+from wakelog.storage.durability.sum_keeper import SumStatistics
 from wakelog.storage.recovery.log_end import DamagedStretch
 from wakelog.storage.recovery.quarantine import QuarantinedPiece
 from wakelog.storage.recovery.steps import RecoveryReport
@@ -107,3 +114,10 @@ def test_what_is_not_believed_is_in_the_log(
     write_recovery(report)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert recovery_notices(report) == []
+
+
+def test_operators_get_what_was_cut_passed_over_and_compared() -> None:
+    assert store_health(SOUND, None) == StoreHealth(clean_exit=1, checked_records=3)
+    crashed = SOUND._replace(clean_exit=False, quarantined=(PIECE, PIECE), damaged=(STRETCH,))
+    sums = SumStatistics(50, 40, 2, 1, 6)
+    assert store_health(crashed, sums) == StoreHealth(0, 3, 154, 100, 50, 40, 2, 1, 6)

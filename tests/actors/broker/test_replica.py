@@ -42,6 +42,7 @@ from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
 from wakelog.broker.replication.epochs import EpochLine, Epochs, EpochSlot
+from wakelog.broker.replication.known_group import KnownGroup, known_group
 from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.takeover import (
     accept_loss,
@@ -453,3 +454,21 @@ async def test_the_stores_of_a_master_and_its_slave_become_a_group(tmp_path: Pat
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: second.service.store.dispatched == group.replica(1).end)
         assert (await bodies(group, 2))[-6:] == [*sent, b"later"]
+
+
+@on_loop
+async def test_replicas_report_their_group_to_operators(tmp_path: Path) -> None:
+    async with group_of(tmp_path) as group:
+        await group.start(1)
+        await group.until_serving(1)
+        await group.start(2)
+        await until(lambda: group.state().in_sync == {1, 2})
+
+        def reported(number: int) -> KnownGroup | None:
+            broker = group.replica(number).run.broker
+            return None if broker is None else known_group(broker.state.member_values())
+
+        both = frozenset({1, 2})
+        for number in both:
+            known = KnownGroup(group.register, number, group.state().epoch, 1, both)
+            await until(lambda number=number, known=known: reported(number) == known)  # type: ignore[misc]

@@ -32,6 +32,7 @@ from wakelog.actors.services.retention import (
 from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.storage.durability.sum_keeper import SumStatistics
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.message_store import MessageStore
@@ -220,8 +221,11 @@ def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
     assert not [one for one in threading.enumerate() if one.name == "sums"]
 
 
+SUMS = SumStatistics(50, 40, 2, 1, 0)
+
+
 def outcome(*, derived_before: int | None = None) -> dict[str, Any]:
-    value = RetentionOutcome(400, derived_before, True)
+    value = RetentionOutcome(400, derived_before, True, SUMS)
     return dict(msgspec.to_builtins(value))
 
 
@@ -260,6 +264,7 @@ async def test_a_run_gets_the_slowest_dispatcher_and_its_outcome_is_reported() -
         await harness.wait_runs(1)
         assert harness.retention.called("run") == [(EPOCH, 900, 700)]
         assert harness.events.retained_at == (400, True)
+        assert harness.client.sums == SUMS
         assert harness.reput.called("trim") == [(EPOCH, 400)]
 
 

@@ -4,10 +4,12 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.broker_stats import MINUTE
+from wakelog.broker.health_values import ActorHealth, StoreHealth, read_actors, read_store
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.protocol.bodies import BrokerStatsData, BrokerStatsItem, KVTable, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.file_system import DiskUsage
+from wakelog.storage.recovery.quarantine import Quarantined
 
 KEYS = {
     *("bootTimestamp", "runtime", "putMessageEntireTimeMax", "putMessageTimesTotal"),
@@ -98,6 +100,17 @@ def test_what_the_shell_measures_is_shown(harness: Harness) -> None:
     assert info["sendThreadPoolQueueHeadWaitTimeMills"] == "120"
     assert info["pullThreadPoolQueueHeadWaitTimeMills"] == "3"
     assert info["EndTransactionQueueSize"] == "5"
+
+
+def test_actors_and_store_are_shown_with_what_is_kept_aside(harness: Harness) -> None:
+    actors = {"flush": ActorHealth(is_attached=True, attached_count=2)}
+    measures = RuntimeMeasures(actors=actors, store=StoreHealth(clean_exit=0, cut_bytes=354))
+    harness.broker.state.measure = lambda: measures
+    harness.store.kept_aside = Quarantined(3, 354)
+    info = runtime_info(harness)
+    assert read_actors(info) == actors
+    aside = StoreHealth(0, cut_bytes=354, quarantined_files=3, quarantined_bytes=354)
+    assert read_store(info) == aside
 
 
 def test_the_store_is_sampled_every_second(harness: Harness) -> None:

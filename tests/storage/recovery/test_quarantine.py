@@ -12,7 +12,12 @@ from tests.storage.recovery.test_steps import BYTES as SEGMENT_BYTES
 from tests.storage.recovery.test_steps import CONFIG, KEY, CrashedStore
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.log.mapped_file import MappedFile
-from wakelog.storage.recovery.quarantine import BLOCK_BYTES, copy_to_quarantine
+from wakelog.storage.recovery import quarantine
+from wakelog.storage.recovery.quarantine import (
+    BLOCK_BYTES,
+    copy_to_quarantine,
+    measure_quarantine,
+)
 
 BYTES = 4 * BLOCK_BYTES
 NOW_MS = 1234
@@ -112,3 +117,20 @@ def test_a_cut_can_be_undone_by_hand(clean: bool) -> None:
     report = open_store(fs, CONFIG).recovery
     assert (report.log_end, report.queue_offsets) == (crashed.end, {KEY: 30})
     assert (report.damaged, report.dispatch_from <= torn) == ((), True)
+
+
+def test_what_is_kept_aside_is_measured_with_its_folders(fs: MemoryFileSystem) -> None:
+    assert measure_quarantine(fs, "/store") == (0, 0)
+    for name, data in (("1.5", b"cut"), ("replaced.7/consumequeue/t/0", b"queue")):
+        write_file(fs, f"/store/wakelog.quarantine/{name}", data)
+    assert measure_quarantine(fs, "/store") == (2, 8)
+    assert measure_quarantine(fs, "/elsewhere") == (0, 0)
+
+
+def test_a_bounded_number_of_names_is_measured(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "MEASURED_NAMES_MAX", 4)
+    for number in range(9):
+        write_file(fs, f"/store/wakelog.quarantine/{number}", b"x")
+    assert measure_quarantine(fs, "/store") == (3, 3)

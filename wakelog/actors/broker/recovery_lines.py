@@ -1,9 +1,11 @@
-"""What a recovery found, for the logs and for the user who started the broker.
+"""What a recovery found, for the logs, for the user who started the broker, and for operators.
 
 Source: the lines of org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally and
 store.DefaultMessageStore.load (4.9.3), which go to its log only.
 """
 
+from wakelog.broker.health_values import StoreHealth
+from wakelog.storage.durability.sum_keeper import SumStatistics
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.telemetry.logs import Log, logger
 
@@ -69,3 +71,22 @@ def recovery_notices(report: RecoveryReport) -> list[str]:
         return lines
     more_count = len(lines) - LINES_MAX
     return [*lines[:LINES_MAX], f"{more_count} more places like these; storeerror.log has all"]
+
+
+def store_health(report: RecoveryReport, sums: SumStatistics | None) -> StoreHealth:
+    """Return what an operator is told. sums: None until Retention has said what it did."""
+    found = StoreHealth(
+        clean_exit=int(report.clean_exit),
+        checked_records=report.records_checked_count,
+        cut_bytes=sum(piece.size_bytes for piece in report.quarantined),
+        damaged_bytes=sum(one.end - one.begin for one in report.damaged),
+    )
+    if sums is None:
+        return found
+    return found._replace(
+        summed_bytes=sums.summed_bytes,
+        compared_bytes=sums.compared_bytes,
+        compare_rounds=sums.compare_rounds_count,
+        changed_blocks=sums.changed_blocks_count,
+        sum_failures=sums.sum_failures_count,
+    )

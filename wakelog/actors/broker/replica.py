@@ -53,6 +53,7 @@ from wakelog.broker.replication.group_state import (
     GroupState,
     ReplicaAddress,
 )
+from wakelog.broker.replication.known_group import group_values
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.takeover import (
@@ -450,6 +451,7 @@ class Replica:
             LOG_ID_VALUE: self.epochs.log_id.hex(),
             LOG_EPOCH_VALUE: str(lines[-1].epoch if lines else 0),
             REFUSES_SENDS_VALUE: (self._refusal or "") if self.run.is_master else FOLLOWS,
+            **group_values(self._plan.register, self.election.state),
         }
 
     def _lines_end(self) -> int:

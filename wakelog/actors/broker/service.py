@@ -28,7 +28,7 @@ from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.member import Member
 from wakelog.actors.broker.name_servers import NameServers, refuse_taken_name
 from wakelog.actors.broker.opening import OpenedStore, open_store
-from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
+from wakelog.actors.broker.recovery_lines import recovery_notices, store_health, write_recovery
 from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
@@ -573,6 +573,8 @@ class BrokerService:
             },
             troubles=self.services.troubles | self._tables.troubles,
             notices=self._backup_notices,
+            actors=self.services.health,
+            store=store_health(self.store.recovery, self.services.get(RetentionClient).sums),
         )
 
     def statistics(self) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from wakelog.actors.transport.shared_watermarks import (
     SharedWatermark,
     make_shared_watermarks,
 )
+from wakelog.broker.health_values import ActorHealth
 from wakelog.broker.trouble import Trouble
 from wakelog.network.background import awaited
 from wakelog.storage.durability.store_lock import holder_pid
@@ -200,6 +201,14 @@ class BrokerServices:
         """Why services do not do their work, by service; none of those that do."""
         found = {name: client.troubles.first for name, client in self.clients.items()}
         return {name: one for name, one in found.items() if one is not None}
+
+    @property
+    def health(self) -> dict[str, ActorHealth]:
+        """Which services work for the broker, and how often each has begun to."""
+        return {
+            name: ActorHealth(one.is_attached, one.attached_count)
+            for name, one in self.clients.items()
+        }
 
     def statistics(self, others: Mapping[str, Trouble]) -> dict[str, Any]:
         """Return which services are attached, what crossed, and each client's counters.

@@ -27,7 +27,7 @@ from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.network.background import log_failure, start_thread
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.sum_keeper import SumKeeper
+from wakelog.storage.durability.sum_keeper import SumKeeper, SumStatistics
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.retention.leases import LeaseBook
@@ -48,11 +48,13 @@ class RetentionOutcome(msgspec.Struct, frozen=True):
 
     begin: the log's first byte now.
     derived_before: Reput must remove what queues and index hold of the log below it.
+    sums: what the other thread has done until now.
     """
 
     begin: int
     derived_before: int | None
     disk_full: bool
+    sums: SumStatistics | None = None
 
 
 class RetentionService(Service):
@@ -118,7 +120,12 @@ class RetentionService(Service):
                 self._log.error("retention failed", cause=str(error))
             raise
         self._failures.clear()
-        return RetentionOutcome(segments.min_offset, decision.derived_before, decision.disk_full)
+        return RetentionOutcome(
+            segments.min_offset,
+            decision.derived_before,
+            decision.disk_full,
+            self._sums.statistics(),
+        )
 
     def lease(self, holder: str, wanted_begin: int | None, end: int) -> dict[str, Any]:
         """Keep part of the log for a reader.
@@ -237,6 +244,7 @@ class RetentionClient(ServiceClient):
         super().__init__(name, calls, broker)
         self._config = broker.plan.settings.store
         self._trim_before = 0
+        self.sums: SumStatistics | None = None
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Check the disk now."""
@@ -270,6 +278,7 @@ class RetentionClient(ServiceClient):
             log_end = self.broker.store.log.appended_offset
             answer = await self.call("retention", "run", log_end, floor)
             outcome = msgspec.convert(answer, RetentionOutcome)
+            self.sums = outcome.sums
             self.broker.events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
             self._trim_before = max(self._trim_before, outcome.derived_before or 0)
             if self._trim_before:

@@ -8,6 +8,7 @@ ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInf
 """
 
 from wakelog.broker.decision import Lane, Outcome, make_body
+from wakelog.broker.health_values import actor_values, store_values
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.trouble import NOTICE_PREFIX, runtime_values
@@ -46,6 +47,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outco
         **state.member_values(),
         **runtime_values(measures.troubles),
         **runtime_values(measures.notices, NOTICE_PREFIX),
+        **actor_values(measures.actors),
     }
     delays = state.delayed.offsets()
 
@@ -56,6 +58,10 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outco
             values[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         values["earliestMessageTimeStamp"] = str(store.earliest_message_time())
         values.update(_disk_values(state, store.disk_usages()))
+        if (health := measures.store) is not None:
+            files, size_bytes = store.quarantined()
+            health = health._replace(quarantined_files=files, quarantined_bytes=size_bytes)
+            values.update(store_values(health))
         return encode_body(KVTable(values))
 
     return make_body(request, work)

@@ -12,16 +12,18 @@ Source: none upstream.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from posixpath import join
 from typing import Final, NamedTuple
 
 from wakelog.storage.errors import store_errors, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, names_in, size_of
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.paths import QUARANTINE_NAME, offset_name
 
 # Zeros are found and left out in blocks of this size.
 BLOCK_BYTES: Final = 64 * 1024
+MEASURED_NAMES_MAX: Final = 1_000
 _ZEROS: Final = bytes(BLOCK_BYTES)
 
 
@@ -31,6 +33,29 @@ class QuarantinedPiece(NamedTuple):
     physical_offset: int
     size_bytes: int
     path: str
+
+
+class Quarantined(NamedTuple):
+    """What a quarantine has, up to `MEASURED_NAMES_MAX` files and folders."""
+
+    files: int
+    size_bytes: int
+
+
+def measure_quarantine(fs: FileSystem, root: str) -> Quarantined:
+    """Return how much is kept aside of a store. Raises: StoreFailed, OSError."""
+    paths, files, size_bytes = [join(root, QUARANTINE_NAME)], 0, 0
+    for _ in range(MEASURED_NAMES_MAX):
+        if not paths:
+            break
+        path = paths.pop()
+        if fs.is_file(path):
+            with suppress(FileNotFoundError):  # an operator may remove any of them
+                size_bytes += size_of(fs, path)
+                files += 1
+        else:
+            paths += [join(path, name) for name in names_in(fs, path)]
+    return Quarantined(files, size_bytes)
 
 
 def copy_to_quarantine(
