@@ -87,7 +87,7 @@ class Peers:
         code = Code(command.code)
         if self.refused.get(address) is code:
             return answer(command, ResponseCode.SYSTEM_ERROR, "AclException: No acl config")
-        if code is Code.GET_BROKER_CONFIG:
+        if code in (Code.GET_BROKER_CONFIG, Code.GET_NAMESRV_CONFIG):
             found = answer(command, ResponseCode.SUCCESS, body=b"a=1\n")
             found.ext_fields[WAITING_FIELD] = '{"a":"2"}'
             return found

@@ -19,6 +19,7 @@ from wakelog.client.errors import ClientError
 from wakelog.console.ends import Ends
 from wakelog.console.findings import find
 from wakelog.console.history import History
+from wakelog.console.name_servers import NameServerDetails, read_name_servers
 from wakelog.console.rules import Finding
 from wakelog.console.snapshot import Snapshot, read_snapshot
 from wakelog.network.background import awaited
@@ -60,6 +61,7 @@ class Reader:
         self.history = History()
         self.findings: list[Finding] = []
         self.shown = Snapshot(0)
+        self.name_servers: list[NameServerDetails] = []
         self.number = 0
         self.has_ended = False
         self._now_ms = now_ms
@@ -107,6 +109,7 @@ class Reader:
         self.findings = find(self.history, before)
         if snapshot.failure is None or not self.shown.taken_ms:
             self.shown = snapshot
+            self.name_servers = await read_name_servers(self.admin, snapshot.name_servers)
             if self.is_watched:
                 await self._read_some_topics()
         async with self._turn:

@@ -7,7 +7,9 @@ from wakelog.console.actions import (
     brokers,
     group_settings,
     groups,
+    maintenance,
     messages,
+    name_servers,
     sends,
     topic_settings,
     topics,
@@ -15,7 +17,8 @@ from wakelog.console.actions import (
 from wakelog.console.actions.action import Action
 
 _FAMILIES: Final = (
-    topics, topic_settings, sends, groups, group_settings, messages, brokers,
+    topics, topic_settings, sends, groups, group_settings, messages, brokers, maintenance,
+    name_servers,
 )  # fmt: skip
 ACTIONS: Final[Mapping[str, Action]] = {
     action.name: action for family in _FAMILIES for action in family.ACTIONS

@@ -33,6 +33,7 @@ from wakelog.console.pages import (
     groups,
     members,
     messages,
+    name_servers,
     overview,
     search,
     topics,
@@ -51,8 +52,8 @@ from wakelog.console.pages.streams import HeldResponse, hold
 from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
-    overview, messages, topics, groups, members, dead_letters, brokers, clients, access,
-    trace, audit, search, forms,
+    overview, messages, topics, groups, members, dead_letters, brokers, name_servers, clients,
+    access, trace, audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
 """Every page of the console. The first that fits answers: a name may have `/` in it."""

@@ -1,0 +1,61 @@
+"""The page of the name servers: whether they agree, their settings, and the values they keep."""
+
+from typing import Final
+
+from starlette.requests import Request
+
+from wakelog.client.errors import ClientError
+from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.views import name_servers as views
+from wakelog.protocol.bodies import KVTable
+from wakelog.protocol.body_codec import decode_response
+from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.codes import ResponseCode
+
+TABS: Final = (("routes", "Routes"), ("settings", "Settings"), ("values", "Values"))
+
+
+async def name_servers(console: Console, request: Request) -> Page:
+    """Show the name servers; `tab` in the URL says what of them, `namespace` which values."""
+    query, servers = dict(request.query_params), console.reader.name_servers
+    tab = query.get("tab", "")
+    tab = tab if tab in dict(TABS) else TABS[0][0]
+    namespace = query.get("namespace", "").strip() or views.ORDER_NAMESPACE
+    table: dict[str, str] = {}
+    failed: ClientError | None = None
+    if tab == "values":
+        try:
+            table = await _values(console, namespace)
+        except ClientError as error:
+            failed = error
+    rows = views.setting_rows(servers)
+    wanted = query.get("q", "").strip().lower()
+    values = {
+        "rows": views.name_server_rows(servers),
+        "agreement": views.agreement(servers),
+        "differences": views.differences(servers),
+        "settings": [row for row in rows if wanted in row.key.lower()],
+        "values": views.value_list(table, query),
+        "namespace": namespace,
+        "is_order": namespace == views.ORDER_NAMESPACE,
+        "failed": failed,
+        "filter": query.get("q", ""),
+        "tab": tab,
+        "tabs": [(x, text, path("name-servers", tab=x)) for x, text in TABS],
+    }
+    return Page("name_servers.html", "Name servers", values, here="brokers")
+
+
+async def _values(console: Console, namespace: str) -> dict[str, str]:
+    """Return the values of a namespace, none for an unknown one. Raises: ClientError."""
+    response = await console.admin.ask_name_server(
+        Code.GET_KVLIST_BY_NAMESPACE,
+        {"namespace": namespace},
+        allowed=(ResponseCode.QUERY_NOT_FOUND,),
+    )
+    if response.code != ResponseCode.SUCCESS or not response.body:
+        return {}
+    return decode_response(KVTable, response.body).table
+
+
+PAGES: Final = (PageRoute("/name-servers", name_servers),)
