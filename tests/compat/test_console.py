@@ -40,10 +40,18 @@ def test_pages_and_actions_work_at_any_broker(
             if "{" not in row.path:
                 assert browser.get(row.path).status not in SERVERS_FAULTS, row.path
         assert f"{cluster.broker}" in browser.get("/brokers").text
-        for tab in ("runtime", "configuration"):
+        for tab in ("state", "maintenance", "runtime", "configuration"):
             answer = browser.get(f"/brokers/{reading.name}?tab={tab}")
             assert answer.status == 200
         assert "fileReservedTime" in answer.text
+        for tab, says in (("routes", "There is one name server"), ("settings", "listenPort")):
+            assert says in browser.get(f"/name-servers?tab={tab}").text
+        order = {"topic": topic, "order": f"{reading.name}:4"}
+        done = browser.submit("/do/set-order", **order)
+        assert done.status == 200, done.text
+        assert order["order"] in browser.get("/name-servers?tab=values").text
+        gone = browser.submit("/do/delete-order", topic=topic, typed=topic)
+        assert gone.status == 200, gone.text
         for tab in ("queues", "groups", "configuration"):
             assert browser.get(f"/topics/{topic}?tab={tab}").status == 200
         assert group in browser.get(f"/topics/{topic}?tab=groups").text

@@ -119,6 +119,7 @@ def test_a_cluster_is_read_around_what_fails() -> None:
     assert master.failure is None and slave.failure is None
     assert runtime_number(slave.values, "commitLogDiskRatio") == 0.5
     assert (master.waiting, set(master.topics), slave.topics) == ({"a": "2"}, {"T", "%DLQ%g"}, {})
+    assert (master.settings, slave.settings) == ({"a": "1"}, {"a": "1"})
     group = found.groups["g"]
     assert (group.progress.total_diff(), group.progress.consume_tps) == (5, 1.5)
     assert group.clients is not None and group.are_members_known

@@ -1,4 +1,4 @@
-"""Pages of brokers: the list, and one broker with what it says and its configuration."""
+"""Pages of brokers: the list, and one broker with its replicas, its store and what it says."""
 
 from typing import Final
 
@@ -8,9 +8,14 @@ from starlette.requests import Request
 from wakelog.console.pages.site import Console, Page, PageRoute, path
 from wakelog.console.snapshot import BrokerReading
 from wakelog.console.views import brokers as views
-from wakelog.console.views import verdict
+from wakelog.console.views import replicas, services, settings, store_health, verdict
 
-TABS: Final = (("runtime", "Runtime"), ("configuration", "Configuration"))
+TABS: Final = (
+    ("state", "State"),
+    ("runtime", "Runtime"),
+    ("configuration", "Configuration"),
+    ("maintenance", "Maintenance"),
+)
 
 
 async def broker_list(console: Console, request: Request) -> Page:
@@ -34,9 +39,18 @@ async def broker(console: Console, request: Request) -> Page:
     tab = query.get("tab", "")
     tab = tab if tab in dict(TABS) else TABS[0][0]
     here = row.reading.name, str(row.reading.broker_id)
+    readings = [each for each in reader.shown.brokers if each.name == name]
+    group = replicas.group_of(readings)
     values = {
         "row": row,
-        "replicas": found,
+        "replicas": replicas.replica_rows(name, reader.shown, reader.history),
+        "group": replicas.group_text(readings),
+        "register": "" if group is None else group.register,
+        "has_register": group is not None,
+        "facts": list(store_health.store_facts(row.reading, reader.history, reader.now_ms)),
+        "shares": store_health.topic_shares(name, reader.known_ends),
+        "services": services.service_rows(row.reading),
+        "services_not_reported": services.NOT_REPORTED,
         "wrong": verdict.lines(views.findings_about(row.reading, reader.findings)),
         "settings": await _settings(console, row.reading, query) if tab == "configuration" else [],
         "runtime": views.runtime_rows(row.reading, query),
@@ -49,12 +63,12 @@ async def broker(console: Console, request: Request) -> Page:
 
 async def _settings(
     console: Console, reading: BrokerReading, query: dict[str, str]
-) -> list[tuple[str, str, str | None]]:
-    """Return key, value, and the value in use of those that wait for a restart."""
+) -> list[tuple[str, str, str, str | None]]:
+    """Return key, value, its origin, and the value in use of those that wait for a restart."""
     found = await console.admin.configuration(reading.address)
     wanted = query.get("q", "").strip().lower()
     return [
-        (key, value, found.waiting.get(key))
+        (key, value, settings.broker_origin(key, value), found.waiting.get(key))
         for key, value in sorted(found.settings.items())
         if wanted in key.lower() or wanted in value.lower()
     ]
