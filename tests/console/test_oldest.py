@@ -67,6 +67,7 @@ def test_the_oldest_of_its_queues_is_asked_for_once_while_it_is_fresh() -> None:
             found.of("T", table(4), ADDRESSES), found.of("T", table(4), ADDRESSES)
         )
         assert first == second == Oldest(1_000, 500, 0)
+        assert await found.of("T", table(4), ADDRESSES) == first
         assert peer.count == 4
         clock.now_ms += FRESH_MS
         assert (await found.of("T", table(4), ADDRESSES) or first).read_ms == clock.now_ms

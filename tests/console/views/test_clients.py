@@ -42,7 +42,9 @@ def with_producers() -> Snapshot:
     slave = BrokerReading("c", "a", 1, "a:2")
     second = BrokerReading("c", "b", 0, "b:1")
     second.producers = {"p": [info("x", 2, 9)], "o": [info("y", 3, 7)]}
-    return Snapshot(1, brokers=[first, slave, second, BrokerReading("c", "old", 0, "o:1")])
+    third = BrokerReading("c", "e", 0, "e:1", producers={"p": [info("x", 4, 2)]})
+    old = BrokerReading("c", "old", 0, "o:1")
+    return Snapshot(1, brokers=[first, slave, second, third, old])
 
 
 def test_a_producer_at_two_brokers_comes_once_as_it_was_heard_last() -> None:

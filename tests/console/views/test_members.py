@@ -19,6 +19,9 @@ JAVA = """\
 main                                    TID: 1 STATE: RUNNABLE
 main                                    java.net.SocketInputStream.socketRead0(Native Method)
 
+AsyncTraceDispatcher                    TID: 9 STATE: RUNNABLE
+AsyncTraceDispatcher                    java.net.SocketInputStream.socketRead0(Native Method)
+
 ConsumeMessageThread_2                  TID: 31 STATE: TIMED_WAITING
 ConsumeMessageThread_2                  java.lang.Thread.sleep(Native Method)
 ConsumeMessageThread_2                  shop.Billing.consumeMessage(Billing.java:31)
@@ -85,7 +88,7 @@ def test_threads_that_do_the_same_are_one_row_those_that_consume_first() -> None
         "TIMED_WAITING",
         ("java.lang.Thread.sleep(Native Method)", "shop.Billing.consumeMessage(Billing.java:31)"),
     )
-    assert (second.names, second.state) == (["main"], "RUNNABLE")
+    assert (second.names, second.state) == (["AsyncTraceDispatcher", "main"], "RUNNABLE")
     windows = members.stacks_of(JAVA.replace("\n", "\r\n"))
     assert windows.rows == [first, second]
 
