@@ -164,11 +164,12 @@ class Wakelog(Side):
     leaves_more = True
     python = sys.executable
     options: tuple[str, ...] = ()
+    without_console: tuple[str, ...] = ("--console-port", "0")
 
     def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
         command = ["-m", "wakelog", "up", "--store", str(self.store)]
         command += ["--namesrv-port", str(name_server_port), "--broker-port", str(broker_port)]
-        command += ["--console-port", "0", *self.options]
+        command += [*self.without_console, *self.options]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.configuration = {"command": ["python", *command], "settings": dict(settings)}
@@ -177,8 +178,7 @@ class Wakelog(Side):
     def _start_slave(self, store: Path, port: int, settings: Mapping[str, str]) -> None:
         command = [self.python, "-m", "wakelog", "up", "--store", str(store)]
         command += ["--namesrv-port", "0", "--broker-port", str(port), *self.options]
-        command += ["--console-port", "0"]
-        command += ["--metrics-port", "0"]
+        command += [*self.without_console, "--metrics-port", "0"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self._spawn(command, {**os.environ, SLAVE_MARK: self._mark}, "slave.out")
@@ -268,6 +268,8 @@ def other_side(checkout: Path | None) -> type[Side]:
     """
     if checkout is None:
         return RocketMQ
+    if not (checkout / "wakelog" / "console").exists():
+        OtherCheckout.without_console = ()  # its `up` has no such option
     OtherCheckout.python = str(checkout.absolute() / ".venv" / "bin" / "python")
     ask = [OtherCheckout.python, "-c", "import wakelog; print(wakelog.__file__)"]
     found = subprocess.run(ask, cwd="/", capture_output=True, text=True, check=True).stdout.strip()
