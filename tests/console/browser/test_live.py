@@ -91,7 +91,7 @@ def test_no_name_of_a_topic_takes_the_place_of_a_part_of_the_page(
 
 
 def test_what_is_typed_stays(window: Window, demonstration: Demonstration) -> None:
-    page = window.open("/brokers/broker-a")
+    page = window.open("/brokers/broker-a?tab=runtime")
     field = page.get_by_placeholder("Names and values with")
     field.fill("put")
     cell = page.locator("#r-msgPutTotalTodayNow td")
