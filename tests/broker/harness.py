@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import count
 from random import Random
 from types import GeneratorType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -12,17 +12,10 @@ from tests.broker.fake_store import FakeStore
 from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
-from wakelog.broker.decision import (
-    AwaitFlush,
-    AwaitRegistration,
-    AwaitSave,
-    HoldPull,
-    Instruction,
-    Outcome,
-    Push,
-    RunInPool,
-)
+from wakelog.broker.decision import AwaitFlush, HoldPull, Instruction, Outcome, Push
+from wakelog.broker.effects import InPool, Registered, Saved, Work
 from wakelog.broker.schedule import DueMessage
+from wakelog.network.driver import NOW
 from wakelog.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -35,7 +28,6 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import TAGS, decode_properties
-from wakelog.protocol.steps import InOrder, finish
 from wakelog.protocol.subscription import build_subscription
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.message_store import MessageStore
@@ -57,6 +49,31 @@ class FakeChannel:
 def settings(**keys: str) -> BrokerSettings:
     """Return settings by 4.9.3's keys: `settings(brokerRole="SLAVE", brokerId="1")`."""
     return read_broker_conf("", defaults={"storePathRootDir": "/store"}, overrides=keys)
+
+
+class Waiting(NamedTuple):
+    """A request whose work has yielded an effect that is not done yet."""
+
+    effect: Any
+    work: Work
+
+    def resume(self, result: object = None, error: Exception | None = None) -> "Outcome | Waiting":
+        """Go on with the result of the effect, or its failure, until the next effect."""
+        try:
+            effect = self.work.send(result) if error is None else self.work.throw(error)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        return Waiting(effect, self.work)
+
+
+def begun(outcome: "Outcome | Work | Waiting", now_ms: int = NOW_MS) -> "Outcome | Waiting":
+    """Do the work of a request up to its first effect that something else has to do."""
+    if isinstance(outcome, GeneratorType):
+        outcome = Waiting(None, outcome).resume()
+    while isinstance(outcome, Waiting) and (outcome.effect is None or outcome.effect is NOW):
+        outcome = outcome.resume(None if outcome.effect is None else now_ms)
+    return outcome  # type: ignore[return-value]  # mypy knows no generator by its type
 
 
 class Harness:
@@ -111,28 +128,40 @@ class Harness:
         *,
         channel: FakeChannel | None = None,
         oneway: bool = False,
-    ) -> Outcome:
+    ) -> Outcome | Waiting:
         """Give the broker a request and return what it said, pool work done at once."""
         request = self.request(code, fields, body, oneway=oneway)
         return self.settle(self.broker.process(request, channel or self.channel, self.now_ms))
 
-    def settle(self, outcome: Outcome) -> Outcome:
-        """Do what a pool would, and all steps at once."""
-        while True:
-            if isinstance(outcome, RunInPool):
-                outcome = outcome.finish(outcome.work(), self.now_ms)
-            elif isinstance(outcome, GeneratorType):
-                outcome = finish(outcome)
-            elif isinstance(outcome, InOrder):
-                outcome = outcome.finish(finish(outcome.steps), self.now_ms)
-            elif isinstance(outcome, AwaitSave) and not self.leaves_saves:
-                self.saved += [save.name for save in outcome.saves]
-                for save in outcome.saves if self.save_failure else ():
+    def settle(self, outcome: Outcome | Work | Waiting) -> Outcome | Waiting:
+        """Do what the pool and the files would, at once; stop at what others have to do."""
+        outcome = begun(outcome, self.now_ms)
+        while isinstance(outcome, Waiting):
+            effect = outcome.effect
+            if isinstance(effect, InPool):
+                try:
+                    result = effect.work()
+                except Exception as error:
+                    outcome = outcome.resume(error=error)
+                else:
+                    outcome = outcome.resume(result)
+            elif isinstance(effect, Saved) and not self.leaves_saves:
+                self.saved += [save.name for save in effect.saves]
+                for save in effect.saves if self.save_failure else ():
                     if save.undo is not None:
                         save.undo()
-                outcome = outcome.finish(self.save_failure, self.now_ms)
+                outcome = outcome.resume(self.save_failure)
             else:
                 return outcome
+            outcome = begun(outcome, self.now_ms)
+        return outcome
+
+    def resume(
+        self, waiting: Outcome | Waiting, result: object = None, error: Exception | None = None
+    ) -> Outcome | Waiting:
+        """Give a request the result of the effect that it waits for, and settle it."""
+        assert isinstance(waiting, Waiting), waiting
+        return self.settle(waiting.resume(result, error))
 
     def ask(
         self,
@@ -143,8 +172,14 @@ class Harness:
         channel: FakeChannel | None = None,
     ) -> RemotingCommand:
         """Return the answer, whatever it would have to wait for."""
-        outcome = self.process(code, fields, body, channel=channel)
-        if isinstance(outcome, AwaitFlush | AwaitRegistration):
+        return self.answered(self.process(code, fields, body, channel=channel))
+
+    def answered(self, outcome: Outcome | Work | Waiting) -> RemotingCommand:
+        """Return the response of a request, once its topics are registered and it is durable."""
+        outcome = self.settle(outcome)
+        while isinstance(outcome, Waiting) and isinstance(outcome.effect, Registered):
+            outcome = self.resume(outcome)
+        if isinstance(outcome, AwaitFlush):
             outcome = outcome.response
         assert isinstance(outcome, RemotingCommand), outcome
         return outcome
@@ -165,7 +200,7 @@ class Harness:
         """Send one message with V2 names; `changes` are letters."""
         return self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(topic, **changes), body)
 
-    def pull(self, **changes: object) -> Outcome:
+    def pull(self, **changes: object) -> Outcome | Waiting:
         """Pull from queue 0 of T; `changes` are the header's names."""
         return self.process(RequestCode.PULL_MESSAGE, pull_fields(**changes))
 

@@ -14,13 +14,14 @@ import pytest
 
 from tests.broker.access.requests import LOW, access_control
 from tests.broker.attacks import Attack, attacks
-from tests.broker.harness import Harness, subscription
-from tests.calls import calls_of_steps, counted
-from wakelog.broker.decision import AwaitSave, RunInPool
+from tests.broker.harness import Harness, Waiting, subscription
+from tests.calls import counted
+from wakelog.broker.effects import InPool, Saved
 from wakelog.filter.sql92 import compile_filter
+from wakelog.network.driver import NOW
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode as Code
-from wakelog.protocol.steps import InOrder
+from wakelog.storage.errors import StoreError
 
 CALLS_MAX = 40_000
 """Calls of functions in one piece: some 6 ms. Nearly all pieces have some hundreds."""
@@ -46,21 +47,23 @@ class Counted:
         harness = self.harness
         request = sign(harness.request(attack.code, attack.fields, attack.body), self.by)
         outcome = self.piece(harness.broker.process, request, harness.channel, harness.now_ms)
-        while True:
-            if isinstance(outcome, RunInPool):
-                outcome = self.piece(outcome.finish, outcome.work(), harness.now_ms)
-            elif isinstance(outcome, GeneratorType):
-                calls, outcome = calls_of_steps(outcome)
-                self.pieces += calls
-            elif isinstance(outcome, InOrder):
-                calls, result = calls_of_steps(outcome.steps)
-                self.pieces += calls
-                outcome = self.piece(outcome.finish, result, harness.now_ms)
-            elif isinstance(outcome, AwaitSave):
-                outcome = self.piece(outcome.finish, "", harness.now_ms)
-            else:
-                harness.instructions()
-                return
+        if isinstance(outcome, GeneratorType):
+            outcome = Waiting(None, outcome)
+        while isinstance(outcome, Waiting):
+            effect, result, error = outcome.effect, None, None
+            if isinstance(effect, InPool):
+                try:
+                    result = effect.work()
+                except StoreError as raised:
+                    error = raised
+            elif effect is NOW:
+                result = harness.now_ms
+            elif isinstance(effect, Saved):
+                result = ""
+            elif effect is not None:
+                break
+            outcome = self.piece(outcome.resume, result, error)
+        harness.instructions()
 
 
 ACCOUNTS = """

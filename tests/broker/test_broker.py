@@ -9,6 +9,7 @@ from tests.broker.harness import (
     NOW_MS,
     FakeChannel,
     Harness,
+    Waiting,
     pull_fields,
     send_fields,
     subscription,
@@ -16,14 +17,13 @@ from tests.broker.harness import (
 from wakelog.broker.broker import UNKNOWN_CODE
 from wakelog.broker.consumer_notices import PERIOD_MS_MAX
 from wakelog.broker.decision import (
-    AwaitRegistration,
     Continue,
     ForgetHolds,
     HoldPull,
     Push,
     RegisterBroker,
-    RunInPool,
 )
+from wakelog.broker.effects import Registered
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -124,7 +124,9 @@ def test_the_response_to_a_topic_creation_waits_for_the_registration(harness: Ha
     harness.send("other")  # in the same turn, and nothing to the next requests
     for topic, waits in [("other", False), ("new", True), ("new", False), ("newer", True)]:
         outcome = harness.process(RequestCode.SEND_MESSAGE_V2, send_fields(topic), b"b")
-        assert isinstance(outcome, AwaitRegistration if waits else RemotingCommand), topic
+        assert isinstance(outcome, Waiting if waits else RemotingCommand), topic
+        if isinstance(outcome, Waiting):
+            assert isinstance(outcome.effect, Registered)
     registered = [i.topics for i in harness.instructions() if isinstance(i, RegisterBroker)]
     assert registered == [("other",), ("new",), ("newer",)]
 
@@ -176,7 +178,7 @@ def test_a_pull_woken_in_vain_is_held_on_under_its_id(harness: Harness) -> None:
     harness.broker.wake([note.hold_id], harness.now_ms)
     (instruction,) = harness.instructions()
     assert isinstance(instruction, Continue)
-    assert instruction.deferred == note
+    assert instruction.outcome == note
     assert harness.broker.state.held.notes() == [note]
 
 
@@ -209,8 +211,7 @@ def test_a_woken_pull_that_needs_the_disk_goes_to_the_pool(harness: Harness) -> 
     harness.broker.wake([note.hold_id], harness.now_ms)
     (instruction,) = harness.instructions()
     assert isinstance(instruction, Continue)
-    assert isinstance(instruction.deferred, RunInPool)
-    response = harness.settle(instruction.deferred)
+    response = harness.settle(instruction.outcome)
     assert isinstance(response, RemotingCommand)
     assert response.code == ResponseCode.SUCCESS
 

@@ -3,24 +3,20 @@
 Every code of the request table is tried. What a request changes is found by comparing the tables.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.broker.harness import Harness, send_fields, subscription
+from tests.broker.harness import Harness, Waiting, begun, send_fields, subscription
 from tests.broker.test_hostile_frames import valid_requests
 from wakelog.broker.changes import Changes, restore
 from wakelog.broker.decision import (
     AwaitFlush,
-    AwaitRegistration,
-    AwaitSave,
     Instruction,
-    Outcome,
     Persist,
     RegisterBroker,
-    RemoveQueues,
 )
+from wakelog.broker.effects import Registered, Removed, Saved
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
@@ -68,29 +64,37 @@ class Kept(Harness):
         """Return the response, once everything was done that it waits for."""
         self.leaves_saves = True
         outcome = self.broker.process(request, self.channel, self.now_ms)
-        while True:
-            outcome = self.settle(outcome)
-            match outcome:
-                case AwaitSave(saves, finish):
-                    outcome = self.save(saves, finish)
-                case RemoveQueues():
-                    outcome = outcome.finish("", self.now_ms)
-                case AwaitFlush() | AwaitRegistration():
-                    return outcome.response
+        waiting = self.settle(outcome)
+        while isinstance(waiting, Waiting):
+            match waiting.effect:
+                case Saved(saves):
+                    waiting = self.resume(waiting, self.save(saves))
+                case Removed() | Registered():
+                    waiting = self.resume(waiting, "")
                 case _:
-                    return outcome if isinstance(outcome, RemotingCommand) else None
+                    return None
+        if isinstance(waiting, AwaitFlush):
+            return waiting.response
+        return waiting if isinstance(waiting, RemotingCommand) else None
 
-    def save(self, saves: tuple[Persist, ...], finish: Callable[[str, int], Outcome]) -> Outcome:
+    def save(self, saves: tuple[Persist, ...]) -> str:
         asked = [each for each in saves if each.undo is not None]
         self.were_asked_for = self.were_asked_for or bool(asked)
         if self.is_full:
             for each in asked:
                 assert each.undo is not None
                 each.undo()
-            return finish(FULL if asked else "", self.now_ms)
+            return FULL if asked else ""
         now = self.tables()
         self.files |= {each.name: now[each.name] for each in saves}
-        return finish("", self.now_ms)
+        return ""
+
+
+def saves_of(kept: Kept, request: RemotingCommand) -> tuple[Persist, ...]:
+    """Return what a request waits for that changes a table."""
+    waiting = begun(kept.broker.process(request, kept.channel, kept.now_ms))
+    assert isinstance(waiting, Waiting) and isinstance(waiting.effect, Saved), waiting
+    return waiting.effect.saves
 
 
 TOPIC = {
@@ -147,7 +151,7 @@ def test_of_two_topics_made_in_one_turn_both_wait_for_the_file() -> None:
     kept = Kept()
     for topic in ("new1", "new2"):
         request = kept.request(Code.SEND_MESSAGE_V2, send_fields(topic), b"b")
-        assert isinstance(kept.broker.process(request, kept.channel, kept.now_ms), AwaitSave)
+        saves_of(kept, request)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +168,7 @@ def test_what_another_request_removes_is_gone_when_that_is_saved(
     kept.leaves_saves = True
     for _ in range(2):
         request = kept.request(code, fields)
-        outcome = kept.settle(kept.broker.process(request, kept.channel, kept.now_ms))
-        assert isinstance(outcome, AwaitSave) and outcome.saves[0].undo is not None
+        assert saves_of(kept, request)[0].undo is not None
 
 
 def test_of_changes_on_top_of_each_other_the_last_is_undone_first() -> None:
@@ -173,9 +176,7 @@ def test_of_changes_on_top_of_each_other_the_last_is_undone_first() -> None:
     undos = []
     for count in ("4", "2"):
         request = kept.request(Code.UPDATE_AND_CREATE_TOPIC, {**TOPIC, "readQueueNums": count})
-        outcome = kept.broker.process(request, kept.channel, kept.now_ms)
-        assert isinstance(outcome, AwaitSave)
-        undos += [save.undo for save in outcome.saves]
+        undos += [save.undo for save in saves_of(kept, request)]
     for undo in reversed(undos):
         assert undo is not None
         undo()

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from tests.broker.harness import FakeChannel, pull_fields
+from tests.broker.harness import FakeChannel, Waiting, begun, pull_fields
 from tests.golden_stores import open_golden
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import read_broker_conf
-from wakelog.broker.decision import AwaitSave, RunInPool
+from wakelog.broker.effects import InPool
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
     ConsumerData,
@@ -74,10 +74,11 @@ class Served:
                 self.broker.load(file_name, path.read_text())
 
     def ask(self, code: int, fields: dict[str, str]) -> RemotingCommand:
-        outcome = self.broker.process(make_request(code, fields, opaque=1), FakeChannel(1), NOW_MS)
-        while isinstance(outcome, RunInPool | AwaitSave):
-            result = outcome.work() if isinstance(outcome, RunInPool) else ""
-            outcome = outcome.finish(result, NOW_MS)
+        request = make_request(code, fields, opaque=1)
+        outcome = begun(self.broker.process(request, FakeChannel(1), NOW_MS))
+        while isinstance(outcome, Waiting):
+            result = outcome.effect.work() if isinstance(outcome.effect, InPool) else ""
+            outcome = begun(outcome.resume(result), NOW_MS)
         assert isinstance(outcome, RemotingCommand)
         return outcome
 

@@ -1,7 +1,6 @@
 """A broker under hostile frames: it answers, quickly, keeps its invariants and no memory."""
 
-from collections.abc import Generator
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -12,6 +11,7 @@ from tests.broker.harness import (
     NOW_MS,
     FakeChannel,
     Harness,
+    Waiting,
     pull_fields,
     send_fields,
     sql_subscription,
@@ -19,18 +19,13 @@ from tests.broker.harness import (
 )
 from tests.hostile_frames import Attack, HostileFrames, Process
 from wakelog.broker.decision import (
-    AskClient,
-    AwaitDispatch,
     AwaitFlush,
-    AwaitRegistration,
-    AwaitSave,
     Continue,
     HoldPull,
     Outcome,
     Push,
-    RemoveQueues,
-    RunInPool,
 )
+from wakelog.broker.effects import Ask, Dispatched, Work
 from wakelog.broker.error_response import error_response
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.network.errors import SendFailed
@@ -49,7 +44,6 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.ext_fields import Header
 from wakelog.protocol.names import is_legal_group, is_topic
-from wakelog.protocol.steps import InOrder, Steps, finish
 
 FRAMES_COUNT = 80_000
 SIGNED_FRAMES_COUNT = 10_000
@@ -175,38 +169,23 @@ class _Core:
             assert is_topic(topic), topic
             assert is_legal_group(group), group
 
-    def _settled(self, command: RemotingCommand, outcome: Outcome) -> Any:
-        now_ms = self.harness.now_ms
-        while True:
-            match outcome:
-                case RunInPool():
-                    try:
-                        result = outcome.work()
-                    except Exception as error:
-                        outcome = error_response(command, error)
-                    else:
-                        outcome = outcome.finish(result, now_ms)
-                case Generator() | InOrder():
-                    outcome = _finished(command, outcome, now_ms)
-                case AskClient():
-                    outcome = outcome.finish(SendFailed("c", "closed"), now_ms)
-                case RemoveQueues() | AwaitSave():
-                    outcome = outcome.finish("", now_ms)
-                case AwaitFlush() | AwaitRegistration():
-                    return outcome.response
-                case AwaitDispatch() | HoldPull():
-                    return None
-                case _:
-                    return outcome
-
-
-def _finished(command: RemotingCommand, work: Steps[Any] | InOrder, now_ms: int) -> Outcome:
-    try:
-        if isinstance(work, InOrder):
-            return cast(Outcome, work.finish(finish(work.steps), now_ms))
-        return cast(Outcome, finish(work))
-    except Exception as error:
-        return error_response(command, error)
+    def _settled(self, command: RemotingCommand, given: Outcome | Work) -> Any:
+        harness = self.harness
+        try:
+            outcome = harness.settle(given)
+            while isinstance(outcome, Waiting):
+                match outcome.effect:
+                    case Ask():
+                        outcome = harness.resume(outcome, error=SendFailed("c", "closed"))
+                    case Dispatched():
+                        return None
+                    case _:
+                        outcome = harness.resume(outcome, "")
+        except Exception as error:
+            return error_response(command, error)
+        if isinstance(outcome, AwaitFlush):
+            return outcome.response
+        return None if isinstance(outcome, HoldPull) else outcome
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from wakelog.broker.decision import (
     Persist,
     Push,
     RegisterBroker,
-    RunInPool,
 )
 from wakelog.broker.membership import CLIENT_EXPIRED_MS
 from wakelog.protocol.body_codec import MessageQueue
@@ -185,6 +184,5 @@ def test_a_held_pull_of_a_cold_queue_is_read_in_the_pool(harness: Harness) -> No
     harness.instructions()
     harness.store.cold = True
     (again,) = [i for i in tick(harness, 6_000) if isinstance(i, Continue)]
-    assert isinstance(again.deferred, RunInPool)
-    response = harness.settle(again.deferred)
+    response = harness.settle(again.outcome)
     assert isinstance(response, RemotingCommand) and response.code == ResponseCode.SUCCESS

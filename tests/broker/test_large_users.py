@@ -18,7 +18,7 @@ from tests.broker.harness import (
 )
 from tests.nameserver.harness import Announced, topic
 from tests.nameserver.harness import Harness as NameServerHarness
-from wakelog.broker.decision import AwaitRegistration, HoldPull
+from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import PullHold
 from wakelog.protocol.bodies import (
     ConsumerData,
@@ -52,9 +52,7 @@ def decoded(request: RemotingCommand, harness: Harness | NameServerHarness) -> R
 
 def answered(harness: Harness, code: int, fields: dict[str, str], body: bytes) -> RemotingCommand:
     request = decoded(harness.request(code, fields, body), harness)
-    outcome = harness.settle(harness.broker.process(request, harness.channel, harness.now_ms))
-    response = outcome.response if isinstance(outcome, AwaitRegistration) else outcome
-    assert isinstance(response, RemotingCommand)
+    response = harness.answered(harness.broker.process(request, harness.channel, harness.now_ms))
     assert response.code == ResponseCode.SUCCESS, response.remark
     return response
 

@@ -12,8 +12,17 @@ from types import GeneratorType
 import pytest
 
 import wakelog
-from tests.broker.harness import FakeChannel, Harness, pull_fields, send_fields, subscription
-from wakelog.broker.decision import AskClient, HoldPull, Lane, Outcome, RunInPool, WorkKind
+from tests.broker.harness import (
+    FakeChannel,
+    Harness,
+    Waiting,
+    begun,
+    pull_fields,
+    send_fields,
+    subscription,
+)
+from wakelog.broker.decision import HoldPull, Lane, Outcome
+from wakelog.broker.effects import Ask, InPool, Work, WorkKind
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.bodies import (
@@ -27,7 +36,6 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import Steps, finish
 
 V1 = {
     "producerGroup": "pg",
@@ -56,8 +64,8 @@ CHECKED = CheckClientRequestBody("c1", "g", subscription())
 BATCH = encode_batch_body([(0, b"a", b""), (0, b"b", b"")])
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01K"
 
-Ask = tuple[dict[str, str], bytes]
-REQUESTS: dict[int, Ask] = {
+Given = tuple[dict[str, str], bytes]
+REQUESTS: dict[int, Given] = {
     Code.SEND_MESSAGE: (V1, b"b"),
     Code.SEND_MESSAGE_V2: (send_fields(), b"b"),
     Code.SEND_BATCH_MESSAGE: (send_fields(m="true"), BATCH),
@@ -90,18 +98,18 @@ CLIENT_CODES = sorted(
     {code for code, row in PROCESSORS.items() if row.lane != Lane.ADMIN}
     | {int(code) for code in CONSUMER_CODES_OF_ADMIN}
 )
-WORKS_ELSEWHERE = {
-    Code.QUERY_MESSAGE: RunInPool,  # the index may be on the disk alone
-    Code.VIEW_MESSAGE_BY_ID: RunInPool,
-    Code.CONSUMER_SEND_MSG_BACK: RunInPool,
-    Code.SEARCH_OFFSET_BY_TIMESTAMP: RunInPool,
-    Code.SEND_REPLY_MESSAGE: AskClient,  # who waits for the reply
-    Code.SEND_REPLY_MESSAGE_V2: AskClient,
+WORKS_ELSEWHERE: dict[int, type] = {
+    Code.QUERY_MESSAGE: InPool,  # the index may be on the disk alone
+    Code.VIEW_MESSAGE_BY_ID: InPool,
+    Code.CONSUMER_SEND_MSG_BACK: InPool,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: InPool,
+    Code.SEND_REPLY_MESSAGE: Ask,  # who waits for the reply
+    Code.SEND_REPLY_MESSAGE_V2: Ask,
 }
 ONE_WAY = {Code.UPDATE_CONSUMER_OFFSET}  # as consumers commit; one that is awaited waits for a save
 
 
-def end_of_half(harness: Harness) -> Ask:
+def end_of_half(harness: Harness) -> Given:
     sent = harness.send("T", b"half", i=HALF, f="4")
     fields = {
         "producerGroup": "pg",
@@ -114,17 +122,13 @@ def end_of_half(harness: Harness) -> Ask:
     return fields, b""
 
 
-MADE: dict[int, Callable[[Harness], Ask]] = {Code.END_TRANSACTION: end_of_half}
+MADE: dict[int, Callable[[Harness], Given]] = {Code.END_TRANSACTION: end_of_half}
 
 
-def at_once(outcome: Outcome | Steps[Outcome]) -> object:
-    """Return what a request comes to in the turn in which it is taken."""
-    if isinstance(outcome, GeneratorType):
-        try:
-            next(outcome)
-        except StopIteration as end:
-            return end.value
-    return outcome
+def at_once(outcome: Outcome | Work) -> object:
+    """Return what a request comes to in its first piece: its outcome, or an effect."""
+    found = Waiting(None, outcome).resume() if isinstance(outcome, GeneratorType) else outcome
+    return found.effect if isinstance(found, Waiting) else found
 
 
 @pytest.mark.parametrize("code", CLIENT_CODES)
@@ -169,9 +173,9 @@ def test_a_client_that_queries_waits_for_no_search_of_a_tool() -> None:
         found = harness.broker.process(
             harness.request(code, fields, body), harness.channel, harness.now_ms
         )
-        outcome = finish(found) if isinstance(found, GeneratorType) else found
-        if isinstance(outcome, RunInPool):
-            kinds[code in CLIENT_CODES].add(outcome.kind)
+        outcome = begun(found)
+        if isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool):
+            kinds[code in CLIENT_CODES].add(outcome.effect.kind)
     assert WorkKind.SEARCH in kinds[True] and WorkKind.SURVEY in kinds[False]
     assert kinds[True] & kinds[False] <= {WorkKind.READ}
 
@@ -180,7 +184,7 @@ def test_a_client_that_queries_waits_for_no_search_of_a_tool() -> None:
 
 PACKAGES = ("broker", "network", "nameserver", "client", "filter", "actors")
 WAITS = re.compile(
-    r"(^|_)(PERIOD|PAUSE|REST|AGAIN|STAGGER|RETRY|WAIT|STEPS|FLUSH|YIELD|WATCH|NEW_TOPIC)"
+    r"(^|_)(PERIOD|PAUSE|REST|AGAIN|STAGGER|RETRY|WAIT|STEPS|RESULTS|FLUSH|YIELD|WATCH|NEW_TOPIC)"
     r"(_[A-Z_]+)?_(MS|SECONDS)(_MIN|_MAX)?$|^STEP_MS$|_PER_TURN$|_PER_STEP$"
 )
 SECTION = "## What an ordinary client pays"

@@ -4,11 +4,10 @@ from functools import partial
 
 import pytest
 
-from tests.broker.harness import Harness, pull_fields, send_fields
+from tests.broker.harness import Harness, Waiting, begun, pull_fields, send_fields
 from wakelog.broker import read_after_write
-from wakelog.broker.decision import AwaitDispatch
+from wakelog.broker.effects import Dispatched
 from wakelog.broker.read_after_write import BEYOND_END_WAIT_MS_MAX, WAIT_MS_MAX
-from wakelog.network.request import Request
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
@@ -27,15 +26,10 @@ def behind(harness: Harness) -> Harness:
 def wait_ms(harness: Harness, code: int, fields: dict[str, str]) -> int:
     """Return how long a request has to wait, 0 if it is handled at once."""
     outcome = harness.process(code, fields)
-    if not isinstance(outcome, AwaitDispatch):
+    if not isinstance(outcome, Waiting) or not isinstance(outcome.effect, Dispatched):
         return 0
-    assert outcome.physical_offset == 20
-    return outcome.deadline_ms - harness.now_ms
-
-
-def deferred(physical_offset: int, deadline_ms: int) -> AwaitDispatch:
-    request = Request(RemotingCommand(0), None, Harness().channel, 0)
-    return AwaitDispatch(request, physical_offset, deadline_ms)
+    assert outcome.effect.physical_offset == 20
+    return outcome.effect.deadline_ms - harness.now_ms
 
 
 @pytest.mark.parametrize(
@@ -103,9 +97,10 @@ def test_no_request_waits_for_queues_that_show_everything(behind: Harness) -> No
 
 def test_a_resumed_request_is_handled_at_its_new_time(behind: Harness) -> None:
     command = make_request(RequestCode.GET_MAX_OFFSET, QUEUE, opaque=7)
-    outcome = behind.broker.process(command, behind.channel, behind.now_ms)
-    assert isinstance(outcome, AwaitDispatch)
-    response = behind.settle(behind.broker.resume(outcome, behind.now_ms + 5))
+    outcome = begun(behind.broker.process(command, behind.channel, behind.now_ms))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, Dispatched)
+    behind.now_ms += 5
+    response = behind.resume(outcome)
     assert isinstance(response, RemotingCommand)
     assert (response.opaque, response.ext_fields) == (7, {"offset": "1"})
     assert behind.broker.statistics()["requests_by_code"][RequestCode.GET_MAX_OFFSET] == 1
@@ -114,7 +109,7 @@ def test_a_resumed_request_is_handled_at_its_new_time(behind: Harness) -> None:
 def test_each_request_is_resumed_once_in_the_order_of_arrival(behind: Harness) -> None:
     gate, resumed = behind.broker.read_after_write, list[int]()
     for number, end in enumerate((10, 20, 20, 30)):
-        gate.add(deferred(end, 100 + end), partial(resumed.append, number))
+        gate.add(Dispatched(end, 100 + end), partial(resumed.append, number))
     behind.store.dispatched = 25
     gate.resume_due(0)
     assert resumed == [0, 1, 2] and len(gate) == 1
@@ -126,24 +121,10 @@ def test_each_request_is_resumed_once_in_the_order_of_arrival(behind: Harness) -
     assert resumed == [0, 1, 2, 3] and not gate and gate.waited_count == 4
 
 
-def test_those_that_are_due_are_resumed_some_at_a_time(behind: Harness) -> None:
-    gate, resumed = behind.broker.read_after_write, list[int]()
-    ends = (30, 20, 20, 30, 20)
-    for number, end in enumerate(ends):
-        gate.add(deferred(end, 100 + end), partial(resumed.append, number))
-    behind.store.dispatched = 25
-    for so_far in ([1], [1, 2], [1, 2, 4], [1, 2, 4]):
-        gate.resume_due(0, lambda: True)
-        assert resumed == so_far
-        assert len(gate) == len(ends) - len(so_far)
-    gate.resume_due(1_000)
-    assert resumed == [1, 2, 4, 0, 3]
-
-
 def test_requests_above_the_limit_read_what_the_queues_show(
     behind: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_after_write, "WAITING_COUNT_MAX", 1)
     assert wait_ms(behind, RequestCode.GET_MAX_OFFSET, QUEUE) == WAIT_MS_MAX
-    behind.broker.read_after_write.add(deferred(20, 20), lambda: None)
+    behind.broker.read_after_write.add(Dispatched(20, 20), lambda: None)
     assert wait_ms(behind, RequestCode.GET_MAX_OFFSET, QUEUE) == 0

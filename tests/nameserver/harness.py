@@ -7,7 +7,7 @@ import msgspec
 
 from wakelog.broker.access.administrators import Administrators
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
-from wakelog.nameserver.decision import Instruction, SaveFirst
+from wakelog.nameserver.decision import Instruction, Saved
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.handler import Channel
 from wakelog.protocol import fastjson
@@ -20,7 +20,6 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.register_broker import body_checksum, encode_register_broker
-from wakelog.protocol.steps import finish
 
 NOW_MS = 1_700_000_000_000
 VERSION = DataVersion(NOW_MS, 1)
@@ -103,11 +102,16 @@ class Harness:
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
         outcome = self.core.process(request, FakeChannel(channel, self.host), self.now_ms)
-        if isinstance(outcome, SaveFirst):
-            return outcome.finish(self.save_failure)
         if outcome is None or isinstance(outcome, RemotingCommand):
             return outcome
-        return finish(outcome)
+        result = None
+        while True:
+            try:
+                effect = outcome.send(result)
+            except StopIteration as end:
+                response: RemotingCommand | None = end.value
+                return response
+            result = self.save_failure if isinstance(effect, Saved) else None
 
     def answered(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand:
         response = self.send(request, channel)

@@ -1,6 +1,7 @@
 """Tests of the settings of a name server, and of their change while it runs (CVE-2023-37582)."""
 
 import json
+from collections.abc import Generator
 
 import pytest
 
@@ -16,7 +17,7 @@ from wakelog.nameserver.config import (
     path_of_file,
     with_changes,
 )
-from wakelog.nameserver.decision import SaveFirst
+from wakelog.nameserver.decision import Saved
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.names import WAITING_FIELD
@@ -132,15 +133,18 @@ def test_what_cannot_be_kept_is_not_changed() -> None:
 
 def test_a_change_that_another_request_is_saving_is_no_success_before_that() -> None:
     harness = Harness()
-    outcomes = []
+    saving = []
     for opaque in range(2):
         request = make_request(
             RequestCode.UPDATE_NAMESRV_CONFIG, {}, b"orderMessageEnable=true", opaque=opaque
         )
-        outcome = harness.core.process(request, FakeChannel(1), NOW_MS)
-        assert isinstance(outcome, SaveFirst)
-        outcomes.append(outcome)
-    assert {outcome.finish("full").code for outcome in outcomes} == {ResponseCode.SYSTEM_ERROR}
+        work = harness.core.process(request, FakeChannel(1), NOW_MS)
+        assert isinstance(work, Generator) and isinstance(next(work), Saved)
+        saving.append(work)
+    for work in saving:
+        with pytest.raises(StopIteration) as ended:
+            work.send("full")
+        assert ended.value.value.code == ResponseCode.SYSTEM_ERROR
     assert shown(harness) == SHOWN and not harness.core.live.is_saving
 
 

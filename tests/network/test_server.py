@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from tests.network.fakes import FakeClock, FakeHandler
+from wakelog.broker.effects import Work
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
@@ -23,7 +24,6 @@ from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
-from wakelog.protocol.steps import InOrder, Steps
 
 HOST = "127.0.0.1"
 
@@ -46,10 +46,6 @@ def run(request: pytest.FixtureRequest) -> Run:
     return run_on_loop
 
 
-def never_deferred(*deferred: object) -> None:
-    raise TypeError(f"a FakeHandler has deferred {deferred}")
-
-
 def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **options: Any) -> Server:
     limits = limits or ServerLimits()
     lanes: Lanes[Connection] = Lanes(
@@ -58,7 +54,7 @@ def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **opti
         default_lane=NAME_SERVER_LANE,
         bytes_max=limits.lane_bytes_max,
     )
-    given: dict[str, Any] = {"descriptors_max": 1_024, "on_deferred": never_deferred}
+    given: dict[str, Any] = {"descriptors_max": 1_024, "executors": {}}
     return Server(handler, lanes, limits=limits, **given | options)
 
 
@@ -436,23 +432,20 @@ def test_close_waits_for_long_work_and_what_waits_behind_it(run: Run) -> None:
         done: list[int] = []
         clock = FakeClock()
 
-        def work() -> Steps[int]:
+        def work() -> Work:
             for _ in range(50):
                 clock.seconds += 0.001  # as much as a turn does of them
                 yield
-            return 1
-
-        def finish(number: int, _now_ms: int) -> RemotingCommand:
-            done.append(number)
-            return answer(RemotingCommand(10, number), 0)
+            done.append(1)
+            return answer(RemotingCommand(10, 1), 0)
 
         def rule(request: RemotingCommand) -> Any:
             if request.opaque == 1:
-                return InOrder(work(), finish)
+                return work()
             done.append(request.opaque)
             return answer(request, 0)
 
-        server = make_server(FakeHandler(rule), clock_seconds=clock)
+        server = make_server(FakeHandler(rule), clock_seconds=clock, in_order_codes={10})
         port = server.bind(HOST, 0)
         await server.start_listening()
         peer = await Peer.connect(port)

@@ -1,7 +1,7 @@
 """One turn of the loop, with a clock and a loop driven by hand."""
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from tests.network.fakes import (
     connect,
     no_collections,
 )
-from wakelog.network import long_work, refusals
+from wakelog.network import driver, refusals
 from wakelog.network.activity import CloseReason
 from wakelog.network.connection import Connection
 from wakelog.network.handler import AnswerError, Reply
@@ -42,6 +42,7 @@ class Bench:
         crowded: int = 1000,
         answer_error: AnswerError = refusals.failed,
         poll_seconds: float = 0.0,
+        in_order_codes: Collection[int] = (),
     ) -> None:
         self.clock = FakeClock()
         self.loop = FakeLoop()
@@ -72,7 +73,9 @@ class Bench:
             self.lanes,
             loop_lag=self.lag,
             limits=self.limits,
-            on_deferred=self.keep,
+            park=self.keep,
+            executors={},
+            in_order_codes=in_order_codes,
             answer_error=answer_error,
             call_soon=self.loop.call_soon,
             clock_seconds=self.clock,
@@ -524,7 +527,7 @@ def test_large_bodies_wait_unparsed_for_those_that_are_under_way() -> None:
     bench = Bench(FakeHandler())
     bench.handler.rule = lambda request: parse(request.opaque)
     connection, transport = bench.connection()
-    large, small = bytes(long_work.LARGE_BODY_BYTES), b""
+    large, small = bytes(driver.LARGE_BODY_BYTES), b""
     for opaque, body in enumerate((large, large, large, large, small), 1):
         connection.data_received(encode_frame(RemotingCommand(SEND, opaque, body=body)))
     bench.loop.turn_over()
@@ -569,19 +572,22 @@ def test_steps_that_raise_are_answered_like_a_request_and_may_defer() -> None:
 
 
 def test_too_much_long_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_work, "REQUESTS_MAX", 1)
+    monkeypatch.setattr(driver, "NEW_TASKS_MAX", 1)
     bench = Bench(FakeHandler())
     bench.handler.rule = lambda request: work_of(5, answer(request, 0), bench.clock)
     connection, transport = bench.connection()
     connection.data_received(frames(1, 2))
     bench.loop.run_until_quiet()
     assert [(one.opaque, one.code) for one in transport.answers()] == [(2, 2), (1, 0)]
-    outcomes: list[Any] = []
+    outcomes: list[tuple[Any, Exception | None]] = []
     for number in (7, 8):
         request = RemotingCommand(SEND, number)
-        bench.turn.run_steps(work_of(5, number, bench.clock), request, outcomes.append)
+        steps = work_of(5, number, bench.clock)
+        bench.turn.run_steps(steps, request, lambda *outcome: outcomes.append(outcome))
     bench.loop.run_until_quiet()
-    assert (outcomes[0].code, outcomes[1]) == (2, 7)
+    (_, refusal), done = outcomes
+    assert isinstance(refusal, RemoteProtocolError) and refusal.code == ResponseCode.SYSTEM_BUSY
+    assert done == (7, None)
 
 
 def test_a_request_that_takes_a_whole_turn_lets_the_other_lanes_go_first() -> None:

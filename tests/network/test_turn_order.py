@@ -6,23 +6,24 @@ import pytest
 
 from tests.network.fakes import FakeHandler
 from tests.network.test_turn import PULL, SEND, Bench, frames, opaques_of, work_of
-from wakelog.network import long_work
+from wakelog.network import driver
+from wakelog.network.driver import NOW, Work
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.steps import InOrder
 
 
 def _in_order(bench: Bench, done: list[int], *, pieces: int = 10) -> None:
     """Let request 1 take many steps, which later ones of its connection and lane wait for."""
 
-    def finish(result: int, now_ms: int) -> RemotingCommand:
+    def work() -> Work:
+        result = yield from work_of(pieces, 1, bench.clock)
         done.append(result)
-        return answer(RemotingCommand(SEND, result), 0, remark=str(now_ms))
+        return answer(RemotingCommand(SEND, result), 0, remark=str((yield NOW)))
 
     def rule(request: RemotingCommand) -> Any:
         if request.opaque == 1:
-            return InOrder(work_of(pieces, 1, bench.clock), finish)
+            return work()
         done.append(request.opaque)
         return answer(request, 0)
 
@@ -30,7 +31,7 @@ def _in_order(bench: Bench, done: list[int], *, pieces: int = 10) -> None:
 
 
 def test_what_a_connection_sends_behind_work_in_order_waits_for_it_and_others_do_not() -> None:
-    bench = Bench(FakeHandler())
+    bench = Bench(FakeHandler(), in_order_codes={SEND})
     done: list[int] = []
     _in_order(bench, done)
     (connection, transport), (other, other_transport) = bench.connection(), bench.connection()
@@ -51,7 +52,7 @@ def test_what_a_connection_sends_behind_work_in_order_waits_for_it_and_others_do
 
 
 def test_work_in_order_ends_with_the_time_at_its_end() -> None:
-    bench = Bench(FakeHandler())
+    bench = Bench(FakeHandler(), in_order_codes={SEND})
     _in_order(bench, [], pieces=20)
     connection, transport = bench.connection()
     connection.data_received(frames(1))
@@ -62,7 +63,7 @@ def test_work_in_order_ends_with_the_time_at_its_end() -> None:
 
 
 def test_work_in_order_of_a_closed_connection_is_done() -> None:
-    bench = Bench(FakeHandler())
+    bench = Bench(FakeHandler(), in_order_codes={SEND})
     done: list[int] = []
     _in_order(bench, done)
     connection, transport = bench.connection()
@@ -78,18 +79,17 @@ def test_work_in_order_of_a_closed_connection_is_done() -> None:
 def test_work_in_order_that_fails_or_is_refused_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def finish(result: int, now_ms: int) -> RemotingCommand:
+    def work() -> Work:
+        yield from work_of(3, 0, bench.clock)
         raise RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, "why")
 
-    bench = Bench(FakeHandler())
-    bench.handler.rule = lambda request: (
-        InOrder(work_of(3, 0, bench.clock), finish) if request.opaque < 4 else answer(request, 0)
-    )
+    bench = Bench(FakeHandler(), in_order_codes={SEND})
+    bench.handler.rule = lambda request: work() if request.opaque < 4 else answer(request, 0)
     connection, transport = bench.connection()
     connection.data_received(frames(1, 4))
     bench.loop.run_until_quiet()
     assert [(one.opaque, one.code) for one in transport.answers()] == [(1, 13), (4, 0)]
-    monkeypatch.setattr(long_work, "REQUESTS_MAX", 0)
+    monkeypatch.setattr(driver, "NEW_TASKS_MAX", 0)
     connection.data_received(frames(2, 5))
     bench.loop.run_until_quiet()
     assert [(one.opaque, one.code) for one in transport.answers()][2:] == [(2, 2), (5, 0)]

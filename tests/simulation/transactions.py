@@ -9,7 +9,6 @@ is put back in the meantime, and ended under its first offset.
 """
 
 from collections import Counter
-from collections.abc import Generator
 from contextlib import ExitStack
 from functools import partial
 from random import Random
@@ -17,7 +16,7 @@ from typing import Final, cast
 
 import msgspec
 
-from tests.broker.harness import FakeChannel, send_fields, settings
+from tests.broker.harness import FakeChannel, Waiting, begun, send_fields, settings
 from tests.simulation.client import Sent
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.machine import BEGIN_MS, OFFSETS, Machine, java_hash
@@ -27,12 +26,9 @@ from wakelog.actors.services.transaction_check import TransactionCheckService
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
     AwaitFlush,
-    AwaitRegistration,
-    AwaitSave,
-    Outcome,
     Push,
-    RunInPool,
 )
+from wakelog.broker.effects import InPool
 from wakelog.broker.names import TRANS_GROUP
 from wakelog.protocol.bodies import HeartbeatData, ProducerData, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -46,7 +42,6 @@ from wakelog.protocol.properties import (
     decode_properties,
 )
 from wakelog.protocol.record import decode_record
-from wakelog.protocol.steps import finish
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from wakelog.storage.config import StoreConfig
 
@@ -182,13 +177,11 @@ class TransactionMachine(Machine):
     def _ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
         self._begin()
         request = make_request(code, fields, body, opaque=1)
-        outcome: Outcome = self.broker.process(request, CHANNEL, self.now_ms)
-        if isinstance(outcome, Generator):
-            outcome = finish(outcome)
-        while isinstance(outcome, RunInPool | AwaitSave):
-            result = outcome.work() if isinstance(outcome, RunInPool) else ""
-            outcome = outcome.finish(result, self.now_ms)
-        if isinstance(outcome, AwaitFlush | AwaitRegistration):
+        outcome = begun(self.broker.process(request, CHANNEL, self.now_ms), self.now_ms)
+        while isinstance(outcome, Waiting):
+            result = outcome.effect.work() if isinstance(outcome.effect, InPool) else ""
+            outcome = begun(outcome.resume(result), self.now_ms)
+        if isinstance(outcome, AwaitFlush):
             outcome = outcome.response
         assert isinstance(outcome, RemotingCommand)
         return outcome

@@ -18,8 +18,9 @@ Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
 import asyncio
 import os
 import time
+from collections.abc import Generator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -54,20 +55,20 @@ from wakelog.nameserver.decision import (
     ForgetTopics,
     Persist,
     Refused,
-    SaveFirst,
+    Saved,
 )
 from wakelog.nameserver.name_server import CheckAdministrator, NameServer
 from wakelog.network.background import keep, log_failure
 from wakelog.network.connection import Connection
+from wakelog.network.driver import STEPS_SECONDS, Task, Work
 from wakelog.network.errors import PortUnavailable, TlsRefused
-from wakelog.network.handler import Channel, Reply
+from wakelog.network.handler import Channel
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
-from wakelog.network.long_work import STEPS_SECONDS
 from wakelog.network.server import Server
+from wakelog.network.time_share import run_for_a_share
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError
@@ -76,13 +77,6 @@ from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 EVENTS = {BrokerJoined: "broker registered", ConfigurationChanged: "configuration changed"}
-
-
-class AwaitSave(NamedTuple):
-    """An answer that may leave once a changed table is durable; None for a one-way request."""
-
-    save: Persist
-    response: RemotingCommand | None
 
 
 class NameServerService:
@@ -185,7 +179,7 @@ class NameServerService:
             lanes,
             limits=limits,
             descriptors_max=process_descriptors_max(),
-            on_deferred=self._on_deferred,
+            executors={Saved: self._save},
             body_bytes_max=lambda code: self.name_server.body_bytes_max(code),
             wall_ms=wall_ms,
         )
@@ -197,22 +191,30 @@ class NameServerService:
     # Handler: called by the server.
     def process(
         self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | AwaitSave | SaveFirst | Steps[RemotingCommand | None] | None:
+    ) -> RemotingCommand | Work | None:
         """Pass a request to the core; an answer to a change waits until the file is saved."""
         response = self.name_server.process(request, channel, now_ms)
-        if isinstance(response, SaveFirst):
-            return response
-        if response is not None and not isinstance(response, RemotingCommand):
-            return self._in_steps(response)
+        if isinstance(response, Generator):
+            return self._carry_out(response)
         save = self._follow_instructions()
-        return response if save is None else AwaitSave(save, response)
+        return response if save is None else self._keep(request, save, response)
 
-    def _in_steps(self, steps: Steps[RemotingCommand | None]) -> Steps[RemotingCommand | None]:
-        """Pass on steps of the core, and do what they have instructed; they change no value."""
+    def _carry_out(self, work: Work) -> Work:
+        """Pass on the work of the core, and do what it has instructed."""
         try:
-            return (yield from steps)
+            return (yield from work)
         finally:
             self._follow_instructions()
+
+    def _keep(
+        self, request: RemotingCommand, save: Persist, response: RemotingCommand | None
+    ) -> Work:
+        """Let an answer leave once the table that was changed is durable."""
+        why_not = yield Saved(save.name, save.undo)
+        if why_not and not request.is_oneway:
+            # 4.9.3 logs the failure and answers success.
+            return answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
+        return response
 
     def end_of_turn(self) -> None:
         """Do nothing: each answer waits for its own save."""
@@ -248,33 +250,15 @@ class NameServerService:
 
     def _forget_some(self) -> None:
         """Forget topics of brokers that have left, as long as other long work may take."""
-        end_seconds = time.monotonic() + STEPS_SECONDS
-        self._is_forgetting = self.name_server.forget_some()
-        while self._is_forgetting and time.monotonic() < end_seconds:
-            self._is_forgetting = self.name_server.forget_some()
+        self._is_forgetting = run_for_a_share(self.name_server.forget_some, STEPS_SECONDS)
         if self._is_forgetting:
             asyncio.get_running_loop().call_soon(self._forget_some)
 
-    def _on_deferred(
-        self, outcome: AwaitSave | SaveFirst, request: RemotingCommand, reply: Reply
-    ) -> None:
-        def send_response(error: BaseException | None) -> None:
-            why_not = "" if error is None else str(error)
-            if isinstance(outcome, SaveFirst):
-                response: RemotingCommand | None = outcome.finish(why_not)
-                self._follow_instructions()
-            elif why_not:
-                # 4.9.3 logs the failure and answers success.
-                response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
-            else:
-                response = outcome.response
-            reply(None if request.is_oneway else response)
+    def _save(self, effect: Saved, task: Task) -> None:
+        def resume(error: BaseException | None) -> None:
+            task.resume("" if error is None else str(error))
 
-        if isinstance(outcome, SaveFirst):
-            self._tables.save_soon(self.name_server, outcome.table, send_response)
-        else:
-            save = outcome.save
-            self._tables.save_soon(self.name_server, save.name, send_response, undo=save.undo)
+        self._tables.save_soon(self.name_server, effect.table, resume, undo=effect.undo)
 
     def _tick(self) -> None:
         now_ms = wall_ms()

@@ -15,13 +15,11 @@ The shell may also read what ``state`` has: tables, counts and the instructions.
 Source: org.apache.rocketmq.broker.BrokerController (4.9.3).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from random import Random
 from types import GeneratorType
 from typing import Any, Protocol
-
-import msgspec
 
 from wakelog.broker import half_checks
 from wakelog.broker.access.administrators import AdministrationRefused, Administrators
@@ -29,11 +27,7 @@ from wakelog.broker.access.control import AccessControl, AccessRefused
 from wakelog.broker.changes import Changes
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
-    AskClient,
-    AwaitDispatch,
     AwaitFlush,
-    AwaitRegistration,
-    AwaitSave,
     CloseChannel,
     Continue,
     ForgetHolds,
@@ -41,9 +35,8 @@ from wakelog.broker.decision import (
     Instruction,
     Outcome,
     Push,
-    RemoveQueues,
-    RunInPool,
 )
+from wakelog.broker.effects import Dispatched, Registered, Saved, Work, rest_of
 from wakelog.broker.error_response import LimitReached, error_response
 from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.processors.config import use_settings
@@ -57,6 +50,7 @@ from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
+from wakelog.network.driver import NOW
 from wakelog.network.handler import Channel
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Processor, Request
 from wakelog.protocol.codes import ResponseCode
@@ -66,7 +60,6 @@ from wakelog.protocol.ext_fields import Header, read_header
 from wakelog.protocol.frame import BODY_BYTES_UNPRICED
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
-from wakelog.protocol.steps import InOrder, Steps
 from wakelog.storage.durability.config_files import damage_words
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.live_settings import TABLE
@@ -157,8 +150,8 @@ class Broker:
         self.state.instructions.clear()
         return taken
 
-    def process(self, command: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
-        """Decode a request and handle it, or let it wait for dispatch."""
+    def process(self, command: RemotingCommand, channel: Channel, now_ms: int) -> Outcome | Work:
+        """Decode a request and handle it, or return the work that will."""
         processor = PROCESSORS.get(command.code)
         if processor is None:
             return self._unsupported(command, channel, now_ms)
@@ -166,6 +159,7 @@ class Broker:
         instructions = self.state.instructions
         begin = len(instructions)
         failed = False
+        outcome: Outcome | Work
         try:
             if command.missing_body_bytes:
                 raise self._body_too_large(command, processor)
@@ -175,18 +169,33 @@ class Broker:
             if command.body and not processor.price.is_read:
                 command.body = b""
             request = Request(command, header, channel, now_ms)
-            if processor.reads_queues:
-                deferred = self.read_after_write.check(request)
-                if deferred is not None:
-                    return deferred
-            outcome: Outcome = processor.handle(self.state, request)
+            wait = self.read_after_write.check(request) if processor.reads_queues else None
+            if wait is not None:
+                outcome = self._when_dispatched(processor, request, wait)
+            else:
+                outcome = processor.handle(self.state, request)
         except (ProtocolError, StoreError) as error:
             outcome, failed = self._refuse(command, error), True
-        if len(instructions) != begin:
-            return self._keep(command, outcome, self._take_changes(begin), failed=failed)
-        if type(outcome) is RemotingCommand and not command.flag & ONEWAY_FLAG:
-            return outcome
-        return self._settle(command, outcome)
+        if len(instructions) != begin or outcome.__class__ is GeneratorType:
+            return self._finish(command, outcome, begin, failed=failed)
+        return outcome if not command.flag & ONEWAY_FLAG else self._unanswered(outcome)
+
+    def _finish(
+        self, command: RemotingCommand, outcome: Outcome | Work, begin: int, *, failed: bool
+    ) -> Outcome | Work:
+        """Return the work that is left of a request: its own, or to keep what it has changed.
+
+        begin: where its instructions begin.
+        """
+        changes = Changes()
+        changes.take(self.state.instructions, begin)
+        if isinstance(outcome, Generator):
+            return self._carry_out(command, outcome, changes)
+        if failed:
+            changes.undo()
+        elif changes.were_asked_for or (changes and _is_awaited(command, outcome)):
+            return self._keep(command, outcome, changes, failed=False)
+        return self._unanswered(outcome) if command.is_oneway else outcome
 
     def body_bytes_max(self, code: int) -> int:
         """Return how long the body of a request may be; a longer one need not be read."""
@@ -201,80 +210,82 @@ class Broker:
         limit = self.body_bytes_max(command.code)
         return BodyTooLarge(command.missing_body_bytes, "bytes", limit, processor.price.refusal)
 
-    def _in_steps(self, command: RemotingCommand, steps: Steps[Outcome]) -> Steps[Outcome]:
-        """Answer what the steps raise, and note what they change."""
-        changes = Changes()
-        outcome: Outcome = None
-        is_over = failed = False
-        while not is_over:
-            begin = len(self.state.instructions)
-            try:
-                next(steps)
-            except StopIteration as end:
-                outcome, is_over = end.value, True
-            except (ProtocolError, StoreError) as error:
-                outcome, is_over, failed = self._refuse(command, error), True, True
-            changes.take(self.state.instructions, begin)
-            if not is_over:
-                yield
-        return self._keep(command, outcome, changes, failed=failed)
+    def _carry_out(self, command: RemotingCommand, work: Work, changes: Changes) -> Work:
+        """Do the work of a request: answer what it raises, and save what it changes.
 
-    def _take_changes(self, begin: int) -> Changes:
-        changes = Changes()
-        changes.take(self.state.instructions, begin)
-        return changes
+        What it was asked to change is saved before it has anything else done: queues of a topic
+        are not removed while the topic may come back.
+        """
+        instructions, result = self.state.instructions, None
+        failure: Exception | None = None
+        failed = False
+        try:
+            while True:
+                begin = len(instructions)
+                try:
+                    effect = work.send(result) if failure is None else work.throw(failure)
+                except StopIteration as end:
+                    outcome: Outcome = end.value
+                    break
+                finally:
+                    failure = None  # its traceback has this frame
+                    changes.take(instructions, begin)
+                if changes.were_asked_for and effect is not None and effect is not NOW:
+                    why_not = yield Saved(changes.saves())
+                    if why_not:
+                        return self._not_saved(command, why_not)
+                    instructions += changes.registrations
+                    changes = Changes()
+                try:
+                    result = yield effect
+                except Exception as error:
+                    failure = error
+        except (ProtocolError, StoreError) as error:
+            outcome, failed = self._refuse(command, error), True
+        finally:
+            work.close()
+        return (yield from self._keep(command, outcome, changes, failed=failed))
 
     def _keep(
         self, command: RemotingCommand, outcome: Outcome, changes: Changes, *, failed: bool
-    ) -> Outcome:
-        """Have an outcome wait until what its request changed is saved, and its topics registered.
+    ) -> Work:
+        """Wait until what a request changed is saved, and its topics are registered.
 
         What a request that failed has changed is undone.
         """
         saves = changes.saves()
         if failed:
             changes.undo()
-        elif saves and isinstance(outcome, InOrder):
-            finish = partial(self._finish_in_order, command, outcome.finish, changes)
-            return outcome._replace(finish=finish)
-        elif changes.were_asked_for or (saves and _is_ready(command, outcome)):
-            outcome = AwaitSave(saves, partial(self._saved, command, outcome, changes))
-        elif changes.registrations:
-            outcome = _registered(command, outcome)
-        return self._settle(command, outcome)
+        elif changes.were_asked_for or (saves and _is_awaited(command, outcome)):
+            why_not = yield Saved(saves)
+            if why_not:
+                return self._not_saved(command, why_not)
+            if changes.were_asked_for:
+                self.state.instructions += changes.registrations
+        if command.is_oneway:
+            return self._unanswered(outcome)
+        if changes.registrations and isinstance(outcome, RemotingCommand) and not failed:
+            yield Registered(NEW_TOPIC_SECONDS_MAX)
+        return outcome
 
-    def _finish_in_order(
-        self,
-        command: RemotingCommand,
-        work: Callable[[Any, int], Outcome],
-        changes: Changes,
-        result: Any,
-        now_ms: int,
-    ) -> Outcome:
-        """Do the last of what the server does in order, then wait for what was changed before."""
-        outcome = self._run(command, work, result, now_ms)
-        return self._keep(command, outcome, changes, failed=False)
+    def _not_saved(self, command: RemotingCommand, why_not: str) -> RemotingCommand | None:
+        """Return the response to a change that was undone; 4.9.3 logs it and answers success."""
+        remark = f"not saved: {why_not}"
+        return None if command.is_oneway else answer(command, ResponseCode.SYSTEM_ERROR, remark)
 
-    def _saved(
-        self,
-        command: RemotingCommand,
-        outcome: Outcome,
-        changes: Changes,
-        why_not: str,
-        _now_ms: int,
-    ) -> Outcome:
-        if why_not:
-            # 4.9.3 logs the failure and answers success.
-            return answer(command, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
-        if changes.were_asked_for:
-            self.state.instructions += changes.registrations
-        return _registered(command, outcome) if changes.registrations else outcome
+    def _unanswered(self, outcome: object) -> Outcome:
+        """Drop the outcome of a one-way request."""
+        if isinstance(outcome, HoldPull):
+            self.state.held.remove(outcome.hold_id)
+        return None
 
-    def resume(self, deferred: AwaitDispatch, now_ms: int) -> Outcome:
-        """Handle a request that has waited for dispatch."""
-        command, channel = deferred.request.command, deferred.request.channel
-        request = Request(command, deferred.request.header, channel, now_ms)
-        return self._run(command, PROCESSORS[command.code].handle, self.state, request)
+    def _when_dispatched(
+        self, processor: Processor, request: Request[Any], wait: Dispatched
+    ) -> Work:
+        """Handle a request once the queues show what was acknowledged before it came."""
+        yield wait
+        request.now_ms = yield NOW
+        return (yield from rest_of(processor.handle(self.state, request)))
 
     def channel_closed(self, channel: Channel, now_ms: int) -> bool:
         """Remove the clients and some held pulls of a connection; True if it has more of these."""
@@ -422,60 +433,26 @@ class Broker:
             self.state.log_refusal("access refused", error, command.code)
         return error_response(command, error)
 
-    def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
-        """Guard the work that runs later, and drop the response to a one-way request."""
-        if type(outcome) is AwaitFlush:  # the most common one: every send under synchronous flush
-            return None if command.is_oneway else outcome
-        if isinstance(outcome, RunInPool | AskClient | RemoveQueues | AwaitSave):
-            finish = partial(self._run, command, outcome.finish)
-            return msgspec.structs.replace(outcome, finish=finish)
-        if isinstance(outcome, InOrder):
-            return outcome._replace(finish=partial(self._run, command, outcome.finish))
-        if isinstance(outcome, GeneratorType):
-            return self._in_steps(command, outcome)
-        if not command.is_oneway:
-            return outcome
-        if isinstance(outcome, HoldPull):
-            self.state.held.remove(outcome.hold_id)
-        return None
-
-    def _run(
-        self, command: RemotingCommand, work: Callable[..., Outcome], *arguments: Any
-    ) -> Outcome:
-        """Do work that was deferred, and answer what it raises."""
-        begin, failed = len(self.state.instructions), False
-        try:
-            outcome = work(*arguments)
-        except (ProtocolError, StoreError) as error:
-            outcome, failed = self._refuse(command, error), True
-        if len(self.state.instructions) == begin:  # such as a pull that was read in the pool
-            return self._settle(command, outcome)
-        return self._keep(command, outcome, self._take_changes(begin), failed=failed)
-
     def _wake_one(self, hold_id: int, now_ms: int) -> None:
         held = self.state.held.remove(hold_id)
         if held is None:
             return
         command, channel = held.request.command, held.request.channel
         request = Request(command, held.request.header, channel, now_ms)
+        outcome: Outcome | Work
         try:
             outcome = pull_message(self.state, request, held)
         except (ProtocolError, StoreError) as error:
             outcome = self._refuse(command, error)
-        outcome = self._settle(command, outcome)
         if isinstance(outcome, RemotingCommand):
             self.state.instructions.append(Push(channel.id, outcome))
-        elif outcome is not None:
+            return
+        if isinstance(outcome, Generator):
+            outcome = self._carry_out(command, outcome, Changes())
+        if outcome is not None:
             self.state.instructions.append(Continue(channel.id, command, outcome))
 
 
-def _is_ready(command: RemotingCommand, outcome: Outcome) -> bool:
+def _is_awaited(command: RemotingCommand, outcome: Outcome) -> bool:
     """Whether it is a response that someone waits for, or one that waits for the disk alone."""
     return isinstance(outcome, RemotingCommand | AwaitFlush) and not command.is_oneway
-
-
-def _registered(command: RemotingCommand, outcome: Outcome) -> Outcome:
-    """Let a response wait for the registration of a topic that its request has created."""
-    if isinstance(outcome, RemotingCommand) and not command.is_oneway:
-        return AwaitRegistration(outcome, NEW_TOPIC_SECONDS_MAX)
-    return outcome

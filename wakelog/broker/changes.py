@@ -30,6 +30,10 @@ class Changes:
         self._asked: list[Persist] = []
         self.registrations: list[RegisterBroker] = []
 
+    def __bool__(self) -> bool:
+        """Return whether anything has changed."""
+        return bool(self._names or self.registrations)
+
     def take(self, instructions: list[Instruction], begin: int) -> None:
         """Note the changes among the instructions from `begin` on.
 

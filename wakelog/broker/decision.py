@@ -1,31 +1,26 @@
 """What the broker core hands to its shell: responses that have to wait, and instructions.
 
-``Broker.process`` returns a response, None for no response, or a Deferred, which says what has to
-happen before a response leaves. Everything else that the core wants done (pushes, files to write,
-routes to register) it appends to ``BrokerState.instructions``. The shell takes these after each
-turn.
+``Broker.process`` returns a response, None for no response, work for one (``effects``), or what the
+shell parks: a response that waits for a watermark, or a pull. Everything else that the core wants
+done (pushes, files to write, routes to register) it appends to ``BrokerState.instructions``. The
+shell takes these after each turn.
 
 Invariants:
-    - a Deferred or an Instruction holds no socket. It names a connection by its channel id;
-      AwaitDispatch keeps the request's Channel for the handler.
-    - a one-way request has no response, however its work was deferred.
+    - nothing here holds a socket. A connection is named by its channel id.
+    - a one-way request has no response, however long its work takes.
 
 Source: org.apache.rocketmq.broker.longpolling.PullRequest, CompletableFuture<PutMessageResult> and
 BrokerController.registerBrokerAll (4.9.3), turned into values.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import msgspec
 
-from wakelog.network.errors import RemotingError
-from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import InOrder, Steps
-from wakelog.storage.durability.deleted_topics import QueueRemoval
 
 
 class Lane(StrEnum):
@@ -105,119 +100,8 @@ class HoldPull(msgspec.Struct, frozen=True, gc=False):
     codes: frozenset[int] | None
 
 
-DoSteps: TypeAlias = Callable[[Steps[Any]], Any]
-"""Returns the result of steps, however and wherever they are done."""
-
-
-class WorkKind(StrEnum):
-    """What work in the pool needs. Work of one kind waits for no other kind.
-
-    READ: it reads from the disk for a short time.
-    JUDGE: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
-        done on the Broker's thread between other requests, and waits.
-    SEARCH: it looks a client's key up in the index, and may read for seconds.
-    SURVEY: it looks at all queues of topics for a tool, and may read for seconds.
-    ENCODE: it goes through a whole table, mostly to make its text, and needs the interpreter.
-    """
-
-    READ = "read"
-    JUDGE = "judge"
-    SEARCH = "search"
-    SURVEY = "survey"
-    ENCODE = "encode"
-
-
-class RunInPool(msgspec.Struct, frozen=True):
-    """Work that may block on the disk.
-
-    ``work()`` only reads the store and touches no table of the core, so any thread may run it.
-    ``finish(result, now_ms)`` runs on the Broker's thread and returns what ``process`` would have.
-    If ``work`` raises, the shell responds with ``error_response(request, error)``.
-    """
-
-    work: Callable[..., Any]
-    finish: Callable[[Any, int], "Outcome"]
-    kind: WorkKind = WorkKind.READ
-
-
-def make_body(
-    request: Request[Any], work: Callable[[], bytes], kind: WorkKind = WorkKind.READ
-) -> RunInPool:
-    """Have the pool make the body of a successful response."""
-    return RunInPool(work, lambda body, _now_ms: request.success(body=body), kind)
-
-
-class AskClient(msgspec.Struct, frozen=True):
-    """A request of the broker to one of its clients, of whose response the outcome is made.
-
-    ``finish(response, now_ms)`` returns what ``process`` would have. It gets the error instead if
-    the connection is closed, the client is silent, or too many questions are under way.
-    """
-
-    channel_id: int
-    command: RemotingCommand
-    timeout_seconds: float
-    finish: Callable[[RemotingCommand | RemotingError, int], "Outcome"]
-
-
-class RemoveQueues(msgspec.Struct, frozen=True):
-    """Have Reput remove queues for good; until then their topics take no messages.
-
-    ``finish(why_not, now_ms)`` returns what ``process`` would have; "" if they are gone.
-    """
-
-    removal: QueueRemoval
-    finish: Callable[[str, int], "Outcome"]
-
-
-class AwaitSave(msgspec.Struct, frozen=True):
-    """A change that was made in memory, and whose tables have to be saved before its response.
-
-    saves: one for each table. If one fails, what was asked for is undone in all of them.
-    ``finish(why_not, now_ms)`` returns what ``process`` would have; "" if what was asked for is
-    saved.
-    """
-
-    saves: tuple["Persist", ...]
-    finish: Callable[[str, int], "Outcome"]
-
-
-class AwaitRegistration(msgspec.Struct, frozen=True):
-    """A ready response that waits until every name server has taken what was registered, or failed.
-
-    A client that creates a topic asks for its route next. A RegisterBroker comes with this.
-
-    seconds_max: when the response leaves at the latest.
-    """
-
-    response: RemotingCommand
-    seconds_max: float
-
-
-class AwaitDispatch(msgspec.Struct, frozen=True):
-    """A request to ``resume`` once the queues reach ``physical_offset``, or at its deadline."""
-
-    request: Request[Any]
-    physical_offset: int
-    deadline_ms: int
-
-
-Deferred: TypeAlias = (
-    AwaitFlush
-    | HoldPull
-    | RunInPool
-    | AskClient
-    | RemoveQueues
-    | AwaitSave
-    | AwaitRegistration
-    | AwaitDispatch
-    | InOrder
-    | Steps[Any]
-)
-"""The result of Steps is an Outcome, and so is that of InOrder's ``finish``; both run on the
-Broker's thread, between other requests."""
-
-Outcome: TypeAlias = RemotingCommand | Deferred | None
+Outcome: TypeAlias = RemotingCommand | AwaitFlush | HoldPull | None
+"""What a request ends with. The two in the middle are parked until their response is ready."""
 
 
 class Push(msgspec.Struct, frozen=True):
@@ -228,11 +112,11 @@ class Push(msgspec.Struct, frozen=True):
 
 
 class Continue(msgspec.Struct, frozen=True):
-    """A held pull was woken and has to wait again: treat this as the outcome of ``process``."""
+    """A held pull was woken and has no response yet: treat this as the outcome of ``process``."""
 
     channel_id: int
     request: RemotingCommand
-    deferred: Deferred
+    outcome: Outcome | Generator[Any, Any, Outcome]
 
 
 class RegisterBroker(msgspec.Struct, frozen=True):

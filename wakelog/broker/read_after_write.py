@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from wakelog.broker.decision import AwaitDispatch
+from wakelog.broker.effects import Dispatched
 from wakelog.broker.topics import Topics
 from wakelog.network.request import Request
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
@@ -51,14 +51,14 @@ class ReadAfterWriteGate:
         self._store = store
         self._topics = topics
         self._readable = readable
-        self._waiting: deque[tuple[AwaitDispatch, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[Dispatched, Callable[[], None]]] = deque()
         self.waited_count = 0
 
     def __len__(self) -> int:
         """Return how many requests wait."""
         return len(self._waiting)
 
-    def check(self, request: Request[Any]) -> AwaitDispatch | None:
+    def check(self, request: Request[Any]) -> Dispatched | None:
         """Return what a request has to wait for; None if it can be handled now."""
         readable = self._readable()
         if self._store.dispatched >= readable or len(self._waiting) >= WAITING_COUNT_MAX:
@@ -66,30 +66,22 @@ class ReadAfterWriteGate:
         wait_ms = WAIT_MS_MAX
         if isinstance(request.header, PullMessageRequestHeader):
             wait_ms = self._pull_wait_ms(request.header)
-        return AwaitDispatch(request, readable, request.now_ms + wait_ms) if wait_ms else None
+        return Dispatched(readable, request.now_ms + wait_ms) if wait_ms else None
 
-    def add(self, deferred: AwaitDispatch, resume: Callable[[], None]) -> None:
+    def add(self, wait: Dispatched, resume: Callable[[], None]) -> None:
         """Let a request wait; `resume` is called once."""
         self.waited_count += 1
-        self._waiting.append((deferred, resume))
+        self._waiting.append((wait, resume))
 
-    def resume_due(self, now_ms: int, is_enough: Callable[[], bool] = lambda: False) -> None:
-        """Resume the requests whose messages are dispatched or whose deadline has come.
-
-        is_enough: asked after each, whether the others have to wait for the next call. Each of
-            thousands may read 256 KiB.
-        """
+    def resume_due(self, now_ms: int) -> None:
+        """Resume the requests whose messages are dispatched or whose deadline has come."""
         waiting, self._waiting = self._waiting, deque()
         dispatched = self._store.dispatched
-        while waiting:
-            deferred, resume = waiting.popleft()
-            if deferred.physical_offset > dispatched and deferred.deadline_ms > now_ms:
-                self._waiting.append((deferred, resume))
-                continue
-            resume()
-            if is_enough():
-                break
-        self._waiting += waiting
+        for wait, resume in waiting:
+            if wait.physical_offset > dispatched and wait.deadline_ms > now_ms:
+                self._waiting.append((wait, resume))
+            else:
+                resume()
 
     def _pull_wait_ms(self, header: PullMessageRequestHeader) -> int:
         ahead_count = self._entries_ahead(header)

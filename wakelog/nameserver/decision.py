@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from wakelog.protocol.command import RemotingCommand
-
 
 class Persist(msgspec.Struct, frozen=True):
     """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig.
@@ -25,14 +23,14 @@ class Persist(msgspec.Struct, frozen=True):
     undo: Callable[[], None]
 
 
-class SaveFirst(msgspec.Struct, frozen=True):
-    """The outcome of a request that is answered when the table of this name is saved.
+class Saved(msgspec.Struct, frozen=True):
+    """The effect of saving a table; the result is why it is not durable, "" if it is.
 
-    ``finish(why_not)`` returns the response; "" if the table is durable.
+    undo: takes the change back if it cannot be saved.
     """
 
     table: str
-    finish: Callable[[str], RemotingCommand]
+    undo: Callable[[], None] | None = None
 
 
 class ConfigurationChanged(msgspec.Struct, frozen=True):

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from wakelog.nameserver.config import NameServerSettings, live_settings
-from wakelog.nameserver.decision import CloseChannel, Instruction, Refused, SaveFirst
+from wakelog.nameserver.decision import CloseChannel, Instruction, Refused
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
+from wakelog.network.driver import Work
 from wakelog.network.handler import Channel
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import read_header
-from wakelog.protocol.steps import Steps
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.live_settings import TABLE, LiveSettings
 
@@ -72,8 +72,8 @@ class NameServer:
 
     def process(
         self, command: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | SaveFirst | Steps[RemotingCommand | None] | None:
-        """Handle one request; return None if it is one-way, or what comes before the response."""
+    ) -> RemotingCommand | Work | None:
+        """Handle one request; return its response, None if it is one-way, or the work for it."""
         processor = PROCESSORS.get(command.code)
         self._request_counts[UNKNOWN_CODE if processor is None else command.code] += 1
         try:
@@ -92,23 +92,18 @@ class NameServer:
                     header = read_header(processor.header, command.ext_fields)
                 request = Request(command, header, channel, now_ms)
                 response = processor.handle(self._state, request)
-                if isinstance(response, SaveFirst):
-                    return response
                 if not isinstance(response, RemotingCommand):
-                    return self._in_steps(command, response)
-        except RemoteProtocolError as error:
-            response = answer(command, error.code, error.remark)
-        except IllegalConfiguration as error:
-            response = answer(command, ResponseCode.SYSTEM_ERROR, str(error))
+                    return self._carry_out(command, response)
+        except (RemoteProtocolError, IllegalConfiguration) as error:
+            response = _refusal(command, error)
         return None if command.is_oneway else response
 
-    def _in_steps(
-        self, command: RemotingCommand, steps: Steps[RemotingCommand]
-    ) -> Steps[RemotingCommand | None]:
+    def _carry_out(self, command: RemotingCommand, work: Work) -> Work:
+        """Do the work of a request, and answer what it raises."""
         try:
-            response = yield from steps
-        except RemoteProtocolError as error:
-            response = answer(command, error.code, error.remark)
+            response = yield from work
+        except (RemoteProtocolError, IllegalConfiguration) as error:
+            response = _refusal(command, error)
         return None if command.is_oneway else response
 
     def body_bytes_max(self, code: int) -> int:
@@ -165,3 +160,11 @@ class NameServer:
         """Assert the invariants of every table."""
         self._state.kv_config.validate()
         self._state.routes.validate()
+
+
+def _refusal(
+    command: RemotingCommand, error: RemoteProtocolError | IllegalConfiguration
+) -> RemotingCommand:
+    if isinstance(error, RemoteProtocolError):
+        return answer(command, error.code, error.remark)
+    return answer(command, ResponseCode.SYSTEM_ERROR, str(error))

@@ -9,16 +9,16 @@ Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
 from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import ConfigurationChanged, Instruction, SaveFirst
+from wakelog.nameserver.decision import ConfigurationChanged, Instruction, Saved
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from wakelog.nameserver.route_table import RouteTable
+from wakelog.network.driver import Work
 from wakelog.network.request import (
     ADMINISTERS,
     ADMINISTRATION,
@@ -57,7 +57,6 @@ from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB
 from wakelog.storage.live_settings import (
     TABLE,
     LiveSettings,
-    Update,
     not_saved,
     waiting_field,
 )
@@ -219,22 +218,17 @@ def _encode_names(names: Iterable[str]) -> Steps[bytes]:
     return b'{"topicList":[' + b",".join(parts) + b"]}"
 
 
-def update_name_server_config(state: State, request: Request[None]) -> RemotingCommand | SaveFirst:
+def update_name_server_config(state: State, request: Request[None]) -> Work:
     """Change the configuration for now and for later starts (code 318).
 
     The remark names the keys that wait for a restart, and those without effect.
     """
     text = decode_settings(request.command.body)
     update = state.live.begin(parse_properties(text, name="the body", what="text"))
-    if state.live.is_saving:
-        return SaveFirst(TABLE, partial(_finish_update, state, request, update))
-    state.live.abandon(update)
-    return request.success()
-
-
-def _finish_update(
-    state: State, request: Request[None], update: Update, why_not: str
-) -> RemotingCommand:
+    if not state.live.is_saving:
+        state.live.abandon(update)
+        return request.success()
+    why_not = yield Saved(TABLE)
     if why_not:
         state.live.abandon(update)
         return request.refusal(ResponseCode.SYSTEM_ERROR, not_saved(why_not))
@@ -284,7 +278,7 @@ REGISTRATION: Final = Price(FRAME_BYTES_MAX, 1_048_576)
 """A whole frame, with 131,072 topics of 8 fields: a broker has to be able to register its topics.
 Parsing takes some 0.2 s then."""
 
-Answer: TypeAlias = RemotingCommand | SaveFirst | Steps[RemotingCommand]
+Answer: TypeAlias = RemotingCommand | Work
 
 _FOR_ANYONE: Final[dict[Code, Callable[..., Answer]]] = {
     Code.GET_KV_CONFIG: get_kv_config,

@@ -1,4 +1,4 @@
-"""What the server needs of its owner: a Handler, and functions for deferred responses and errors.
+"""What the server needs of its owner: a Handler, and functions for parked responses and errors.
 
 The shells of Broker and NameServer implement these; the server knows neither.
 
@@ -28,9 +28,9 @@ class Handler(Protocol):
     """Executes requests."""
 
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Any:
-        """Return the response, None for no response, or anything else: the response is deferred.
+        """Return the response, None for no response, work for it, or a value to park.
 
-        Steps return one of these at their end; the server does them, bit by bit.
+        Work is a generator, which the server drives (`driver`); it returns one of the others.
 
         Raises: anything; the peer gets code 1 with its class and message.
         """
@@ -55,8 +55,14 @@ Reply: TypeAlias = Callable[[RemotingCommand | None], None]
 If the connection is closed, the response is dropped and counted. A second call is a bug.
 """
 
-OnDeferred: TypeAlias = Callable[[Any, RemotingCommand, Reply], None]
-"""Take over a deferred outcome: ``on_deferred(outcome, request, reply)``."""
+Park: TypeAlias = Callable[[Any, RemotingCommand, Reply], None]
+"""Keep an outcome until its response is ready: ``park(outcome, request, reply)``."""
+
+
+def park_nothing(outcome: object, request: RemotingCommand, reply: Reply) -> None:
+    """Refuse an outcome that is no response, for a handler that has none such."""
+    raise TypeError(f"an outcome of type {type(outcome).__name__} for code {request.code}")
+
 
 AnswerError: TypeAlias = Callable[[RemotingCommand, Exception], RemotingCommand]
 """Make the response to a request from the exception that ended it.

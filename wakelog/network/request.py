@@ -143,6 +143,8 @@ class Processor(NamedTuple):
 
     header: what `handle` finds in `Request.header`; None if the request has no header.
     reads_queues: the request has to see every message that was acknowledged before it came.
+    is_in_order: later requests of its connection and lane wait while its work pauses, and the work
+        is done though the connection is closed.
     is_administration: whether one of the rules asks for an administrator.
     price: the bounds of its body. A body of `unpriced_bytes_max` cannot break any of them.
     """
@@ -155,6 +157,7 @@ class Processor(NamedTuple):
     is_administration: bool = True
     price: Price = ADMINISTRATION
     unpriced_bytes_max: int = ADMINISTRATION.unpriced_bytes_max
+    is_in_order: bool = False
 
     def priced(self, price: Price) -> "Processor":
         """Return the row with the bounds of its body."""
@@ -167,6 +170,7 @@ def processor(
     *access: Access,
     header: type[Header] | None = None,
     reads_queues: bool = False,
+    is_in_order: bool = False,
 ) -> Processor:
     """Make a row.
 
@@ -178,4 +182,6 @@ def processor(
         (annotated,) = get_args(handle.__annotations__["request"])
         header = None if annotated is type(None) else annotated
     administers = not access or any(rule.permission is Permission.ADMIN for rule in access)
-    return Processor(handle, header, lane, access, reads_queues, administers)
+    return Processor(
+        handle, header, lane, access, reads_queues, administers, is_in_order=is_in_order
+    )

@@ -14,9 +14,9 @@ import asyncio
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
@@ -28,20 +28,20 @@ from wakelog.network.connection_table import (
     ConnectionTable,
     largest_holders,
 )
+from wakelog.network.driver import Executor
 from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
-from wakelog.network.handler import AnswerError, Handler, OnDeferred
+from wakelog.network.handler import AnswerError, Handler, Park, park_nothing
 from wakelog.network.handshake_line import HandshakeLine
 from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
+from wakelog.network.time_share import run_for_a_share
 from wakelog.network.tls import WITHOUT_TLS, ServerContext, TlsMode
 from wakelog.network.tls_gate import TlsGate
 from wakelog.network.turn import Turn, TurnStatistics
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.frame import BodyBytesMax
 from wakelog.telemetry.logs import LineBudget, Log, logger
-
-T = TypeVar("T")
 
 SWEEP_SECONDS = 5.0
 """How often connections are checked; it adds to every limit on their time."""
@@ -69,7 +69,9 @@ class Server:
         *,
         limits: ServerLimits,
         descriptors_max: int,
-        on_deferred: OnDeferred,
+        executors: Mapping[type, Executor],
+        in_order_codes: Collection[int] = (),
+        park: Park = park_nothing,
         answer_error: AnswerError = refusals.failed,
         tls: ServerContext = WITHOUT_TLS,
         body_bytes_max: BodyBytesMax | None = None,
@@ -94,7 +96,9 @@ class Server:
             lanes,
             loop_lag=self._loop_lag,
             limits=limits,
-            on_deferred=on_deferred,
+            park=park,
+            executors=executors,
+            in_order_codes=in_order_codes,
             answer_error=answer_error,
             call_soon=self._loop.call_soon,
             clock_seconds=clock_seconds,
@@ -224,6 +228,13 @@ class Server:
         """Ask for a turn, so that ``end_of_turn`` and a flush happen without a request."""
         self._turn.schedule()
 
+    def carry_on(self, channel_id: int, request: RemotingCommand, outcome: Any) -> None:
+        """Carry on a request that came earlier, as if `process` had returned this outcome."""
+        connection = self._table.get(channel_id)
+        if connection is not None:
+            self._turn.defer(connection, request, outcome)
+            self._turn.schedule()
+
     def push(self, channel_id: int, command: RemotingCommand) -> bool:
         """Send a request to a connection without waiting for a response; False if it is closed."""
         connection = self._table.get(channel_id)
@@ -253,23 +264,17 @@ class Server:
 
     def _close_some(self) -> None:
         """Close connections for one budget: the clients of thousands may expire at once."""
-
-        def close(channel_id: int) -> None:
-            connection = self._table.get(channel_id)
-            if connection is not None:
-                connection.close(CloseReason.REQUESTED)
-
-        if self._take_some(self._closing, close):
+        if self._for_a_budget(self._close_next):
             self._loop.call_soon(self._close_some)
 
-    def _take_some(self, waiting: deque[T], do: Callable[[T], None]) -> bool:
-        """Do what waits, until one budget is spent; return whether more waits."""
-        end_seconds = self._clock_seconds() + self._limits.turn_budget_seconds
-        while waiting:
-            do(waiting.popleft())
-            if self._clock_seconds() >= end_seconds:
-                break
-        return bool(waiting)
+    def _close_next(self) -> bool:
+        connection = self._table.get(self._closing.popleft())
+        if connection is not None:
+            connection.close(CloseReason.REQUESTED)
+        return bool(self._closing)
+
+    def _for_a_budget(self, step: Callable[[], bool]) -> bool:
+        return run_for_a_share(step, self._limits.turn_budget_seconds, self._clock_seconds)
 
     def change_waits(self, specs: Iterable[LaneSpec]) -> None:
         """Take the limits on waiting in lanes from these specs."""
@@ -337,17 +342,18 @@ class Server:
     def _sweep_some(self) -> None:
         """Look at connections for one budget: ten thousand may have to go at once."""
         now_seconds = self._clock_seconds()
-
-        def check(connection: Connection) -> None:
-            connection.observe(now_seconds)
-            reason = verdict(connection.activity, now_seconds, self._limits)
-            if reason is not None:
-                connection.abort(reason)
-
-        if self._take_some(self._unswept, check):
+        if self._unswept and self._for_a_budget(partial(self._check_next, now_seconds)):
             self._loop.call_soon(self._sweep_some)
         else:
             self._limit_held()
+
+    def _check_next(self, now_seconds: float) -> bool:
+        connection = self._unswept.popleft()
+        connection.observe(now_seconds)
+        reason = verdict(connection.activity, now_seconds, self._limits)
+        if reason is not None:
+            connection.abort(reason)
+        return bool(self._unswept)
 
     def statistics(self) -> ServerStatistics:
         """Return the counts of every part as one value."""

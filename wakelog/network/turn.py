@@ -8,7 +8,7 @@ the order in which they came.
     1. refuse what waited too long
     2. process requests in the lanes' order, until none is left or the budget is spent; 4 and 5
        come before a large one, and after LARGE_BODIES_BYTES_MAX the turn ends
-    3. do some steps of the requests whose work is long (``long_work``)
+    3. go on with requests that have paused or whose effects have ended (``driver``)
     4. handler.end_of_turn(): write pending appends, once for all requests
     5. encode the responses and write to each connection once
     6. decode chunks that were put off, for one budget
@@ -31,23 +31,24 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestC
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
-from wakelog.network.handler import AnswerError, Handler, OnDeferred
+from wakelog.network.driver import Driver, Executor, Task, Work
+from wakelog.network.handler import AnswerError, Handler, Park, park_nothing
 from wakelog.network.lanes import LARGE_BYTES, Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
-from wakelog.network.long_work import Done, LongWork, is_large, take_step
 from wakelog.network.loop_lag import LoopLag
+from wakelog.network.time_share import run_for_a_share
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.steps import InOrder, Steps
+from wakelog.protocol.steps import Steps
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 # An attribute of an Enum takes 50 ns.
@@ -59,6 +60,9 @@ YIELD_SECONDS = 0.0002
 """One or two pulls of 32 messages. A send that arrives meanwhile waits for no more of them, even if
 a consumer that catches up has many under way. A send that arrived before waits for none."""
 
+
+Done: TypeAlias = Callable[[Any, Exception | None], None]
+"""Called with a result and None, or with None and the error."""
 
 LARGE_BODIES_BYTES_MAX: Final = 1_048_576
 """Of the large requests of one turn. To write so much takes 0.2 to 1.5 ms. One of 300 KB alone in
@@ -113,18 +117,26 @@ class Turn:
         *,
         loop_lag: LoopLag,
         limits: ServerLimits,
-        on_deferred: OnDeferred,
+        executors: Mapping[type, Executor],
+        in_order_codes: Collection[int] = (),
+        park: Park = park_nothing,
         answer_error: AnswerError = refusals.failed,
         call_soon: Callable[[Callable[[], None]], Any],
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Do nothing until a connection delivers; ``call_soon`` runs a function after the reads."""
+        """Do nothing until a connection delivers; ``call_soon`` runs a function after the reads.
+
+        park: keeps an outcome that is neither a response nor work.
+        executors: begin the effects of work, by their class.
+        in_order_codes: later requests of a connection and lane wait while work for these pauses.
+        """
         self._handler = handler
         self._lanes = lanes
         self._loop_lag = loop_lag
         self._budget_seconds = limits.turn_budget_seconds
-        self._on_deferred = on_deferred
+        self._park = park
+        self._in_order_codes = in_order_codes
         self._answer_error = answer_error
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
@@ -132,7 +144,7 @@ class Turn:
             limits.poll_seconds, call_soon=call_soon, clock_seconds=clock_seconds
         )
         self._wall_ms = wall_ms
-        self._long_work = LongWork(clock_seconds)
+        self._driver = Driver(self, executors, clock_seconds, wall_ms)
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
         self.is_scheduled = False
@@ -147,8 +159,8 @@ class Turn:
 
     @property
     def long_work_count(self) -> int:
-        """How many requests are between two of their steps, or wait for their first."""
-        return len(self._long_work)
+        """How many requests can go on without an effect, or wait for their first step."""
+        return len(self._driver)
 
     def schedule(self) -> None:
         """Ask for a run, if none is scheduled yet."""
@@ -204,12 +216,12 @@ class Turn:
             self._put_off.append(connection)
         return True
 
-    def _read_on(self) -> None:
-        end_seconds = self._clock_seconds() + self._budget_seconds
-        while self._put_off and self._clock_seconds() < end_seconds:
-            connection = self._put_off.popleft()
-            if connection.read_on() and not connection.is_paused(PAUSED_BY_LANES):
-                self._put_off.append(connection)
+    def _read_on(self) -> bool:
+        """Decode a chunk that was put off; True if there are more."""
+        connection = self._put_off.popleft()
+        if connection.read_on() and not connection.is_paused(PAUSED_BY_LANES):
+            self._put_off.append(connection)
+        return bool(self._put_off)
 
     def _resume(self, connection: Connection, by: int) -> None:
         """Read a connection again that the lanes had paused, and what it has put off."""
@@ -241,10 +253,11 @@ class Turn:
             self._release(expired.waiting.owner)
         processed_count = self._drain(began_seconds, now_ms)
         counts.requests_count += processed_count
-        if self._long_work.under_way:
-            self._long_work.run()
-        if self._closed:
-            self._report_closed(now_ms)
+        if self._driver.is_ready:
+            self._driver.run()
+        if self._closed:  # thousands may close at once
+            report = partial(self._report_closed, now_ms)
+            run_for_a_share(report, self._budget_seconds, self._clock_seconds)
         self._end()
         for connection in self._lanes.relieved():
             self._resume(connection, PAUSED_BY_LANE)
@@ -254,8 +267,8 @@ class Turn:
         counts.busy_seconds += took_seconds
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
         if self._put_off:
-            self._read_on()
-        if self._lanes.waiting_count or self._closed or self._put_off or self._long_work.under_way:
+            run_for_a_share(self._read_on, self._budget_seconds, self._clock_seconds)
+        if self._lanes.waiting_count or self._closed or self._put_off or self._driver.is_ready:
             self.schedule()
         if processed_count or self._has_answered:
             self._note_turn(began_seconds, ended_seconds)
@@ -286,7 +299,7 @@ class Turn:
                 if outcome.__class__ is RemotingCommand:
                     self._answer(connection, request, outcome)
                 elif outcome is not None:
-                    self._defer(connection, request, outcome)
+                    self.defer(connection, request, outcome)
             except Exception as error:
                 self._fail(connection, request, error)
             self._release(connection)
@@ -298,99 +311,61 @@ class Turn:
                 break
         return processed_count
 
-    def _defer(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
-        """Hand a deferred outcome to its owner, or do the first step of long work."""
-        if outcome.__class__ is InOrder:
-            self._defer_in_order(connection, request, outcome)
-            return
-        if outcome.__class__ is not GeneratorType:
-            self._on_deferred(outcome, request, PendingReply(self, connection, request))
-            return
-
-        def done_later(result: Any, error: Exception | None) -> None:
-            self._end_steps(connection, request, result, error)
-            self._release(connection)
-
-        done = partial(self._end_steps, connection, request)
-        self._begin_steps(connection, request, outcome, done, done_later, lambda: connection.closed)
-
-    def _defer_in_order(
-        self, connection: Connection, request: RemotingCommand, work: InOrder
-    ) -> None:
-        """Do the first step of long work; if more are left, hold later requests until the last."""
-
-        def done(result: Any, error: Exception | None) -> None:
-            if error is None:
-                try:
-                    result = work.finish(result, self._wall_ms())
-                except Exception as raised:
-                    error = raised
-            self._end_steps(connection, request, result, error)
-
-        def done_later(result: Any, error: Exception | None) -> None:
-            done(result, error)
-            self._lanes.release(connection, request.code, self._clock_seconds())
-            self._resume(connection, PAUSED_BY_ORDER)
-            self._release(connection)
-
-        if self._begin_steps(connection, request, work.steps, done, done_later, lambda: False):
-            self._lanes.hold(connection, request.code)
-
-    def _begin_steps(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        steps: Steps[Any],
-        done: Done,
-        done_later: Done,
-        is_over: Callable[[], bool],
-    ) -> bool:
-        """Do the first step; True if more follow, and `done_later` has their result."""
-        body_bytes = len(request.body)
-        if not is_large(body_bytes) and take_step(steps, done):
-            return False
-        is_begun = self._long_work.add(steps, done_later, is_over, body_bytes=body_bytes)
-        if is_begun:
-            connection.waiting_count += 1  # the handler hears of its end after the last step
+    def defer(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
+        """Carry on a request whose answer is not ready: begin its work, or park its outcome."""
+        if outcome.__class__ is GeneratorType:
+            is_in_order = request.code in self._in_order_codes
+            driver = self._driver
+            driver.start(Task(driver, connection, request, outcome, is_in_order=is_in_order))
         else:
-            self._answer(connection, request, self._too_long(request))
-        return is_begun
+            self._park(outcome, request, PendingReply(self, connection, request))
 
-    def _end_steps(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        result: Any,
-        error: Exception | None,
-    ) -> None:
-        """Answer a request whose steps are done, or defer it again."""
-        if error is not None:
-            self._fail(connection, request, error)
+    def task_paused(self, task: Task) -> None:
+        """Let the handler hear of the connection's end after the task (TaskOwner)."""
+        if task.connection is not None:
+            task.connection.waiting_count += 1
+            if task.is_in_order:
+                self._lanes.hold(task.connection, task.request.code)
+
+    def task_left(self, task: Task) -> None:
+        """Count a task with its connection no more (TaskOwner)."""
+        if task.connection is None:
+            return
+        if task.is_in_order:
+            self._lanes.release(task.connection, task.request.code, self._clock_seconds())
+            self._resume(task.connection, PAUSED_BY_ORDER)
+        self._release(task.connection)
+
+    def task_ended(self, task: Task, outcome: Any, error: Exception | None) -> None:
+        """Answer a request whose work is done (TaskOwner)."""
+        connection, request = task.connection, task.request
+        if connection is None:
             return
         try:
-            if result.__class__ is RemotingCommand:
-                self._answer(connection, request, result)
-            elif result is not None:
-                self._defer(connection, request, result)
+            if error is not None:
+                self._fail(connection, request, error)
+            elif outcome.__class__ is RemotingCommand:
+                self._answer(connection, request, outcome)
+            elif outcome is not None:
+                self._park(outcome, request, PendingReply(self, connection, request))
         except Exception as raised:
             self._fail(connection, request, raised)
 
+    def task_refused(self, task: Task) -> None:
+        """Answer a request that finds too many others under way (TaskOwner)."""
+        if task.connection is not None:
+            self._answer(task.connection, task.request, self._too_long(task.request))
+
     def _too_long(self, request: RemotingCommand) -> RemotingCommand:
-        return refusals.overloaded(request, waited_ms=0, waiting_count=len(self._long_work))
+        return refusals.overloaded(request, waited_ms=0, waiting_count=self._driver.new_count)
 
-    def run_steps(
-        self, steps: Steps[Any], request: RemotingCommand, done: Callable[[Any], None]
-    ) -> None:
-        """Do long work of a request that was deferred before, and give `done` its outcome."""
-
-        def settle(result: Any, error: Exception | None) -> None:
-            done(result if error is None else self._answer_error(request, error))
-
-        body_bytes = len(request.body)
-        if not is_large(body_bytes) and take_step(steps, settle):
+    def run_steps(self, steps: Steps[Any], request: RemotingCommand, done: Done) -> None:
+        """Do steps for a thread that has a request, and give `done` their result or error."""
+        if self._driver.is_full:
+            refusal = self._too_long(request)
+            done(None, RemoteProtocolError(refusal.code, refusal.remark or ""))
             return
-        if not self._long_work.add(steps, settle, lambda: False, body_bytes=body_bytes):
-            done(self._too_long(request))
+        self._driver.start(Task(self._driver, None, request, _tell(steps, done)))
         self.schedule()
 
     def _release(self, connection: Connection) -> None:
@@ -425,19 +400,16 @@ class Turn:
             exc_info=None if is_peers_fault else error,
         )
 
-    def _report_closed(self, now_ms: int) -> None:
-        """Report closed connections until the budget is spent: thousands may close at once."""
-        end_seconds = self._clock_seconds() + self._budget_seconds
-        while self._closed:
-            connection = self._closed.popleft()
-            try:
-                if self._handler.channel_closed(connection, now_ms):
-                    self._closed.append(connection)
-            except Exception as error:
-                self._counts.failures_count += 1
-                self._log.error("closing failed", peer=connection.address, exc_info=error)
-            if self._clock_seconds() >= end_seconds:
-                break
+    def _report_closed(self, now_ms: int) -> bool:
+        """Report a closed connection to the handler; True if there are more."""
+        connection = self._closed.popleft()
+        try:
+            if self._handler.channel_closed(connection, now_ms):
+                self._closed.append(connection)
+        except Exception as error:
+            self._counts.failures_count += 1
+            self._log.error("closing failed", peer=connection.address, exc_info=error)
+        return bool(self._closed)
 
     def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
         """Let the loop stay awake after a response; after a push no request follows."""
@@ -504,3 +476,13 @@ class Turn:
     def statistics(self) -> TurnStatistics:
         """Return a copy of the counts."""
         return replace(self._counts)
+
+
+def _tell(steps: Steps[Any], done: Done) -> Work:
+    """Do steps and give `done` their result, or what they raise."""
+    try:
+        result = yield from steps
+    except Exception as error:
+        done(None, error)
+    else:
+        done(result, None)

@@ -7,25 +7,14 @@ together: whatever runs meanwhile sees tables that keep their invariants.
 Source: none upstream; there a thread of a pool is interrupted by the kernel.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Steps: TypeAlias = Generator[None, None, Result]
-
-
-class InOrder(NamedTuple):
-    """Steps that the later requests of a connection wait for, if they are of the same lane.
-
-    They are done though the connection is closed. ``finish(result, now_ms)`` returns what a request
-    without steps would have returned.
-    """
-
-    steps: Steps[Any]
-    finish: Callable[[Any, int], Any]
 
 
 def finish(steps: Steps[Result]) -> Result:

@@ -1,28 +1,52 @@
-"""Work runs in a thread, is finished on the loop, and is refused when too much waits."""
+"""Work runs in a thread, and is refused when too much waits."""
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.actors.bounded import run
 from wakelog.actors.broker import work_pool
 from wakelog.actors.broker.work_pool import LIMITS, RunSteps, WorkPool
-from wakelog.broker.decision import DoSteps, Outcome, RunInPool, WorkKind
+from wakelog.broker.effects import DoSteps, InPool, WorkKind
+from wakelog.network.driver import Task
+from wakelog.network.turn import Done
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.steps import Steps, finish
 
 REQUEST = RemotingCommand(code=11, opaque=1)
 
 
-async def outcome_of(pool: WorkPool, deferred: RunInPool, run_steps: RunSteps | None = None) -> Any:
-    done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    pool.run(REQUEST, deferred, done.set_result, run_steps)
-    return await done
+class FakeTask:
+    """What the pool has of a task: its request, and how it goes on."""
+
+    def __init__(self, request: RemotingCommand = REQUEST) -> None:
+        self.request = request
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def resume(self, result: Any = None, error: BaseException | None = None) -> None:
+        if error is None:
+            self.done.set_result(result)
+        else:
+            self.done.set_exception(error)
+
+
+async def result_of(pool: WorkPool, effect: InPool, run_steps: RunSteps | None = None) -> Any:
+    task = FakeTask()
+    pool.run(effect, cast(Task, task), run_steps)
+    return await task.done
+
+
+async def refusal_of(pool: WorkPool, effect: InPool, run_steps: RunSteps | None = None) -> Any:
+    """Return what work raises in the place of a result."""
+    with pytest.raises(RemoteProtocolError) as raised:
+        await result_of(pool, effect, run_steps)
+    return raised.value
 
 
 def limit(monkeypatch: pytest.MonkeyPatch, kind: WorkKind, **limits: Any) -> None:
@@ -46,29 +70,20 @@ def test_work_is_done_elsewhere_and_finished_here() -> None:
             threads.append(threading.current_thread())
             return 42
 
-        def finish(result: int, _now_ms: int) -> Outcome:
-            threads.append(threading.current_thread())
-            return answer(REQUEST, 0, str(result))
-
-        outcome = await outcome_of(pool, RunInPool(work, finish))
-        assert outcome.remark == "42"
-        assert threads[0] is not threads[1] is threading.main_thread()
+        assert await result_of(pool, InPool(work)) == 42
+        assert threads[0] is not threading.main_thread()
         assert pool.statistics() == {"waiting_count": 0, "run_count": 1, "refused_count": 0}
 
     run_with_pool(body)
 
 
-@pytest.mark.parametrize("where", ["work", "finish"])
-def test_what_raises_is_answered(where: str) -> None:
+def test_what_raises_is_raised() -> None:
     async def body(pool: WorkPool) -> None:
+        def fail() -> None:
+            raise OSError("EIO")
 
-        def maybe_fail(step: str) -> None:
-            if step == where:
-                raise OSError(f"{step} failed")
-
-        deferred = RunInPool(lambda: maybe_fail("work"), lambda *_: maybe_fail("finish"))
-        outcome = await outcome_of(pool, deferred)
-        assert outcome.code == ResponseCode.SYSTEM_ERROR and f"{where} failed" in outcome.remark
+        with pytest.raises(OSError, match="EIO"):
+            await result_of(pool, InPool(fail))
 
     run_with_pool(body)
 
@@ -78,13 +93,13 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def body(pool: WorkPool) -> None:
         gate = threading.Event()
-        blocked = RunInPool(gate.wait, lambda *_: None)
-        outcomes = [asyncio.ensure_future(outcome_of(pool, blocked)) for _ in range(2)]
+        blocked = InPool(gate.wait)
+        outcomes = [asyncio.ensure_future(result_of(pool, blocked)) for _ in range(2)]
         await asyncio.sleep(0)
-        refused = await outcome_of(pool, blocked)
+        refused = await refusal_of(pool, blocked)
         assert refused.code == ResponseCode.SYSTEM_BUSY and "2 requests wait" in refused.remark
         gate.set()
-        assert await asyncio.gather(*outcomes) == [None, None]
+        assert await asyncio.gather(*outcomes) == [True, True]
 
     run_with_pool(body)
 
@@ -94,15 +109,15 @@ def test_searches_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def body(pool: WorkPool) -> None:
         gate = threading.Event()
-        search = RunInPool(gate.wait, lambda *_: None, WorkKind.SEARCH)
-        searches = [asyncio.ensure_future(outcome_of(pool, search)) for _ in range(6)]
+        search = InPool(gate.wait, WorkKind.SEARCH)
+        searches = [asyncio.ensure_future(result_of(pool, search)) for _ in range(6)]
         await asyncio.sleep(0)
-        refused = await outcome_of(pool, search)
+        refused = await refusal_of(pool, search)
         assert refused.code == ResponseCode.SYSTEM_BUSY and "6 requests wait" in refused.remark
-        assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
+        assert await result_of(pool, InPool(int)) == 0
         assert pool.statistics() == {"waiting_count": 6, "run_count": 7, "refused_count": 1}
         gate.set()
-        assert await asyncio.gather(*searches) == [None] * 6
+        assert await asyncio.gather(*searches) == [True] * 6
 
     run_with_pool(body)
 
@@ -121,14 +136,14 @@ def test_tables_are_encoded_one_after_the_other_and_hold_up_nothing_else(
             gate.wait()
             at_once[0] -= 1
 
-        encoding = RunInPool(work, lambda *_: None, WorkKind.ENCODE)
-        encodings = [asyncio.ensure_future(outcome_of(pool, encoding)) for _ in range(3)]
+        encoding = InPool(work, WorkKind.ENCODE)
+        encodings = [asyncio.ensure_future(result_of(pool, encoding)) for _ in range(3)]
         await asyncio.sleep(0)
-        refused = await outcome_of(pool, encoding)
+        refused = await refusal_of(pool, encoding)
         assert refused.code == ResponseCode.SYSTEM_BUSY
         assert "3 requests wait for a table" in refused.remark
         for _ in range(LIMITS[WorkKind.READ].threads_count + 1):
-            assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
+            assert await result_of(pool, InPool(int)) == 0
         gate.set()
         assert await asyncio.gather(*encodings) == [None] * 3
         assert most == [1]
@@ -142,49 +157,10 @@ def test_a_search_whose_client_has_given_up_is_not_begun(monkeypatch: pytest.Mon
 
     async def body(pool: WorkPool) -> None:
         begun: list[int] = []
-        search = RunInPool(partial(begun.append, 1), lambda *_: None, WorkKind.SEARCH)
-        late = await outcome_of(pool, search)
+        search = InPool(partial(begun.append, 1), WorkKind.SEARCH)
+        late = await refusal_of(pool, search)
         assert late.code == ResponseCode.SYSTEM_BUSY and not begun
         assert late.remark.startswith("[TIMEOUT_CLEAN_QUEUE]system busy, waited for the index for")
-
-    run_with_pool(body)
-
-
-def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_pool, "YIELD_SECONDS", 0.0)
-    limit(monkeypatch, WorkKind.READ, threads_count=1)
-
-    async def body(pool: WorkPool) -> None:
-        loop = asyncio.get_running_loop()
-        order: list[str] = []
-        done = loop.create_future()
-
-        def finish(name: str) -> Outcome:
-            order.append(name)
-            loop.call_soon(order.append, f"behind {name}")
-            if name == "second":
-                loop.call_soon(done.set_result, None)
-            raise OSError(name)
-
-        for name in ("first", "second"):
-            pool.run(REQUEST, RunInPool(int, lambda *_, name=name: finish(name)), lambda _: None)
-        await done
-        assert order == ["first", "behind first", "second", "behind second"]
-
-    run_with_pool(body)
-
-
-def test_a_result_that_fails_to_finish_holds_up_no_other() -> None:
-    async def body(pool: WorkPool) -> None:
-        errors: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, cause: errors.append(cause))
-
-        def refuse(_: Outcome) -> None:
-            raise AssertionError("nobody")
-
-        pool.run(REQUEST, RunInPool(int, lambda *_: None), refuse)
-        assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
-        assert len(errors) == 1
 
     run_with_pool(body)
 
@@ -196,7 +172,7 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
         pool.try_to(done.set)
         assert await asyncio.to_thread(done.wait, 5.0)
         outcomes = [
-            asyncio.ensure_future(outcome_of(pool, RunInPool(gate.wait, lambda *_: None)))
+            asyncio.ensure_future(result_of(pool, InPool(gate.wait)))
             for _ in range(LIMITS[WorkKind.READ].threads_count)
         ]
         await asyncio.sleep(0)
@@ -223,12 +199,10 @@ def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
             threads.append(threading.current_thread())
             return int(do_steps(compute(do_steps(compute(40)))))
 
-        def run_steps(steps: Steps[Any], _: RemotingCommand, done: Callable[[Any], None]) -> None:
-            done(finish(steps))
+        def run_steps(steps: Steps[Any], _: RemotingCommand, done: Done) -> None:
+            done(finish(steps), None)
 
-        judging = RunInPool(work, lambda result, _: answer(REQUEST, 0, str(result)), WorkKind.JUDGE)
-        outcome = await outcome_of(pool, judging, run_steps)
-        assert outcome.remark == "42"
+        assert await result_of(pool, InPool(work, WorkKind.JUDGE), run_steps) == 42
         main = threading.main_thread()
         assert [thread is main for thread in threads] == [False, True, True]
         assert pool.statistics()["waiting_count"] == 0
@@ -238,10 +212,10 @@ def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
 
 def test_steps_that_are_refused_are_answered_so() -> None:
     async def body(pool: WorkPool) -> None:
-        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, WorkKind.JUDGE)
-        busy = answer(REQUEST, ResponseCode.SYSTEM_BUSY, "too many")
-        outcome = await outcome_of(pool, judging, lambda _steps, _request, done: done(busy))
-        assert (outcome.code, outcome.remark) == (ResponseCode.SYSTEM_BUSY, "too many")
+        judging = InPool(lambda do_steps: do_steps(iter(())), WorkKind.JUDGE)
+        busy = RemoteProtocolError(ResponseCode.SYSTEM_BUSY, "too many")
+        refused = await refusal_of(pool, judging, lambda _steps, _request, done: done(None, busy))
+        assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_BUSY, "too many")
 
     run_with_pool(body)
 
@@ -249,14 +223,14 @@ def test_steps_that_are_refused_are_answered_so() -> None:
 def test_work_that_waits_for_steps_does_not_hold_up_the_end() -> None:
     async def body(pool: WorkPool) -> None:
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, WorkKind.JUDGE)
+        judging = InPool(lambda do_steps: do_steps(iter(())), WorkKind.JUDGE)
 
         def never(_steps: Any, _request: Any, _done: Any) -> None:
             if not asked.done():
                 asked.set_result(None)
 
         outcomes = [
-            asyncio.ensure_future(outcome_of(pool, judging, never))
+            asyncio.ensure_future(refusal_of(pool, judging, never))
             for _ in range(LIMITS[WorkKind.JUDGE].threads_count + 3)
         ]
         await asked
@@ -272,17 +246,17 @@ def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.Monke
 
     async def body(pool: WorkPool) -> None:
         gate, begun = threading.Event(), list[int]()
-        reading = asyncio.ensure_future(outcome_of(pool, RunInPool(gate.wait, lambda *_: None)))
-        waiting = RunInPool(partial(begun.append, 1), lambda *_: None)
-        late = asyncio.ensure_future(outcome_of(pool, waiting))
+        reading = asyncio.ensure_future(result_of(pool, InPool(gate.wait)))
+        waiting = InPool(partial(begun.append, 1))
+        late = asyncio.ensure_future(refusal_of(pool, waiting))
         asked = asyncio.Event()
-        judging = RunInPool(lambda do_steps: do_steps(iter(())), lambda *_: None, WorkKind.JUDGE)
-        judged = asyncio.ensure_future(outcome_of(pool, judging, lambda *_: asked.set()))
+        judging = InPool(lambda do_steps: do_steps(iter(())), WorkKind.JUDGE)
+        judged = asyncio.ensure_future(refusal_of(pool, judging, lambda *_: asked.set()))
         await asked.wait()
         closing = asyncio.create_task(asyncio.to_thread(pool.close))
         assert (await judged).code == ResponseCode.SERVICE_NOT_AVAILABLE  # it closes
         gate.set()
-        assert await reading is None
+        assert await reading
         assert (await late).code == ResponseCode.SERVICE_NOT_AVAILABLE and not begun
         await closing
 
@@ -294,18 +268,14 @@ def test_requests_that_wait_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatc
 
     async def body(pool: WorkPool) -> None:
         go_on = threading.Event()
-        answers: list[Any] = []
         large = RemotingCommand(code=29, opaque=1, ext_fields={"topic": "t" * 60})
-        work = RunInPool(go_on.wait, lambda _result, _now_ms: answer(large, 0))
-        for _ in range(2):
-            pool.run(large, work, answers.append)
-        assert [one.code for one in answers] == [ResponseCode.SYSTEM_BUSY]
+        first, second = FakeTask(large), FakeTask(large)
+        pool.run(InPool(go_on.wait), cast(Task, first))
+        with pytest.raises(RemoteProtocolError, match="1 requests wait"):
+            pool.run(InPool(go_on.wait), cast(Task, second))
         go_on.set()
-        while len(answers) < 2:
-            await asyncio.sleep(0)
-        pool.run(large, work, answers.append)
-        while len(answers) < 3:
-            await asyncio.sleep(0)
-        assert [one.code for one in answers] == [ResponseCode.SYSTEM_BUSY, 0, 0]
+        await first.done
+        pool.run(InPool(go_on.wait), cast(Task, second))
+        await second.done
 
     run_with_pool(body)

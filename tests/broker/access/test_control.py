@@ -52,10 +52,7 @@ class Guarded(Harness):
 
 def answered(harness: Harness, command: RemotingCommand, host: str = HOST) -> RemotingCommand:
     """Give a broker a request from an address, and return its response."""
-    response = harness.settle(harness.broker.process(command, FakeChannel(7, host), NOW_MS))
-    response = getattr(response, "response", response)
-    assert isinstance(response, RemotingCommand)
-    return response
+    return harness.answered(harness.broker.process(command, FakeChannel(7, host), NOW_MS))
 
 
 def refusal(command: RemotingCommand, host: str = HOST) -> str | None:
@@ -269,11 +266,8 @@ class TestBroker:
         harness = Guarded()
         for by, code in ((LOW, 0), (WRONG, 1), (ADMIN, 0)):
             command = signed(Code.SEND_MESSAGE_V2, by, send_fields("written"), b"x")
-            outcome = harness.settle(
-                harness.broker.process(command, harness.channel, harness.now_ms)
-            )
-            response = getattr(outcome, "response", outcome)
-            assert isinstance(response, RemotingCommand) and response.code == code
+            outcome = harness.broker.process(command, harness.channel, harness.now_ms)
+            assert harness.answered(outcome).code == code
 
     def test_a_peer_that_fails_too_often_loses_its_connection(self) -> None:
         harness = Guarded()

@@ -18,13 +18,13 @@ from tests.broker.access.requests import (
     access_control,
     signed,
 )
-from tests.broker.harness import FakeChannel, Harness, subscription
+from tests.broker.harness import FakeChannel, Harness, Waiting, subscription
 from wakelog.broker.access.accounts import AccessTable
 from wakelog.broker.access.addresses import AddressPatterns
 from wakelog.broker.access.administrators import Administrators
 from wakelog.broker.access.control import AccessControl, Edit
 from wakelog.broker.config_file import all_settings
-from wakelog.broker.decision import Outcome, RemoveQueues
+from wakelog.broker.effects import Registered, Removed
 from wakelog.broker.processors.table import NAME_SERVER_CODES, PROCESSORS
 from wakelog.network.request import processor
 from wakelog.network.signing import Credentials
@@ -157,11 +157,9 @@ class Exposed(Harness):
 
     def put(self, command: RemotingCommand, host: str) -> RemotingCommand | None:
         """Give the broker a request from an address; return its response, if it has one by now."""
-        outcome: Outcome = self.settle(
-            self.broker.process(command, FakeChannel(7, host), self.now_ms)
-        )
-        if isinstance(outcome, RemoveQueues):
-            outcome = self.settle(outcome.finish("", self.now_ms))
+        outcome = self.settle(self.broker.process(command, FakeChannel(7, host), self.now_ms))
+        while isinstance(outcome, Waiting) and isinstance(outcome.effect, Removed | Registered):
+            outcome = self.resume(outcome, "")
         outcome = getattr(outcome, "response", outcome)
         return outcome if isinstance(outcome, RemotingCommand) else None
 

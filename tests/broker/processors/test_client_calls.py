@@ -5,8 +5,9 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
-from wakelog.broker.decision import AskClient, Outcome, Push
+from tests.broker.harness import NOW_MS, FakeChannel, Harness, Waiting, subscription
+from wakelog.broker.decision import Outcome, Push
+from wakelog.broker.effects import Ask, InPool
 from wakelog.broker.processors import client_calls
 from wakelog.network.errors import CallTimeout, RemotingError, SendFailed
 from wakelog.protocol.codes import LanguageCode, RequestCode, ResponseCode
@@ -47,16 +48,24 @@ def pushes(harness: Harness) -> Iterator[Push]:
 
 
 def finish(
-    harness: Harness, question: Outcome, response: RemotingCommand | RemotingError
-) -> Outcome:
+    harness: Harness, question: Outcome | Waiting, response: RemotingCommand | RemotingError
+) -> Outcome | Waiting:
     """Give a question the response of its client, and do what a pool would."""
-    assert isinstance(question, AskClient), question
-    return harness.settle(question.finish(response, harness.now_ms))
+    if isinstance(response, RemotingError):
+        return harness.resume(question, error=response)
+    return harness.resume(question, response)
 
 
-def reply(question: Outcome, code: int = 0, body: bytes = b"", remark: str = "") -> RemotingCommand:
-    assert isinstance(question, AskClient), question
-    return answer(question.command, code, remark or None, {"x": "y"}, body)
+def asked(outcome: Outcome | Waiting) -> Ask:
+    """Return what a client is asked."""
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, Ask), outcome
+    return outcome.effect
+
+
+def reply(
+    question: Outcome | Waiting, code: int = 0, body: bytes = b"", remark: str = ""
+) -> RemotingCommand:
+    return answer(asked(question).command, code, remark or None, {"x": "y"}, body)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +140,8 @@ def test_the_status_of_each_client_is_gathered(harness: Harness) -> None:
     harness.beat("g", subscription(), channel=FakeChannel(3), client_id="c3")
     body = b'{"messageQueueTable":{{"topic":"T","brokerName":"b","queueId":0}:5}}'
     outcome = harness.process(STATUS, {"topic": "T", "group": "g"})
-    assert isinstance(outcome, AskClient)
-    assert outcome.command.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
-    assert outcome.command.ext_fields == {"topic": "T", "group": "g"}
+    assert asked(outcome).command.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+    assert asked(outcome).command.ext_fields == {"topic": "T", "group": "g"}
     outcome = finish(harness, outcome, reply(outcome, body=body))
     outcome = finish(harness, outcome, CallTimeout("c2", "silent"))
     response = finish(harness, outcome, reply(outcome, body=b"no JSON"))
@@ -147,8 +155,7 @@ def test_the_status_of_each_client_is_gathered(harness: Harness) -> None:
 def test_the_status_of_one_client_is_asked_for(harness: Harness) -> None:
     harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
     outcome = harness.process(STATUS, {"topic": "T", "group": "g", "clientAddr": "c2"})
-    assert isinstance(outcome, AskClient)
-    assert outcome.channel_id == 2
+    assert asked(outcome).channel_id == 2
     response = finish(harness, outcome, reply(outcome, ResponseCode.SYSTEM_ERROR))
     assert isinstance(response, RemotingCommand)
     assert response.body == b'{"consumerTable":{},"messageQueueTable":{}}'
@@ -164,9 +171,8 @@ def test_running_info_is_what_the_client_says(harness: Harness) -> None:
     fields = {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true"}
     signed = fields | {"AccessKey": "a", "Signature": "s", "SecurityToken": "t"}
     outcome = harness.process(RUNNING_INFO, signed)
-    assert isinstance(outcome, AskClient)
-    assert outcome.command.ext_fields == fields
-    assert outcome.timeout_seconds == 10
+    assert asked(outcome).command.ext_fields == fields
+    assert asked(outcome).timeout_seconds == 10
     response = finish(harness, outcome, reply(outcome, 7, b"info", "why"))
     assert isinstance(response, RemotingCommand)
     assert (response.code, response.remark, response.body) == (7, "why", b"info")
@@ -209,10 +215,9 @@ def test_a_client_consumes_a_message_directly(harness: Harness) -> None:
     assert record is not None
     fields = {"consumerGroup": "g", "clientId": "c1", "msgId": create_message_id("10.0.0.1", 1, 0)}
     outcome = harness.process(CONSUME, fields)
-    assert isinstance(outcome, AskClient)
-    assert outcome.command.body == record
+    assert asked(outcome).command.body == record
     name = harness.settings.broker.broker_name
-    assert outcome.command.ext_fields == fields | {"brokerName": name}
+    assert asked(outcome).command.ext_fields == fields | {"brokerName": name}
 
 
 @pytest.mark.parametrize("message_id", ["", "no id", create_message_id("10.0.0.1", 1, 1 << 40)])
@@ -227,9 +232,10 @@ def test_a_reset_has_a_bound_and_goes_on_in_steps(
     """One of 65,535 queues held up everybody for 140 ms."""
     monkeypatch.setattr(client_calls, "QUEUES_PER_STEP", 1)
     request = harness.request(RESET, reset_fields())
-    steps = harness.broker.process(request, harness.channel, harness.now_ms)
-    assert isinstance(steps, Generator)
-    assert len(list(steps)) == 2
+    work = harness.broker.process(request, harness.channel, harness.now_ms)
+    assert isinstance(work, Generator)
+    assert [next(work) for _ in range(2)] == [None, None]
+    assert isinstance(next(work), InPool)
     monkeypatch.setattr(client_calls, "PUSHED_BYTES_MAX", 10)
     refused = harness.ask(RESET, reset_fields())
     assert refused.code == ResponseCode.SYSTEM_ERROR

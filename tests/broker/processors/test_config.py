@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness, settings
+from tests.broker.harness import NOW_MS, Harness, Waiting, settings
 from tests.broker.other_values import ONE_VALUE, other_value
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import (
@@ -15,7 +15,8 @@ from wakelog.broker.config_file import (
     all_settings,
     with_changes,
 )
-from wakelog.broker.decision import AwaitSave, RegisterBroker, UseSettings
+from wakelog.broker.decision import RegisterBroker, UseSettings
+from wakelog.broker.effects import Saved
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.names import WAITING_FIELD
@@ -119,11 +120,17 @@ def test_what_cannot_be_kept_is_not_changed(harness: Harness) -> None:
     assert update(harness, "traceOn=false").code == ResponseCode.SUCCESS
 
 
+def saving(harness: Harness, request: RemotingCommand) -> Waiting:
+    """Give the broker a request, and return it when it waits for a file."""
+    harness.leaves_saves = True
+    outcome = harness.settle(harness.broker.process(request, harness.channel, NOW_MS))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, Saved), outcome
+    return outcome
+
+
 def test_success_waits_for_the_file(harness: Harness) -> None:
     request = harness.request(RequestCode.UPDATE_BROKER_CONFIG, body=b"traceOn=false")
-    outcome = harness.broker.process(request, harness.channel, NOW_MS)
-    outcome = outcome.finish(outcome.work(), NOW_MS)  # type: ignore[union-attr]
-    assert isinstance(outcome, AwaitSave)
+    saving(harness, request)
     assert harness.settings.broker.trace_on
 
 
@@ -133,16 +140,13 @@ def test_a_change_that_another_request_is_saving_is_no_success_before_that(
     outcomes = []
     for _ in range(2):
         request = harness.request(RequestCode.UPDATE_BROKER_CONFIG, body=b"traceOn=false")
-        outcome = harness.broker.process(request, harness.channel, NOW_MS)
-        outcome = outcome.finish(outcome.work(), NOW_MS)  # type: ignore[union-attr]
-        assert isinstance(outcome, AwaitSave)
-        outcomes.append(outcome)
+        outcomes.append(saving(harness, request))
     for outcome in reversed(outcomes):
-        [save] = outcome.saves
+        [save] = outcome.effect.saves
         assert save.undo is not None
         save.undo()
     for outcome in outcomes:
-        response = outcome.finish("full", NOW_MS)
+        response = harness.resume(outcome, "full")
         assert isinstance(response, RemotingCommand) and response.code == ResponseCode.SYSTEM_ERROR
     assert shown(harness)[0]["traceOn"] == "true" and not harness.broker.state.live.is_saving
 

@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 
 from tests.broker.fake_store import FakeStore
-from tests.broker.harness import Harness, sql_subscription, subscription
+from tests.broker.harness import Harness, Waiting, begun, sql_subscription, subscription
 from tests.calls import calls_of_steps
-from wakelog.broker.decision import RunInPool, WorkKind
+from wakelog.broker.effects import InPool
 from wakelog.broker.processors import consume_queue
 from wakelog.broker.processors.consume_queue import (
     ENTRIES_PER_STEP,
@@ -25,7 +25,6 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
-from wakelog.protocol.steps import Steps, finish
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
@@ -163,19 +162,17 @@ def test_a_body_in_steps_is_the_one_in_one_piece(count: int) -> None:
     assert max(calls) < 3 * ENTRIES_PER_STEP + 500
 
 
-def test_entries_are_read_by_one_of_two_threads_and_written_in_steps(harness: Harness) -> None:
+def test_entries_are_read_in_a_thread_and_written_in_steps(harness: Harness) -> None:
     fill(harness.store)
     fields = {"topic": "T", "queueId": "0", "index": "0", "count": str((1 << 31) - 1)}
     request = harness.request(RequestCode.QUERY_CONSUME_QUEUE, fields)
-    outcome = harness.broker.process(request, harness.channel, harness.now_ms)
-    assert isinstance(outcome, RunInPool)
-    assert outcome.kind is WorkKind.JUDGE
-    done: list[bytes] = []
-
-    def do_steps(steps: Steps[bytes]) -> bytes:
-        done.append(finish(steps))
-        return done[-1]
-
-    response = outcome.finish(outcome.work(do_steps), harness.now_ms)
-    assert isinstance(response, RemotingCommand)
-    assert [response.body] == done
+    outcome = begun(harness.broker.process(request, harness.channel, harness.now_ms))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
+    pieces = 0
+    outcome = outcome.resume(outcome.effect.work())
+    while isinstance(outcome, Waiting):
+        assert outcome.effect is None
+        pieces += 1
+        outcome = outcome.resume()
+    assert pieces and isinstance(outcome, RemotingCommand)
+    assert outcome.body == harness.ask(RequestCode.QUERY_CONSUME_QUEUE, fields).body

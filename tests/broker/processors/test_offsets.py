@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness, subscription
+from tests.broker.harness import NOW_MS, Harness, Waiting, begun, subscription
 from wakelog.broker import state as broker_state
-from wakelog.broker.decision import AwaitFlush, RunInPool, WriteLine
+from wakelog.broker.decision import AwaitFlush, WriteLine
+from wakelog.broker.effects import InPool
 from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -57,8 +58,8 @@ def test_the_ends_of_a_queue(
 @pytest.mark.parametrize("code", [RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET])
 def test_the_ends_of_a_cold_queue_are_read_in_the_pool(filled: Harness, code: int) -> None:
     filled.store.cold = True
-    outcome = filled.broker.process(filled.request(code, QUEUE), filled.channel, NOW_MS)
-    assert isinstance(outcome, RunInPool)
+    outcome = begun(filled.broker.process(filled.request(code, QUEUE), filled.channel, NOW_MS))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
     response = filled.settle(outcome)
     assert isinstance(response, RemotingCommand)
     filled.store.cold = False
@@ -195,8 +196,8 @@ def test_the_queue_of_a_group_without_an_offset_is_read_in_the_pool(harness: Har
     harness.send("T")
     fields = {"consumerGroup": "g", "topic": "T", "queueId": "0"}
     request = harness.request(RequestCode.QUERY_CONSUMER_OFFSET, fields)
-    outcome = harness.broker.process(request, harness.channel, harness.now_ms)
-    assert isinstance(outcome, RunInPool)
+    outcome = begun(harness.broker.process(request, harness.channel, harness.now_ms))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
     response = harness.settle(outcome)
     assert isinstance(response, RemotingCommand) and response.ext_fields == {"offset": "0"}
 

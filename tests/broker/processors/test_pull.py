@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness, pull_fields, subscription
+from tests.broker.harness import NOW_MS, Harness, Waiting, begun, pull_fields, subscription
 from wakelog.broker import held_requests
-from wakelog.broker.decision import HoldPull, ReadAhead, RunInPool
+from wakelog.broker.decision import HoldPull, ReadAhead
+from wakelog.broker.effects import InPool
 from wakelog.broker.processors.pull import SUSPEND_MS_MAX, WITHOUT_TIMEOUT_MS
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -297,8 +298,8 @@ def test_a_read_that_would_block_goes_to_the_pool(harness: Harness) -> None:
     fill(harness)
     harness.store.cold = True
     request = harness.request(RequestCode.PULL_MESSAGE, pull_fields(sysFlag=COMMIT, commitOffset=1))
-    outcome = harness.broker.process(request, harness.channel, NOW_MS)
-    assert isinstance(outcome, RunInPool)
+    outcome = begun(harness.broker.process(request, harness.channel, NOW_MS))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
     assert committed(harness) == -1
     response = harness.settle(outcome)
     assert isinstance(response, RemotingCommand)

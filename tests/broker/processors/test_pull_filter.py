@@ -6,10 +6,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.broker.harness import NOW_MS, Harness, pull_fields, sql_subscription, subscription
+from tests.broker.harness import (
+    NOW_MS,
+    Harness,
+    Waiting,
+    begun,
+    pull_fields,
+    sql_subscription,
+    subscription,
+)
 from tests.calls import calls_of_steps
 from tests.filter.bits import bitmap_of
-from wakelog.broker.decision import Continue, HoldPull, Push, RunInPool, WorkKind
+from wakelog.broker.decision import Continue, HoldPull, Push
+from wakelog.broker.effects import InPool, WorkKind
 from wakelog.filter.limits import LOOP_CHARACTERS_MAX
 from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
@@ -127,10 +136,11 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
     wanted = SQL | {"subscription": text}
     compile_filter(text)
     request = with_properties.request(RequestCode.PULL_MESSAGE, pull_fields(**wanted))
-    outcome = with_properties.broker.process(request, with_properties.channel, NOW_MS)
-    assert isinstance(outcome, RunInPool) is is_long
+    outcome = begun(with_properties.broker.process(request, with_properties.channel, NOW_MS))
+    is_in_pool = isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
+    assert is_in_pool is is_long
     assert pulled(with_properties, **wanted) == [b"2", b"3"]
-    if isinstance(outcome, RunInPool):
+    if isinstance(outcome, Waiting) and is_long:
         pieces: list[int] = []
 
         def do_steps(steps: Steps[Any]) -> Any:
@@ -138,8 +148,8 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
             pieces.extend(calls)
             return result
 
-        assert outcome.kind is WorkKind.JUDGE
-        assert outcome.work(do_steps).count == 2
+        assert outcome.effect.kind is WorkKind.JUDGE
+        assert outcome.effect.work(do_steps).count == 2
         assert len(pieces) > 3, "one record in a step"
 
 
@@ -167,7 +177,7 @@ def test_a_pull_that_is_woken_by_what_it_does_not_want_waits_on(
     instruction = woken(harness, note, NOW_MS + 1)
     # Under its id, and to be woken by what comes behind.
     later = replace(note, queue_offset=5)
-    assert isinstance(instruction, Continue) and instruction.deferred == later
+    assert isinstance(instruction, Continue) and instruction.outcome == later
     assert harness.broker.state.held.notes() == [later]
     harness.validate()
     harness.send("T", b"A", i="a\x012\x02TAGS\x01A")

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness
-from wakelog.broker.decision import RunInPool
+from tests.broker.harness import NOW_MS, Harness, Waiting, begun
+from wakelog.broker.effects import InPool
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.read.query import QueryResult
 
@@ -68,5 +68,6 @@ def test_what_may_be_cold_is_read_in_the_pool(
     harness: Harness, code: int, fields: dict[str, str]
 ) -> None:
     request = harness.request(code, fields)
-    assert isinstance(harness.broker.process(request, harness.channel, NOW_MS), RunInPool)
+    outcome = begun(harness.broker.process(request, harness.channel, NOW_MS))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
     assert harness.store.queries == []

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.broker.harness import FakeChannel, Harness, send_fields
-from wakelog.broker.decision import AskClient, AwaitFlush, Outcome
+from tests.broker.harness import FakeChannel, Harness, Waiting, send_fields
+from wakelog.broker.decision import AwaitFlush, Outcome
+from wakelog.broker.effects import Ask
 from wakelog.network.errors import CallTimeout, RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -14,16 +15,22 @@ TOPIC = "DefaultCluster_REPLY_TOPIC"
 PROPERTIES = "REPLY_TO_CLIENT\x01p1\x02CORRELATION_ID\x017"
 
 
-def reply_to(harness: Harness, properties: str = PROPERTIES, **changes: str) -> Outcome:
+def reply_to(harness: Harness, properties: str = PROPERTIES, **changes: str) -> Outcome | Waiting:
     fields = send_fields(TOPIC, i=properties, **changes)
     return harness.process(REPLY, fields, b"body")
 
 
+def question_of(outcome: Outcome | Waiting) -> Ask:
+    """Return what a client is asked."""
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, Ask), outcome
+    return outcome.effect
+
+
 def finish(
-    harness: Harness, question: Outcome, code: int = 0, error: RemotingError | None = None
+    harness: Harness, question: Outcome | Waiting, code: int = 0, error: RemotingError | None = None
 ) -> RemotingCommand:
-    assert isinstance(question, AskClient), question
-    outcome = question.finish(error or answer(question.command, code), harness.now_ms)
+    asked = question_of(question)
+    outcome = harness.resume(question, None if error else answer(asked.command, code), error)
     assert isinstance(outcome, RemotingCommand), outcome
     return outcome
 
@@ -37,9 +44,9 @@ def harness() -> Harness:
 
 def test_a_reply_is_pushed_and_stored(harness: Harness) -> None:
     question = reply_to(harness, e="-1", f="1")
-    assert isinstance(question, AskClient)
-    assert question.channel_id == 5
-    pushed = question.command
+    asked = question_of(question)
+    assert asked.channel_id == 5
+    pushed = asked.command
     assert (pushed.code, pushed.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"body")
     fields = dict(pushed.ext_fields)
     properties = decode_properties(fields.pop("properties"))
@@ -123,9 +130,7 @@ def test_the_checks_of_a_send_hold_for_a_reply(harness: Harness) -> None:
 def test_a_client_is_found_by_the_id_of_its_newest_connection(harness: Harness) -> None:
     harness.beat_producer("pg", FakeChannel(6))
     harness.broker.channel_closed(FakeChannel(5), harness.now_ms)
-    question = reply_to(harness)
-    assert isinstance(question, AskClient)
-    assert question.channel_id == 6
+    assert question_of(reply_to(harness)).channel_id == 6
     harness.broker.channel_closed(FakeChannel(6), harness.now_ms)
     assert isinstance(reply_to(harness), RemotingCommand)
     harness.validate()
@@ -139,7 +144,7 @@ def test_a_reply_needs_only_what_it_is_made_of(harness: Harness, code: RequestCo
         del letters[letter]
     long = {name: letters[letter] for name, letter in LONG_NAMES.items() if letter in letters}
     fields = letters if code == REPLY else long
-    assert isinstance(harness.process(code, fields, b"body"), AskClient)
+    assert question_of(harness.process(code, fields, b"body"))
 
 
 LONG_NAMES = {

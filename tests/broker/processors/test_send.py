@@ -1,26 +1,24 @@
 """Codes 10, 310 and 320 (facts 12, 18, 19, 20, 22, 23, 25, 26)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
-from tests.broker.harness import NOW_MS, FakeChannel, Harness, send_fields
+from tests.broker.harness import NOW_MS, FakeChannel, Harness, Waiting, send_fields
 from tests.golden_stores import read_manifest
 from wakelog.broker.decision import (
     AwaitFlush,
-    AwaitRegistration,
-    Outcome,
     Persist,
     RegisterBroker,
 )
+from wakelog.broker.effects import Work
 from wakelog.broker.processors.send import MESSAGES_AT_ONCE, MESSAGES_PER_STEP
+from wakelog.network.driver import NOW
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.headers.send import V2_LETTERS
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.properties import decode_properties
-from wakelog.protocol.steps import InOrder, finish
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import PutStatus
 
@@ -467,33 +465,32 @@ def long_batch(count: int = LONG_COUNT) -> bytes:
     return batch(*[(str(number).encode(), "KEYS\x01k") for number in range(count)])
 
 
-def in_order(harness: Harness, body: bytes, **changes: str) -> InOrder:
+def in_steps(harness: Harness, body: bytes, **changes: str) -> Work:
     fields = send_fields(m="true", **changes)
     request = harness.request(RequestCode.SEND_BATCH_MESSAGE, fields, body)
     outcome = harness.broker.process(request, harness.channel, harness.now_ms)
-    assert isinstance(outcome, InOrder)
+    assert isinstance(outcome, Generator)
     return outcome
 
 
-def answered(harness: Harness, outcome: Outcome) -> RemotingCommand:
-    outcome = harness.settle(outcome)
-    assert isinstance(outcome, AwaitRegistration), "its topic is new"
-    return outcome.response
+def encoded(work: Work) -> Waiting:
+    """Encode a batch, up to where it is stored."""
+    waiting = Waiting(None, work).resume()
+    while isinstance(waiting, Waiting) and waiting.effect is None:
+        waiting = waiting.resume()
+    assert isinstance(waiting, Waiting) and waiting.effect is NOW
+    return waiting
 
 
 def test_a_long_batch_is_encoded_in_steps_and_stored_at_once(harness: Harness) -> None:
-    work = in_order(harness, long_batch())
+    waiting = Waiting(None, in_steps(harness, long_batch())).resume()
     pieces = 0
-    while True:
-        try:
-            next(work.steps)
-        except StopIteration as end:
-            encoded = end.value
-            break
+    while isinstance(waiting, Waiting) and waiting.effect is None:
         pieces += 1
         assert not harness.store.queues_by_name, "nothing is stored before its end"
+        waiting = waiting.resume()
     assert pieces == -(-LONG_COUNT // MESSAGES_PER_STEP)
-    response = answered(harness, work.finish(encoded, harness.now_ms + 50))
+    response = harness.answered(waiting)
     assert response.code == ResponseCode.SUCCESS
     assert len(response.ext_fields["msgId"].split(",")) == LONG_COUNT
     messages = harness.store.queues_by_name["T", 0].messages
@@ -532,19 +529,16 @@ def test_a_long_batch_that_cannot_be_is_refused_after_its_steps(
     code: int,
 ) -> None:
     harness = make_harness(**keys)
-    work = in_order(harness, body, **changes)
-    response = answered(harness, work.finish(finish(work.steps), harness.now_ms))
+    response = harness.answered(in_steps(harness, body, **changes))
     assert response.code == code
     assert response.ext_fields["MSG_REGION"] == "DefaultRegion"
     assert not harness.store.queues_by_name
 
 
 def test_a_long_batch_that_the_store_refuses_is_answered_so(harness: Harness) -> None:
-    work = in_order(harness, long_batch())
-    encoded = finish(work.steps)
+    waiting = encoded(in_steps(harness, long_batch()))
     harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
-    response = harness.settle(work.finish(encoded, harness.now_ms))
-    assert isinstance(response, RemotingCommand)
+    response = harness.answered(waiting)
     assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
@@ -566,7 +560,8 @@ def test_a_refusal_without_a_cause_says_how_full_the_disks_are(harness: Harness)
 
 def test_a_long_batch_waits_for_the_disk_from_its_put_on(make_harness: MakeHarness) -> None:
     harness = make_harness(flushDiskType="SYNC_FLUSH")
-    work = in_order(harness, long_batch())
-    outcome = harness.settle(work.finish(finish(work.steps), harness.now_ms + 4_000))
+    waiting = encoded(in_steps(harness, long_batch()))
+    harness.now_ms += 4_000
+    outcome = harness.settle(waiting)
     assert isinstance(outcome, AwaitFlush)
-    assert outcome.deadline_ms == harness.now_ms + 4_000 + 5_000
+    assert outcome.deadline_ms == harness.now_ms + 5_000

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.fake_store import Stored
 from tests.broker.harness import NOW_MS, Harness, pull_fields
 from tests.golden_stores import open_golden
-from wakelog.broker.decision import AwaitFlush, AwaitRegistration
+from wakelog.broker.decision import AwaitFlush
 from wakelog.broker.delayed_delivery import unpark
 from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -25,10 +25,7 @@ def back(harness: Harness, version: int = 399, /, **changes: str) -> RemotingCom
     fields = {"offset": "0", "group": "g", "delayLevel": "0", "unitMode": "false"} | changes
     request = harness.request(RequestCode.CONSUMER_SEND_MSG_BACK, fields)
     request.version = version
-    outcome = harness.settle(harness.broker.process(request, harness.channel, NOW_MS))
-    response = outcome.response if isinstance(outcome, AwaitRegistration) else outcome
-    assert isinstance(response, RemotingCommand)
-    return response
+    return harness.answered(harness.broker.process(request, harness.channel, NOW_MS))
 
 
 def put(harness: Harness, *, reconsume_times: int = 0, properties: str = "KEYS\x01k") -> str:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness
-from wakelog.broker.decision import AwaitRegistration, RegisterBroker, RemoveQueues
+from tests.broker.harness import NOW_MS, Harness, Waiting
+from wakelog.broker.decision import RegisterBroker
+from wakelog.broker.effects import Registered, Removed
 from wakelog.broker.names import SYSTEM_TOPICS
 from wakelog.protocol.bodies import (
     TopicConfig,
@@ -35,8 +36,8 @@ FIELDS = {
 
 def test_a_topic_is_defined_and_answered_when_it_is_routed(harness: Harness) -> None:
     outcome = harness.process(RequestCode.UPDATE_AND_CREATE_TOPIC, FIELDS)
-    assert isinstance(outcome, AwaitRegistration)
-    assert outcome.response.code == ResponseCode.SUCCESS
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, Registered)
+    assert harness.answered(outcome).code == ResponseCode.SUCCESS
     # Fact 27: order is ignored.
     assert harness.broker.state.topics.get("T") == TopicConfig("T", 8, 6, 4, "MULTI_TAG", 1)
     assert harness.saved == ["topics"]
@@ -133,8 +134,8 @@ def remove(
 ) -> RemotingCommand:
     """Ask, and end the removal that this begins, if it does, as a shell would."""
     outcome = harness.process(code, fields)
-    if isinstance(outcome, RemoveQueues):
-        outcome = harness.settle(outcome.finish(why_not, harness.now_ms))
+    if isinstance(outcome, Waiting) and isinstance(outcome.effect, Removed):
+        outcome = harness.resume(outcome, why_not)
     assert isinstance(outcome, RemotingCommand), outcome
     harness.validate()
     return outcome
@@ -150,14 +151,15 @@ def test_a_topic_is_deleted_with_every_queue_that_has_none(harness: Harness) -> 
     harness.broker.state.offsets.commit("g", "T", 0, 1)
     harness.instructions()
     outcome = harness.process(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
-    assert isinstance(outcome, RemoveQueues)
-    assert set(outcome.removal.topics) == {"T", "Stray"}
-    assert outcome.removal.physical_offset == harness.store.end
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, Removed)
+    removal = outcome.effect.removal
+    assert set(removal.topics) == {"T", "Stray"}
+    assert removal.physical_offset == harness.store.end
     assert harness.saved[-1] == "topics" and not harness.instructions()  # and no registration
-    response = outcome.finish("", NOW_MS)
+    response = harness.resume(outcome, "")
     assert isinstance(response, RemotingCommand)
     assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)
-    assert harness.store.removals == [(outcome.removal, True)]
+    assert harness.store.removals == [(removal, True)]
     assert harness.broker.state.topics.get("T") is None
     assert harness.broker.state.topics.data_version.counter == version + 1
     assert harness.broker.state.offsets.query("g", "T", 0) == 1  # as in 4.9.3

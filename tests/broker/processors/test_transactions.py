@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import Harness
-from wakelog.broker.decision import AwaitFlush, RunInPool, WriteLine
+from tests.broker.harness import Harness, Waiting, begun
+from wakelog.broker.decision import AwaitFlush, WriteLine
+from wakelog.broker.effects import InPool
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.properties import decode_properties
@@ -194,8 +195,8 @@ def test_a_commit_in_a_group_waits_for_the_replicas(make_harness: MakeHarness, f
 def test_a_cold_half_message_is_read_in_the_pool(harness: Harness) -> None:
     request = harness.request(RequestCode.END_TRANSACTION, end(harness))
     harness.store.cold = True
-    outcome = harness.broker.process(request, harness.channel, harness.now_ms)
-    assert isinstance(outcome, RunInPool)
+    outcome = begun(harness.broker.process(request, harness.channel, harness.now_ms))
+    assert isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
     settled = harness.settle(outcome)
     assert isinstance(settled, RemotingCommand) and settled.code == ResponseCode.SUCCESS
     assert len(harness.store.messages("T", 2)) == 1

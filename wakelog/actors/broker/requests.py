@@ -1,11 +1,11 @@
 """Requests: carries the requests of a broker from the server's turn to their responses.
 
-It decides nothing. A request goes from the server to the core. A request that the core defers stays
-here until the watermark, the service or the pool responds. Instructions of the core are executed.
+It decides nothing. A request goes from the server to the core. It begins the effects that the work
+of a request yields, keeps what waits for a watermark, and executes the core's instructions.
 
     a turn   process ..., then end_of_turn: write what was put, publish how far the log reaches
 
-Everything but the work of `RunInPool` runs on the loop's thread.
+Everything but the work of `InPool` runs on the loop's thread.
 
 Invariants:
     - Reput has a filter before it may read a message that was put after its registration.
@@ -18,8 +18,9 @@ Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from types import GeneratorType
 from typing import Any
 
 from wakelog.actors.broker.filter_file import FilterPublisher
@@ -35,13 +36,9 @@ from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
-    AskClient,
-    AwaitDispatch,
     AwaitFlush,
-    AwaitSave,
     CloseChannel,
     Continue,
-    Deferred,
     ForgetHolds,
     HoldPull,
     Instruction,
@@ -50,21 +47,19 @@ from wakelog.broker.decision import (
     Push,
     ReadAhead,
     RegisterBroker,
-    RemoveQueues,
-    RunInPool,
     UseSettings,
     WriteLine,
 )
-from wakelog.broker.error_response import error_response
+from wakelog.broker.effects import Ask, Dispatched, InPool, Registered, Removed, Saved, Work
 from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.background import run_once
-from wakelog.network.errors import RemotingError, TooManyCalls
+from wakelog.network.driver import STEPS_SECONDS, Executor, Task
+from wakelog.network.errors import TooManyCalls
 from wakelog.network.handler import Channel, Reply
-from wakelog.network.long_work import STEPS_SECONDS
 from wakelog.network.server import Server
+from wakelog.network.time_share import run_for_a_share
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import InOrder
 from wakelog.storage.errors import NotWriteable
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
@@ -131,14 +126,23 @@ class Requests:
         self._pull_hold = self._services.get(PullHoldClient)
         self._schedule = self._services.find(ScheduleClient)
 
-    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
+    def executors(self) -> dict[type, Executor]:
+        """Return what begins each effect of a request's work."""
+        return {
+            InPool: self._in_pool,
+            Ask: self._ask,
+            Removed: self._remove,
+            Saved: self._save,
+            Registered: self._await_registration,
+            Dispatched: self._await_dispatch,
+        }
+
+    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome | Work:
         """Hand a request to the core, with the latest progress of dispatch."""
         self._reput.read_watermark()
         began = self.times.began()
         outcome = self._broker.process(request, channel, now_ms)
-        if type(outcome) is AwaitDispatch:
-            self._reput.dispatch_now()
-        else:
+        if outcome.__class__ is not GeneratorType:
             self.times.processed(request, began)
         return outcome
 
@@ -191,39 +195,32 @@ class Requests:
         """
         if hold_ids:
             self._woken.append(deque(hold_ids))
-        if not self._is_waking:
-            self._wake_some()
+            if not self._is_waking:
+                self._wake_some()
 
     def _wake_some(self) -> None:
-        began, is_enough, woken_count = self.times.began(), self._share_over(), 0
-        now_ms = wall_ms()
+        began, now_ms = self.times.began(), wall_ms()
+        woken: list[int] = []
         try:
-            while self._woken:
-                woken_count += 1
-                self._broker.wake((self._next_woken(),), now_ms)
-                if is_enough():
-                    break
-            self.times.woken(began, woken_count)
+            run_for_a_share(partial(self._wake_next, now_ms, woken), STEPS_SECONDS)
+            self.times.woken(began, len(woken))
             self.end_of_turn_logged()
         finally:
             self._is_waking = bool(self._woken)
             if self._is_waking:
                 self._loop.call_soon(self._wake_some)
 
-    def _next_woken(self) -> int:
+    def _wake_next(self, now_ms: int, woken: list[int]) -> bool:
+        """Run a held pull again, of another call than the last one; True if there are more."""
         together = self._woken[0]
         hold_id = together.popleft()
         if together:
             self._woken.rotate(-1)
         else:
             self._woken.popleft()
-        return hold_id
-
-    @staticmethod
-    def _share_over() -> Callable[[], bool]:
-        """Return what tells whether others of the loop should have their turn."""
-        end_seconds = time.monotonic() + STEPS_SECONDS
-        return lambda: time.monotonic() >= end_seconds
+        woken.append(hold_id)
+        self._broker.wake((hold_id,), now_ms)
+        return bool(self._woken)
 
     def statistics(self) -> dict[str, Any]:
         """Return how long requests took, and how many waited for dispatch."""
@@ -232,64 +229,43 @@ class Requests:
             "read_after_write": {"waited_count": self._broker.read_after_write.waited_count},
         }
 
-    def defer(self, outcome: Deferred, request: RemotingCommand, reply: Reply) -> None:
-        """Keep a request until its response is ready."""
-        assert not isinstance(outcome, InOrder), "the server's turn does it"
-        match outcome:
-            case AwaitFlush():
-                if self._progress.await_flush(outcome, reply):
-                    self._set_timer()
-            case AwaitDispatch():
-                self._await_dispatch(outcome, reply)
-            case HoldPull():
-                self._notes.append(outcome)
-            case RunInPool():
-                began = self.times.clock_seconds()
-                settle = partial(self._settle, request, reply, began)
-                self._pool.run(request, outcome, settle, self._server.run_steps)
-            case AskClient():
-                self._begin_task(self._ask(outcome, request, reply), request, reply)
-            case RemoveQueues():
-                self._begin_task(self._remove(outcome, request, reply), request, reply)
-            case AwaitSave():
-                self._save(outcome, request, reply)
-            case Generator():
-                began = self.times.clock_seconds()
-                settle = partial(self._settle, request, reply, began)
-                self._server.run_steps(outcome, request, settle)
-            case _:
-                # AwaitRegistration: the instruction to register comes with it.
-                answer = partial(reply, outcome.response)
-                self._name_servers.after_registration(answer, seconds_max=outcome.seconds_max)
+    def park(self, outcome: AwaitFlush | HoldPull, request: RemotingCommand, reply: Reply) -> None:
+        """Keep a response until its watermarks are reached, or note a pull that is held."""
+        if isinstance(outcome, HoldPull):
+            self._notes.append(outcome)
+        elif self._progress.await_flush(outcome, reply):
+            self._set_timer()
 
-    def _begin_task(
-        self, work: Coroutine[Any, Any, None], request: RemotingCommand, reply: Reply
-    ) -> None:
-        """Begin what answers a request; if it fails, the error is the answer."""
-        began = self.times.clock_seconds()
-        task = run_once(
-            work,
-            lambda error: self._settle(request, reply, began, error_response(request, error)),
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _in_pool(self, effect: InPool, task: Task) -> None:
+        task.at_end = partial(self.times.processed, task.request, self.times.clock_seconds())
+        self._pool.run(effect, task, self._server.run_steps)
 
-    async def _remove(self, wanted: RemoveQueues, request: RemotingCommand, reply: Reply) -> None:
-        """Have queues removed, and make the outcome."""
-        began = self.times.clock_seconds()
-        # One after the other: between two of thousands Reput has time for new messages.
-        async with self._removing:
-            why_not = await self._reput.remove_queues(wanted.removal)
-        self._settle(request, reply, began, wanted.finish(why_not, wall_ms()))
+    def _begin(self, work: Coroutine[Any, Any, Any], task: Task) -> None:
+        """Begin work on the loop; the task gets what it returns or raises."""
 
-    def _save(self, wanted: AwaitSave, request: RemotingCommand, reply: Reply) -> None:
-        """Save the tables that changed, and make the outcome when all are saved."""
-        began, tables, broker = self.times.clock_seconds(), self._tables, self._broker
+        async def do() -> None:
+            task.resume(await work)
+
+        begun = run_once(do(), lambda error: task.resume(error=error))
+        self._tasks.add(begun)
+        begun.add_done_callback(self._tasks.discard)
+
+    def _remove(self, effect: Removed, task: Task) -> None:
+        async def remove() -> str:
+            # One after the other: between two of thousands Reput has time for new messages.
+            async with self._removing:
+                return await self._reput.remove_queues(effect.removal)
+
+        self._begin(remove(), task)
+
+    def _save(self, effect: Saved, task: Task) -> None:
+        """Save the tables that changed; the task goes on when all are saved."""
+        tables, broker = self._tables, self._broker
         results: list[tuple[Persist, BaseException | None]] = []
 
         def note(save: Persist, failure: BaseException | None) -> None:
             results.append((save, failure))
-            if len(results) < len(wanted.saves):
+            if len(results) < len(effect.saves):
                 return
             asked = [(each, error) for each, error in results if each.undo is not None]
             why_not = next((str(error) for _, error in asked if error is not None), "")
@@ -297,80 +273,59 @@ class Requests:
                 if why_not and error is None and each.undo is not None:
                     each.undo()  # this one was saved, and has to be again
                     tables.save_soon(broker, each.name)
-            try:
-                outcome = wanted.finish(why_not, wall_ms())
-            except Exception as error:
-                outcome = error_response(request, error)
-            self._settle(request, reply, began, outcome)
+            task.resume(why_not)
 
-        for save in wanted.saves:
+        for save in effect.saves:
             tables.save_soon(broker, save.name, partial(note, save), undo=save.undo)
 
-    async def _ask(self, question: AskClient, request: RemotingCommand, reply: Reply) -> None:
-        """Send a request to a client, and make the outcome of its response."""
-        response: RemotingCommand | RemotingError
-        channel_id, began = question.channel_id, self.times.clock_seconds()
-        size_bytes = question.command.size_bytes
+    def _ask(self, effect: Ask, task: Task) -> None:
+        """Send a request to a client. Raises: TooManyCalls."""
+        size_bytes = effect.command.size_bytes
+        count, asked_bytes = len(self._tasks) + 1, self._asked_bytes + size_bytes
+        if count > QUESTIONS_MAX or asked_bytes > QUESTIONS_BYTES_MAX:
+            why = f"with it {count} questions of {asked_bytes} bytes would wait"
+            raise TooManyCalls(f"channel {effect.channel_id}", why)
         self._asked_bytes += size_bytes
-        try:
-            if len(self._tasks) > QUESTIONS_MAX or self._asked_bytes > QUESTIONS_BYTES_MAX:
-                why = f"{len(self._tasks)} questions of {self._asked_bytes} bytes wait"
-                raise TooManyCalls(f"channel {channel_id}", why)
-            response = await self._server.request(
-                channel_id, question.command, timeout_seconds=question.timeout_seconds
-            )
-        except RemotingError as error:
-            response = error
-        finally:
-            self._asked_bytes -= size_bytes
-        self._settle(request, reply, began, question.finish(response, wall_ms()))
 
-    def _await_dispatch(self, deferred: AwaitDispatch, reply: Reply) -> None:
+        async def ask() -> RemotingCommand:
+            try:
+                return await self._server.request(
+                    effect.channel_id, effect.command, timeout_seconds=effect.timeout_seconds
+                )
+            finally:
+                self._asked_bytes -= size_bytes
+
+        self._begin(ask(), task)
+
+    def _await_registration(self, effect: Registered, task: Task) -> None:
+        # The instruction to register comes with it.
+        self._name_servers.after_registration(task.resume, seconds_max=effect.seconds_max)
+
+    def _await_dispatch(self, effect: Dispatched, task: Task) -> None:
+        self._reput.dispatch_now()
         gate = self._broker.read_after_write
         if not gate:
             self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
-        gate.add(deferred, partial(self._resume, deferred, reply))
+        gate.add(effect, partial(self._resume, task))
+
+    def _resume(self, task: Task) -> None:
+        task.at_end = partial(self.times.processed, task.request, self.times.began())
+        task.resume()
 
     def _check_dispatch(self) -> None:
         """Resume requests that wait for dispatch; no notification comes when the queues grow."""
         self._reput.read_watermark()
         gate = self._broker.read_after_write
-        gate.resume_due(wall_ms(), self._share_over())
+        gate.resume_due(wall_ms())
         if gate:
             self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
-
-    def _resume(self, deferred: AwaitDispatch, reply: Reply) -> None:
-        request = deferred.request.command
-        began = self.times.began()
-        try:
-            outcome = self._broker.resume(deferred, wall_ms())
-        except Exception as error:
-            outcome = error_response(request, error)
-        self._settle(request, reply, began, outcome)
-
-    def _settle(
-        self, request: RemotingCommand, reply: Reply, began: float, outcome: Outcome
-    ) -> None:
-        """Give the response to a request that was resumed or ran in the pool, or defer it again."""
-        self.times.processed(request, began)
-        try:
-            self.end_of_turn()
-        except NotWriteable as error:
-            outcome = error_response(request, error)
-        if outcome is None or isinstance(outcome, RemotingCommand):
-            reply(outcome)
-            return
-        self.defer(outcome, request, reply)
-        self._server.schedule_turn()
 
     def _do(self, instruction: Instruction) -> None:
         match instruction:
             case Push(channel_id, command):
                 self._server.push(channel_id, command)
-            case Continue(channel_id, request, deferred):
-                reply = partial(self._reply_to, channel_id)
-                self.defer(deferred, request, reply)
-                self._server.schedule_turn()
+            case Continue(channel_id, request, outcome):
+                self._server.carry_on(channel_id, request, outcome)
             case Persist(name):
                 self._tables.save_soon(self._broker, name)
             case RegisterBroker(topics):
@@ -392,7 +347,3 @@ class Requests:
     def _write_line(self, line: WriteLine) -> None:
         if self._line_budget.allows(time.monotonic()):
             logger(Log[line.appender.name]).info(line.event, **line.values)
-
-    def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
-        if response is not None:
-            self._server.push(channel_id, response)

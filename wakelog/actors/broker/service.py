@@ -57,7 +57,7 @@ from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.error_response import error_response
 from wakelog.broker.lane_table import broker_lanes
-from wakelog.broker.processors.table import PROCESSORS
+from wakelog.broker.processors.table import IN_ORDER_CODES, PROCESSORS
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.store_stats import RuntimeMeasures
@@ -340,7 +340,9 @@ class BrokerService:
             lanes,
             limits=limits,
             descriptors_max=process_descriptors_max(),
-            on_deferred=self._requests.defer,
+            park=self._requests.park,
+            executors=self._requests.executors(),
+            in_order_codes=IN_ORDER_CODES,
             answer_error=error_response,
             body_bytes_max=lambda code: self.broker.body_bytes_max(code),
             wall_ms=wall_ms,

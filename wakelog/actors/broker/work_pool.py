@@ -1,12 +1,9 @@
-"""WorkPool: the threads for requests whose work may wait for the disk (`RunInPool`).
+"""WorkPool: the threads for requests whose work may wait for the disk (`InPool`).
 
 Each kind of work has threads of its own, so that it waits for no other: the search for a key of
 20,000,000 messages takes two seconds. There are few threads, because more would only queue in the
 disk, or take the interpreter from the loop again and again. A bounded number of requests waits for
 a thread; above it, a request is refused, as 4.9.3 does when a queue is full.
-
-Results are finished a few at a time. So new requests do not wait longer for a consumer that reads
-from the disk than for one that reads from memory.
 
 Invariant: no request's work begins after `close`, or when its client has given up.
 
@@ -17,19 +14,17 @@ cold reads (4.9.3).
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from wakelog.actors.transport.clocks import wall_ms
-from wakelog.broker.decision import Outcome, RunInPool, WorkKind
-from wakelog.broker.error_response import error_response
-from wakelog.network.turn import YIELD_SECONDS
+from wakelog.broker.effects import InPool, WorkKind
+from wakelog.network.driver import Task
+from wakelog.network.turn import Done
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.steps import Steps
 
@@ -64,9 +59,8 @@ LIMITS: Final = {
     WorkKind.ENCODE: KindLimits(1, 64, "a table"),
 }
 
-RunSteps: TypeAlias = Callable[[Steps[Any], RemotingCommand, Callable[[Any], None]], None]
-"""Does the steps of a request on the loop, and gives a function their result, or an error response
-if they failed or were refused."""
+RunSteps: TypeAlias = Callable[[Steps[Any], RemotingCommand, Done], None]
+"""Does the steps of a request on the loop, and gives a function their result or error."""
 
 
 class WorkPool:
@@ -81,57 +75,40 @@ class WorkPool:
         self._awaited: set[Future[Any]] = set()
         self._closing = threading.Lock()
         self._is_closed = False
-        self._results: deque[Callable[[], None]] = deque()
-        self._is_finishing = False
         self._waiting_bytes = 0
         self.refused_count = 0
         self.run_count = 0
 
-    def run(
-        self,
-        request: RemotingCommand,
-        deferred: RunInPool,
-        done: Callable[[Outcome], None],
-        run_steps: RunSteps | None = None,
-    ) -> None:
-        """Run the work in a thread, finish it on the loop, and give `done` the outcome.
+    def run(self, effect: InPool, task: Task, run_steps: RunSteps | None = None) -> None:
+        """Run the work in a thread; the task gets its result or what it raises.
 
         run_steps: needed to judge.
+
+        Raises: RemoteProtocolError if too much waits.
         """
-        kind, size_bytes = deferred.kind, request.size_bytes
+        kind, size_bytes = effect.kind, task.request.size_bytes
         limits, waiting_count = LIMITS[kind], self._waiting_counts[kind]
         is_full = self._waiting_bytes + size_bytes > WAITING_BYTES_MAX
         if is_full or waiting_count >= limits.waiting_max:
             self.refused_count += 1
             remark = f"[OVERLOAD]system busy, {waiting_count} requests wait for {limits.waits_for}"
-            done(answer(request, ResponseCode.SYSTEM_BUSY, remark))
-            return
+            raise RemoteProtocolError(ResponseCode.SYSTEM_BUSY, remark)
         self._waiting_counts[kind] += 1
         self._waiting_bytes += size_bytes
         self.run_count += 1
 
-        def finish(result: asyncio.Future[Any]) -> None:
+        def done(ended: asyncio.Future[Any]) -> None:
             self._waiting_counts[kind] -= 1
             self._waiting_bytes -= size_bytes
-            outcome: Outcome
-            try:
-                outcome = deferred.finish(result.result(), wall_ms())
-            except Exception as error:
-                outcome = error_response(request, error)
-            done(outcome)
+            error = ended.exception()
+            task.resume(None if error is not None else ended.result(), error)
 
-        def keep(result: asyncio.Future[Any]) -> None:
-            self._results.append(partial(finish, result))
-            if not self._is_finishing:
-                self._is_finishing = True
-                asyncio.get_running_loop().call_soon(self._finish_results)
-
-        loop, work = asyncio.get_running_loop(), deferred.work
+        loop, work = asyncio.get_running_loop(), effect.work
         if kind is WorkKind.JUDGE:
             assert run_steps is not None
-            work = partial(work, partial(self._do_steps, loop, run_steps, request))
+            work = partial(work, partial(self._do_steps, loop, run_steps, task.request))
         begin = partial(self._begin, work, limits, time.monotonic())
-        loop.run_in_executor(self._threads[kind], begin).add_done_callback(keep)
+        loop.run_in_executor(self._threads[kind], begin).add_done_callback(done)
 
     def _begin(self, work: Callable[[], Any], limits: KindLimits, since_seconds: float) -> Any:
         """Do work, unless it has waited too long; in a thread."""
@@ -158,30 +135,17 @@ class WorkPool:
                 raise _closed()
             self._awaited.add(awaited)
 
-        def done(result: Any) -> None:
+        def done(result: Any, error: Exception | None) -> None:
             self._awaited.discard(awaited)
             if awaited.done():
                 return  # the pool is closed
-            if isinstance(result, RemotingCommand):
-                awaited.set_exception(RemoteProtocolError(result.code, result.remark or ""))
+            if error is not None:
+                awaited.set_exception(error)
             else:
                 awaited.set_result(result)
 
         loop.call_soon_threadsafe(run_steps, steps, request, done)
         return awaited.result()
-
-    def _finish_results(self) -> None:
-        """Finish results until the pulls' share of a turn is over."""
-        end_seconds = time.monotonic() + YIELD_SECONDS
-        try:
-            while self._results:
-                self._results.popleft()()
-                if time.monotonic() >= end_seconds:
-                    break
-        finally:
-            self._is_finishing = bool(self._results)
-            if self._is_finishing:
-                asyncio.get_running_loop().call_soon(self._finish_results)
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run work of no request in a thread that reads; the future has its result."""

@@ -26,6 +26,7 @@ from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.network.background import start_thread
+from wakelog.network.time_share import run_for_a_share
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.dispatched import DispatchedFile, read_dispatched
@@ -276,9 +277,7 @@ class Dispatch:
 
     def _catch_up(self) -> None:
         """Finish the index, or a part of it."""
-        end_seconds = time.monotonic() + CATCH_UP_SECONDS_MAX
-        while time.monotonic() < end_seconds and self.core.catch_up(wall_ms()):
-            pass
+        run_for_a_share(lambda: self.core.catch_up(wall_ms()), CATCH_UP_SECONDS_MAX)
 
     def _make_follower(self, fs: FileSystem, config: StoreConfig) -> Follower | None:
         """Let the index fall behind the queues, if there is an index."""

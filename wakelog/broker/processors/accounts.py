@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 
 from wakelog.broker.access.accounts import AccessFileRefused, AccessTable, Version
-from wakelog.broker.access.control import AccessControl, Edit
+from wakelog.broker.access.control import Edit
 from wakelog.broker.access.edits import delete_account as without_account
 from wakelog.broker.access.edits import put_account, put_white_addresses
-from wakelog.broker.decision import Outcome, RunInPool, WorkKind, make_body
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import InPool, Work, WorkKind, make_body
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol import fastjson
@@ -39,7 +40,7 @@ ACCESS_IS_OFF = "this broker has no access control; start it with aclEnable=true
 
 def update_account(
     state: BrokerState, request: Request[CreateAccessConfigRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Create or change an account (code 50)."""
     header = request.header
     entry = PlainAccessConfig(
@@ -61,7 +62,7 @@ def update_account(
 
 def delete_account(
     state: BrokerState, request: Request[DeleteAccessConfigRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Delete an account (code 51)."""
     key = request.header.access_key
     code = ResponseCode.DELETE_ACL_CONFIG_FAILED
@@ -75,7 +76,7 @@ def delete_account(
 
 def update_white_addresses(
     state: BrokerState, request: Request[UpdateGlobalWhiteAddrsConfigRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Replace the global white list of plain_acl.yml (code 53)."""
     given = request.header.global_white_addrs
     code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
@@ -86,7 +87,7 @@ def update_white_addresses(
     return _change(state, request, None, edit, code, failed)
 
 
-def get_versions(state: BrokerState, request: Request[None]) -> Outcome:
+def get_versions(state: BrokerState, request: Request[None]) -> Outcome | Work:
     """Return how often each file was changed (code 52)."""
     if state.access is None:
         return request.refusal(ResponseCode.SYSTEM_ERROR, ACCESS_IS_OFF)
@@ -106,7 +107,7 @@ def get_versions(state: BrokerState, request: Request[None]) -> Outcome:
     return request.success(to_ext_fields(header))
 
 
-def get_accounts(state: BrokerState, request: Request[None]) -> Outcome:
+def get_accounts(state: BrokerState, request: Request[None]) -> Outcome | Work:
     """Return the accounts, to an admin with their secret keys (code 54)."""
     access = state.access
     if access is None:
@@ -144,7 +145,7 @@ def _change(
     edit: Edit,
     code: ResponseCode,
     failed: str,
-) -> Outcome:
+) -> Work:
     """Edit the file of an account, or the main one, in the pool; one change after the other.
 
     edit: returns the new text, None if it cannot be made.
@@ -154,27 +155,14 @@ def _change(
         return request.refusal(code, ACCESS_IS_OFF)
     path = access.table.path_of(access_key) if access_key is not None else None
 
-    def work() -> AccessTable | Exception | None:
-        try:
-            return access.change(path, edit)
-        except (AccessFileRefused, ValueError, OSError) as error:
-            return error
-
-    return RunInPool(work, partial(_finish, access, request, code, failed), WorkKind.ENCODE)
-
-
-def _finish(
-    access: AccessControl,
-    request: Request[Any],
-    code: ResponseCode,
-    failed: str,
-    result: AccessTable | Exception | None,
-    _now_ms: int,
-) -> Outcome:
-    if isinstance(result, AccessTable):
-        access.replace(result)
-        return request.success()
-    return request.refusal(code, failed if result is None else str(result))
+    try:
+        table = yield InPool(partial(access.change, path, edit), WorkKind.ENCODE)
+    except (AccessFileRefused, ValueError, OSError) as error:
+        return request.refusal(code, str(error))
+    if table is None:
+        return request.refusal(code, failed)
+    access.replace(table)
+    return request.success()
 
 
 def _shown_field(value: str | None) -> str:

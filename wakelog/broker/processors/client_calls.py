@@ -14,10 +14,10 @@ org.apache.rocketmq.broker.processor.AdminBrokerProcessor.callConsumer, getConsu
 consumeMessageDirectly (4.9.3).
 """
 
-from collections.abc import Iterator
 from functools import partial
 
-from wakelog.broker.decision import AskClient, Outcome, RunInPool, WorkKind
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import Ask, InPool, Work, WorkKind
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.membership import Client
 from wakelog.broker.state import BrokerState
@@ -49,7 +49,6 @@ from wakelog.protocol.headers.clients import (
     ResetOffsetRequestHeader,
 )
 from wakelog.protocol.message_id import decode_message_id
-from wakelog.protocol.steps import Steps
 
 CLIENT_SECONDS = 10.0
 STATUS_SECONDS = 5.0
@@ -65,7 +64,7 @@ LAST_OFFSET = -1
 _SIGNATURE_FIELDS = frozenset({ACCESS_KEY, SECURITY_TOKEN, SIGNATURE})
 
 
-def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader]) -> Steps[Outcome]:
+def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader]) -> Work:
     """Give each client of a group its offsets at a time (code 222)."""
     header = request.header
     config = state.topics.get(header.topic)
@@ -83,12 +82,13 @@ def reset_offset(state: BrokerState, request: Request[ResetOffsetRequestHeader])
         if not len(committed) % QUEUES_PER_STEP:
             yield
     work = partial(_new_offsets, state, request, committed)
-    return RunInPool(work, partial(_push_offsets, state, request), WorkKind.SURVEY)
+    body, pushed = yield InPool(work, WorkKind.SURVEY)
+    return _push_offsets(state, request, body, pushed)
 
 
 def get_consumer_status(
     state: BrokerState, request: Request[GetConsumerStatusRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Return the offsets of a group's clients (code 223)."""
     header = request.header
     group = state.consumers.get(header.group)
@@ -103,31 +103,28 @@ def get_consumer_status(
         if wanted in ("", client.client_id):
             clients.append(client)
     fields = to_ext_fields(GetConsumerStatusRequestHeader(topic=header.topic, group=header.group))
-    return _ask_status(request, fields, iter(clients), GetConsumerStatusBody())
+    return _ask_status(request, fields, clients)
 
 
 def get_consumer_running_info(
     state: BrokerState, request: Request[ConsumerClientRequestHeader]
-) -> Outcome:
+) -> Work:
     """Return what a client does (code 307)."""
     return _call_consumer(state, request, request.command.body)
 
 
 def consume_message_directly(
     state: BrokerState, request: Request[ConsumerClientRequestHeader]
-) -> Outcome:
+) -> Work:
     """Let a client consume one message (code 309)."""
     message_id = request.header.msg_id or ""
     _, physical_offset = decode_message_id(message_id)
     request.command.ext_fields["brokerName"] = state.config.broker_name
-
-    def finish(record: bytes | None, _now_ms: int) -> Outcome:
-        if record is None:
-            remark = f"can not find message by the id, {message_id}"
-            return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-        return _call_consumer(state, request, bytes(record))
-
-    return RunInPool(partial(state.store.record_bytes, physical_offset), finish)
+    record = yield InPool(partial(state.store.record_bytes, physical_offset))
+    if record is None:
+        remark = f"can not find message by the id, {message_id}"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return (yield from _call_consumer(state, request, bytes(record)))
 
 
 def _new_offsets(
@@ -158,11 +155,10 @@ def _new_offsets(
 def _push_offsets(
     state: BrokerState,
     request: Request[ResetOffsetRequestHeader],
-    bodies: tuple[bytes, bytes],
-    _now_ms: int,
+    body: bytes,
+    pushed: bytes,
 ) -> Outcome:
     header = request.header
-    body, pushed = bodies
     group = state.consumers.get(header.group)
     if group is None:
         remark = (
@@ -184,30 +180,28 @@ def _push_offsets(
 def _ask_status(
     request: Request[GetConsumerStatusRequestHeader],
     fields: dict[str, str],
-    clients: Iterator[Client],
-    found: GetConsumerStatusBody,
-) -> Outcome:
-    """Ask the next client; a client that does not answer is left out."""
-    client = next(clients, None)
-    if client is None:
-        return request.success(body=encode_body(found))
-
-    def finish(response: RemotingCommand | RemotingError, _now_ms: int) -> Outcome:
-        if isinstance(response, RemotingCommand) and response.code == ResponseCode.SUCCESS:
+    clients: list[Client],
+) -> Work:
+    """Ask one client after the other; a client that does not answer is left out."""
+    found = GetConsumerStatusBody()
+    for client in clients:
+        question = make_request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, fields, opaque=0)
+        try:
+            response = yield Ask(client.channel.id, question, STATUS_SECONDS)
+        except RemotingError:
+            continue
+        if response.code == ResponseCode.SUCCESS:
             try:
                 body = decode_body(GetConsumerStatusBody, response.body)
             except RemoteProtocolError:
                 body = GetConsumerStatusBody()
             found.consumer_table[client.client_id] = body.message_queue_table
-        return _ask_status(request, fields, clients, found)
-
-    question = make_request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, fields, opaque=0)
-    return AskClient(client.channel.id, question, STATUS_SECONDS, finish)
+    return request.success(body=encode_body(found))
 
 
 def _call_consumer(
     state: BrokerState, request: Request[ConsumerClientRequestHeader], body: bytes
-) -> Outcome:
+) -> Work:
     """Hand a request on to the client that it names."""
     group, client_id = request.header.consumer_group, request.header.client_id
     client = state.consumers.client(group, client_id or "")
@@ -221,25 +215,23 @@ def _call_consumer(
             "please upgrade it to V3_1_8_SNAPSHOT"
         )
         return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-
-    def finish(response: RemotingCommand | RemotingError, _now_ms: int) -> Outcome:
-        if isinstance(response, CallTimeout):
-            remark = f"consumer <{group}> <{client_id}> Timeout: {response}"
-            return request.refusal(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
-        if isinstance(response, RemotingError):
-            remark = f"invoke consumer <{group}> <{client_id}> Exception: {response}"
-            return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-        return answer(
-            request.command, response.code, response.remark, response.ext_fields, response.body
-        )
-
     fields = {
         name: value
         for name, value in request.command.ext_fields.items()
         if name not in _SIGNATURE_FIELDS
     }
     question = make_request(request.command.code, fields, body, opaque=0)
-    return AskClient(client.channel.id, question, CLIENT_SECONDS, finish)
+    try:
+        response = yield Ask(client.channel.id, question, CLIENT_SECONDS)
+    except CallTimeout as error:
+        remark = f"consumer <{group}> <{client_id}> Timeout: {error}"
+        return request.refusal(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+    except RemotingError as error:
+        remark = f"invoke consumer <{group}> <{client_id}> Exception: {error}"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return answer(
+        request.command, response.code, response.remark, response.ext_fields, response.body
+    )
 
 
 def _too_old(

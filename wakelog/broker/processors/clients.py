@@ -10,6 +10,7 @@ AdminBrokerProcessor.registerFilterServer (4.9.3).
 """
 
 from wakelog.broker.decision import Appender, Outcome, Persist, WriteLine
+from wakelog.broker.effects import Work
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.heartbeats import Heartbeat, Member, Membership
 from wakelog.broker.membership import CONSTANT_LENGTH_MAX, Client
@@ -55,7 +56,7 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     return steps
 
 
-def _heartbeat(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+def _heartbeat(state: BrokerState, request: Request[None]) -> Work:
     with state.heartbeats.begin(request.channel.id) as under_way:
         yield
         try:
@@ -173,7 +174,7 @@ def register_filter_server(
     return request.success({"brokerName": config.broker_name, "brokerId": str(config.broker_id)})
 
 
-def check_client_config(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+def check_client_config(state: BrokerState, request: Request[None]) -> Work:
     """Check that the expression of a subscription compiles (code 46)."""
     body = yield from decode_body_in_steps(CheckClientRequestBody, request.command.body)
     subscription = body.subscription_data

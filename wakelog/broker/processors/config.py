@@ -7,55 +7,29 @@ getBrokerConfig (4.9.3).
 from collections.abc import Collection
 from functools import partial
 
-from wakelog.broker.decision import (
-    Appender,
-    AwaitSave,
-    Outcome,
-    Persist,
-    RunInPool,
-    UseSettings,
-    WorkKind,
-    WriteLine,
-)
+from wakelog.broker.decision import Appender, Outcome, Persist, UseSettings, WriteLine
+from wakelog.broker.effects import InPool, Saved, Work, WorkKind
 from wakelog.broker.state import BrokerState
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
-from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.live_settings import TABLE, Update, not_saved, waiting_field
 from wakelog.storage.settings_text import decode_settings, parse_properties, settings_text
 
 
-def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
+def update_broker_config(state: BrokerState, request: Request[None]) -> Work:
     """Change the configuration for now and for later starts (code 25).
 
     The remark names the keys that wait for a restart, and those without effect.
     """
     text = decode_settings(request.command.body)
-
-    def work() -> dict[str, str] | Exception:
-        try:
-            return parse_properties(text)
-        except IllegalConfiguration as error:
-            return error
-
-    return RunInPool(work, partial(_judge, state, request), WorkKind.ENCODE)
-
-
-def _judge(
-    state: BrokerState,
-    request: Request[None],
-    given: dict[str, str] | Exception,
-    now_ms: int,
-) -> Outcome:
-    if isinstance(given, Exception):
-        raise given
-    update = state.live.begin(given)
+    update = state.live.begin((yield InPool(partial(parse_properties, text), WorkKind.ENCODE)))
     if not state.live.is_saving:
         state.live.abandon(update)
         return request.success()
-    save = Persist(TABLE, partial(state.live.abandon, update))
-    return AwaitSave((save,), partial(_apply, state, request, update))
+    why_not = yield Saved((Persist(TABLE, partial(state.live.abandon, update)),))
+    return _apply(state, request, update, why_not, (yield NOW))
 
 
 def _apply(

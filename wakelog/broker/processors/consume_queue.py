@@ -14,9 +14,10 @@ org.apache.rocketmq.filter.util.BitsArray.toString (4.9.3).
 
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
-from wakelog.broker.decision import DoSteps, Outcome, RunInPool, WorkKind
+from wakelog.broker.effects import InPool, Work
 from wakelog.broker.state import BrokerState
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilter, to_stored
@@ -29,11 +30,9 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
 from wakelog.protocol.steps import Steps, batched
-from wakelog.protocol.steps import finish as do_at_once
 from wakelog.protocol.subscription import is_tag_type, matches
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit, is_extension_address
@@ -52,7 +51,7 @@ Evaluate: TypeAlias = Callable[[ExtensionUnit], bool]
 
 def query_consume_queue(
     state: BrokerState, request: Request[QueryConsumeQueueRequestHeader]
-) -> Outcome:
+) -> Work:
     """Return entries of a consume queue (code 321); an unknown queue is an error."""
     header = request.header
     state.topics.check_name(header.topic)
@@ -69,22 +68,14 @@ def query_consume_queue(
             text = "null" if kept is None else dumps(to_stored(kept), pretty=True).decode()
             body.filter_data = text
             evaluate = _evaluation(subscription, kept, state.filters.bloom)
-
-    def work(do_steps: DoSteps = do_at_once) -> bytes | RemotingCommand:
-        queue = f"{header.queue_id}@{header.topic}"
-        found = _read_queue(state.store, header, body, evaluate)
-        if found is None:
-            return request.refusal(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
-        if found.queue_data is None:
-            remark = f"Index {header.index} of {queue} is not exist!"
-            return request.refusal(ResponseCode.SUCCESS, remark)
-        encoded: bytes = do_steps(encode_in_steps(found))
-        return encoded
-
-    def finish(found: bytes | RemotingCommand, _now_ms: int) -> Outcome:
-        return request.success(body=found) if isinstance(found, bytes) else found
-
-    return RunInPool(work, finish, WorkKind.JUDGE)
+    found = yield InPool(partial(_read_queue, state.store, header, body, evaluate))
+    queue = f"{header.queue_id}@{header.topic}"
+    if found is None:
+        return request.refusal(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
+    if found.queue_data is None:
+        remark = f"Index {header.index} of {queue} is not exist!"
+        return request.refusal(ResponseCode.SUCCESS, remark)
+    return request.success(body=(yield from encode_in_steps(found)))
 
 
 def encode_in_steps(found: QueryConsumeQueueResponseBody) -> Steps[bytes]:

@@ -14,7 +14,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from wakelog.broker.consumer_offsets import NO_OFFSET
-from wakelog.broker.decision import Outcome, WorkKind, make_body
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import Work, WorkKind, make_body
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.processors.groups import remove_offsets
 from wakelog.broker.state import BrokerState
@@ -40,7 +41,7 @@ from wakelog.protocol.headers.admin import (
     TopicRequestHeader,
 )
 from wakelog.protocol.java import LONG_MAX
-from wakelog.protocol.steps import Steps, batched
+from wakelog.protocol.steps import batched
 from wakelog.storage.message_store import MessageStore
 
 QUEUES_MAX = 50_000
@@ -63,9 +64,7 @@ class _Progress(NamedTuple):
     tps: float
 
 
-def get_consume_stats(
-    state: BrokerState, request: Request[GetConsumeStatsRequestHeader]
-) -> Steps[Outcome]:
+def get_consume_stats(state: BrokerState, request: Request[GetConsumeStatsRequestHeader]) -> Work:
     """Return how far a group has consumed (code 208); a topic that is unknown is left out."""
     group, topic = request.header.consumer_group, request.header.topic
     blank = topic is None or not topic.strip()
@@ -86,12 +85,12 @@ def get_consume_stats(
             stats.offset_table |= _measure(state.store, state.config.broker_name, progress)
         return encode_body(stats)
 
-    return make_body(request, work, WorkKind.SURVEY)
+    return (yield from make_body(request, work, WorkKind.SURVEY))
 
 
 def get_broker_consume_stats(
     state: BrokerState, request: Request[GetConsumeStatsInBrokerHeader]
-) -> Steps[Outcome]:
+) -> Work:
     """Return how far every configured group has consumed each of its topics (code 317).
 
     The queues are those for writing here, where code 208 takes those for reading.
@@ -120,12 +119,10 @@ def get_broker_consume_stats(
             body.total_diff += sum(one.total_diff() for one in stats)
         return encode_body(body)
 
-    return make_body(request, work, WorkKind.SURVEY)
+    return (yield from make_body(request, work, WorkKind.SURVEY))
 
 
-def query_consuming_groups(
-    state: BrokerState, request: Request[TopicRequestHeader]
-) -> Steps[Outcome]:
+def query_consuming_groups(state: BrokerState, request: Request[TopicRequestHeader]) -> Work:
     """Return the groups that subscribe to a topic, or have offsets in it (code 300)."""
     topic = request.header.topic
     subscribed = yield from state.consumers.groups_subscribed(topic)
@@ -134,12 +131,12 @@ def query_consuming_groups(
     def work() -> bytes:
         return encode_body(GroupList({*subscribed, *committed}))
 
-    return make_body(request, work, WorkKind.ENCODE)
+    return (yield from make_body(request, work, WorkKind.ENCODE))
 
 
 def query_consume_time_span(
     state: BrokerState, request: Request[QueryConsumeTimeSpanRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Return the times of a topic's queues, and how old the next message is (code 303)."""
     name, group = request.header.topic, request.header.group
     topic = state.topics.get(name)
@@ -159,7 +156,7 @@ def query_consume_time_span(
 
 def query_correction_offset(
     state: BrokerState, request: Request[QueryCorrectionOffsetHeader]
-) -> Steps[Outcome]:
+) -> Work:
     """Return the lowest offset of any group in each queue of a topic (code 308).
 
     The offsets of the groups to filter are removed for good, in all topics (fact 56). 4.9.3 has a
@@ -181,7 +178,7 @@ def query_correction_offset(
     def work() -> bytes:
         return encode_body(QueryCorrectionOffsetBody(_lowest_offsets(state.store, topic, offsets)))
 
-    return make_body(request, work, WorkKind.SURVEY)
+    return (yield from make_body(request, work, WorkKind.SURVEY))
 
 
 def _consumed_topic(state: BrokerState, group: str, topic: str) -> TopicConfig | None:

@@ -9,7 +9,8 @@ ConsumerManageProcessor.getConsumerListByGroup (4.9.3); AdminBrokerProcessor.get
 
 from functools import partial
 
-from wakelog.broker.decision import Outcome, WorkKind, make_body
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import Work, WorkKind, make_body
 from wakelog.broker.membership import Client
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -35,7 +36,7 @@ from wakelog.protocol.headers.clients import (
 from wakelog.protocol.steps import Steps
 
 
-def update_and_create_group(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+def update_and_create_group(state: BrokerState, request: Request[None]) -> Work:
     """Define a consumer group (code 200)."""
     config = yield from decode_body_in_steps(SubscriptionGroupConfig, request.command.body)
     state.groups.update(config, request.now_ms)
@@ -44,7 +45,7 @@ def update_and_create_group(state: BrokerState, request: Request[None]) -> Steps
 
 def delete_group(
     state: BrokerState, request: Request[DeleteSubscriptionGroupRequestHeader]
-) -> Steps[Outcome]:
+) -> Work:
     """Delete a consumer group, known or not, and its offsets if asked (code 207)."""
     header = request.header
     state.groups.remove(header.group_name, request.now_ms)
@@ -67,7 +68,7 @@ def _put_back(state: BrokerState, group: str, removed: dict[str, dict[int, int]]
         state.offsets.restore(group, topic, {}, queues)
 
 
-def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:
+def get_all_groups(state: BrokerState, request: Request[None]) -> Work:
     """Return the table of groups (code 201), or a member of the own group the queues' locks."""
     if LOCKS_FIELD in request.command.ext_fields:
         work = partial(encode_body, HeldLocks(state.locks.all(request.now_ms)))
@@ -102,7 +103,7 @@ def get_consumer_list(state: BrokerState, request: Request[ConsumerGroupRequestH
 
 def get_consumer_connections(
     state: BrokerState, request: Request[ConsumerGroupRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Return the connections of a consumer group and its subscriptions (code 203)."""
     name = request.header.consumer_group
     group = state.consumers.get(name)
@@ -127,7 +128,7 @@ def get_consumer_connections(
 
 def get_producer_connections(
     state: BrokerState, request: Request[ProducerGroupRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Return the connections of a producer group (code 204)."""
     name = request.header.producer_group
     clients = state.producers.clients(name)
@@ -141,7 +142,7 @@ def get_producer_connections(
     return make_body(request, work, WorkKind.ENCODE)
 
 
-def get_all_producers(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+def get_all_producers(state: BrokerState, request: Request[None]) -> Work:
     """Return the connections of every producer group (code 328)."""
     producers = yield from state.producers.all()
 
@@ -149,7 +150,7 @@ def get_all_producers(state: BrokerState, request: Request[None]) -> Steps[Outco
         data = {group: list(map(_producer, clients)) for group, clients in producers.items()}
         return encode_body(ProducerTableInfo(data))
 
-    return make_body(request, work, WorkKind.ENCODE)
+    return (yield from make_body(request, work, WorkKind.ENCODE))
 
 
 def _producer(client: Client) -> ProducerInfo:

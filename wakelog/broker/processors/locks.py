@@ -7,7 +7,8 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.lockBatchMQ, u
 from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 
-from wakelog.broker.decision import Appender, Outcome, WriteLine
+from wakelog.broker.decision import Appender, WriteLine
+from wakelog.broker.effects import Work
 from wakelog.broker.names import check_client_id, check_group
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -16,7 +17,7 @@ from wakelog.protocol.bodies import LockBatchRequestBody
 from wakelog.protocol.body_codec import MessageQueue, decode_body_in_steps
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.names import GROUP_LENGTH_MAX
-from wakelog.protocol.steps import Steps, batched
+from wakelog.protocol.steps import batched
 
 QUEUES_PER_STEP = 256
 """Some 0.5 ms to lock them and to name them in the response."""
@@ -25,7 +26,7 @@ LOGGED_MAX = 64
 """How many queues one line names."""
 
 
-def lock_queues(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+def lock_queues(state: BrokerState, request: Request[None]) -> Work:
     """Lock queues or renew their locks; return the queues that the client holds now (code 41)."""
     body = yield from decode_body_in_steps(LockBatchRequestBody, request.command.body)
     group, client_id = body.consumer_group, body.client_id
@@ -52,7 +53,7 @@ def lock_queues(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
     return request.success(body=b'{"lockOKMQSet":[' + b",".join(texts) + b"]}")
 
 
-def unlock_queues(state: BrokerState, request: Request[None]) -> Steps[Outcome]:
+def unlock_queues(state: BrokerState, request: Request[None]) -> Work:
     """Release the queues that the client holds (code 42)."""
     body = yield from decode_body_in_steps(LockBatchRequestBody, request.command.body)
     released: list[MessageQueue] = []

@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 
 from wakelog.broker.consumer_offsets import NO_OFFSET
-from wakelog.broker.decision import AwaitFlush, Outcome, RunInPool, WorkKind
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import InPool, Work, WorkKind
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.names import check_group
 from wakelog.broker.state import BrokerState
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.headers.offsets import (
@@ -29,7 +30,6 @@ from wakelog.protocol.headers.offsets import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from wakelog.protocol.steps import Steps
 from wakelog.storage.message_store import MessageStore
 
 TOPICS_PER_STEP = 128
@@ -61,7 +61,7 @@ def update_consumer_offset(
 
 def query_consumer_offset(
     state: BrokerState, request: Request[QueryConsumerOffsetRequestHeader]
-) -> Outcome:
+) -> Outcome | Work:
     """Return the committed offset of one queue (code 14).
 
     A group without one starts at 0 if the queue has lost nothing and begins near the log's end.
@@ -71,19 +71,18 @@ def query_consumer_offset(
     queue_offset = state.offsets.query(header.consumer_group, header.topic, header.queue_id)
     if queue_offset >= 0:
         return request.success({"offset": str(queue_offset)})
-
-    def finish(starts_at_zero: bool, _now_ms: int) -> Outcome:
-        if starts_at_zero:
-            return request.success({"offset": "0"})
-        remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-        return request.refusal(ResponseCode.QUERY_NOT_FOUND, remark)
-
-    return RunInPool(partial(_starts_at_zero, state.store, header.topic, header.queue_id), finish)
+    return _first_offset(state, request)
 
 
-def clone_group_offset(
-    state: BrokerState, request: Request[CloneGroupOffsetRequestHeader]
-) -> Steps[Outcome]:
+def _first_offset(state: BrokerState, request: Request[QueryConsumerOffsetRequestHeader]) -> Work:
+    topic, queue_id = request.header.topic, request.header.queue_id
+    if (yield InPool(partial(_starts_at_zero, state.store, topic, queue_id))):
+        return request.success({"offset": "0"})
+    remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+    return request.refusal(ResponseCode.QUERY_NOT_FOUND, remark)
+
+
+def clone_group_offset(state: BrokerState, request: Request[CloneGroupOffsetRequestHeader]) -> Work:
     """Copy the offsets of one group to another, in one topic or in all (code 314).
 
     Left out are topics that do not exist, and unless `offline` those that the group, if it has
@@ -121,37 +120,36 @@ def clone_group_offset(
     return request.success()
 
 
-def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Outcome:
+def get_all_consumer_offset(state: BrokerState, request: Request[None]) -> Work:
     """Return the offsets of all groups, as consumerOffset.json has them (code 43)."""
     encode = state.offsets.encoder()
-    finish = _when_confirmed(state, request)
-    return RunInPool(lambda: encode().encode(), finish, WorkKind.ENCODE)
+    work = InPool(lambda: encode().encode(), WorkKind.ENCODE)
+    return _positions(state, request, work)
 
 
-def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Outcome:
+def get_all_delay_offset(state: BrokerState, request: Request[None]) -> Work:
     """Return the offsets of the delay levels, as delayOffset.json has them (code 45)."""
-    return RunInPool(partial(dumps, state.delayed.content()), _when_confirmed(state, request))
+    return _positions(state, request, InPool(partial(dumps, state.delayed.content())))
 
 
-def _when_confirmed(
-    state: BrokerState, request: Request[None]
-) -> Callable[[bytes, int], RemotingCommand | AwaitFlush]:
-    """Return what answers with positions that were read now."""
+def _positions(state: BrokerState, request: Request[None], encode: InPool) -> Work:
+    """Answer with positions that were read now, once the log that they count is confirmed."""
     end = state.store.max_physical_offset
-    return lambda body, now_ms: state.when_confirmed(request.success(body=body), end, now_ms)
+    body = yield encode
+    return state.when_confirmed(request.success(body=body), end, (yield NOW))
 
 
 def search_offset_by_timestamp(
     state: BrokerState, request: Request[SearchOffsetRequestHeader]
-) -> Outcome:
+) -> Work:
     """Return the queue offset nearest to a time (code 29)."""
     header = request.header
     state.topics.check_name(header.topic)
     work = partial(state.store.offset_by_time, header.topic, header.queue_id, header.timestamp)
-    return RunInPool(work, partial(_finish_number, request, "offset"))
+    return _number(request, "offset", work)
 
 
-def get_max_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
+def get_max_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome | Work:
     """Return the end of a queue (code 30)."""
     store = state.store
     return _queue_number(
@@ -159,7 +157,7 @@ def get_max_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> 
     )
 
 
-def get_min_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
+def get_min_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome | Work:
     """Return the begin of a queue (code 31)."""
     store = state.store
     return _queue_number(
@@ -167,7 +165,9 @@ def get_min_offset(state: BrokerState, request: Request[QueueRequestHeader]) -> 
     )
 
 
-def get_earliest_store_time(state: BrokerState, request: Request[QueueRequestHeader]) -> Outcome:
+def get_earliest_store_time(
+    state: BrokerState, request: Request[QueueRequestHeader]
+) -> Outcome | Work:
     """Return the store time of a queue's first message (code 32), -1 if it has none."""
     return _queue_number(state, request, "timestamp", state.store.earliest_store_time)
 
@@ -178,17 +178,17 @@ def _queue_number(
     name: str,
     read: Callable[[str, int], int],
     read_nowait: Callable[[str, int], int | None] | None = None,
-) -> Outcome:
+) -> Outcome | Work:
     topic, queue_id = request.header.topic, request.header.queue_id
     state.topics.check_name(topic)
     number = None if read_nowait is None else read_nowait(topic, queue_id)
     if number is None:
-        return RunInPool(partial(read, topic, queue_id), partial(_finish_number, request, name))
+        return _number(request, name, partial(read, topic, queue_id))
     return request.success({name: str(number)})
 
 
-def _finish_number(request: Request[Any], name: str, number: int, _now_ms: int) -> Outcome:
-    return request.success({name: str(number)})
+def _number(request: Request[Any], name: str, read: Callable[[], int]) -> Work:
+    return request.success({name: str((yield InPool(read)))})
 
 
 def _starts_at_zero(store: MessageStore, topic: str, queue_id: int) -> bool:

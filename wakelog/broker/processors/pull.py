@@ -21,7 +21,8 @@ from functools import partial
 
 import msgspec
 
-from wakelog.broker.decision import DoSteps, Outcome, ReadAhead, RunInPool, WorkKind
+from wakelog.broker.decision import Outcome, ReadAhead
+from wakelog.broker.effects import DoSteps, InPool, Work, WorkKind, rest_of
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
@@ -29,6 +30,7 @@ from wakelog.broker.processors.pull_filter import PullFilter, compile_expression
 from wakelog.broker.state import BrokerState
 from wakelog.filter.record_filter import MatchRecord, judge_in_steps
 from wakelog.filter.sql92 import Sql92Filter
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import OffsetMovedEvent, SubscriptionGroupConfig, encode_body
 from wakelog.protocol.body_codec import MessageQueue
@@ -78,7 +80,7 @@ def pull_message(
     state: BrokerState,
     request: Request[PullMessageRequestHeader],
     held: HeldRequest | None = None,
-) -> Outcome:
+) -> Outcome | Work:
     """Return messages, hold the pull, or read in the pool.
 
     held: the entry that a woken pull had in HeldRequests.
@@ -102,11 +104,15 @@ def pull_message(
     result = None if pull.wanted.is_long else read(blocking=False)
     if result is not None:
         return _finish(state, pull, result, request.now_ms)
-    finish = partial(_finish, state, pull)
     match = pull.wanted.match_record
     if match is None:
-        return RunInPool(partial(read, blocking=True), finish)
-    return RunInPool(partial(_read_and_judge, read, match), finish, WorkKind.JUDGE)
+        return _read_in_pool(state, pull, InPool(partial(read, blocking=True)))
+    return _read_in_pool(state, pull, InPool(partial(_read_and_judge, read, match), WorkKind.JUDGE))
+
+
+def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
+    result = yield read
+    return _finish(state, pull, result, (yield NOW))
 
 
 def _read_and_judge(
@@ -124,11 +130,11 @@ def _pull_when_compiled(
     state: BrokerState,
     request: Request[PullMessageRequestHeader],
     held: HeldRequest | None,
-) -> Steps[Outcome]:
+) -> Work:
     compiled = yield from compiling
     outcome = pull_message(state, request, held)
     del compiled  # until here it is in use, and so it is known
-    return outcome
+    return (yield from rest_of(outcome))
 
 
 def _admit(

@@ -8,7 +8,7 @@ Source: org.apache.rocketmq.broker.processor.QueryMessageProcessor (4.9.3).
 
 from functools import partial
 
-from wakelog.broker.decision import Outcome, RunInPool, WorkKind
+from wakelog.broker.effects import InPool, Work, WorkKind
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
@@ -17,7 +17,7 @@ from wakelog.protocol.headers.pull import QueryMessageRequestHeader, ViewMessage
 from wakelog.storage.read.query import QueryResult
 
 
-def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader]) -> Outcome:
+def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader]) -> Work:
     """Return messages by key (code 12). A unique key is subject to the broker's own limit."""
     header = request.header
     unique = header.unique_key_query == "true"
@@ -30,28 +30,22 @@ def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader
         header.begin_timestamp,
         header.end_timestamp,
     )
-
-    def finish(result: QueryResult, _now_ms: int) -> Outcome:
-        fields = {
-            "indexLastUpdateTimestamp": str(result.index_last_update_timestamp_ms),
-            "indexLastUpdatePhyoffset": str(result.index_last_update_physical_offset),
-        }
-        body = b"".join(result.frames)
-        if body:
-            return request.success(fields, body)
-        remark = "can not find message, maybe time range not correct"
-        return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
-
-    return RunInPool(work, finish, WorkKind.SEARCH)
+    result: QueryResult = yield InPool(work, WorkKind.SEARCH)
+    fields = {
+        "indexLastUpdateTimestamp": str(result.index_last_update_timestamp_ms),
+        "indexLastUpdatePhyoffset": str(result.index_last_update_physical_offset),
+    }
+    body = b"".join(result.frames)
+    if body:
+        return request.success(fields, body)
+    remark = "can not find message, maybe time range not correct"
+    return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
 
 
-def view_message_by_id(state: BrokerState, request: Request[ViewMessageRequestHeader]) -> Outcome:
+def view_message_by_id(state: BrokerState, request: Request[ViewMessageRequestHeader]) -> Work:
     """Return the record at a physical offset (code 33)."""
-
-    def finish(record: bytes | None, _now_ms: int) -> Outcome:
-        if record is None:
-            remark = f"can not find message by the offset, {request.header.offset}"
-            return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
-        return request.success(body=bytes(record))
-
-    return RunInPool(partial(state.store.record_bytes, request.header.offset), finish)
+    record = yield InPool(partial(state.store.record_bytes, request.header.offset))
+    if record is None:
+        remark = f"can not find message by the offset, {request.header.offset}"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return request.success(body=bytes(record))

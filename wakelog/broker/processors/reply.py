@@ -9,12 +9,15 @@ says that its body is compressed.
 Source: org.apache.rocketmq.broker.processor.ReplyMessageProcessor (4.9.3).
 """
 
-from functools import partial
+from collections.abc import Generator
+from contextlib import suppress
 
-from wakelog.broker.decision import AskClient, Outcome
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import Ask, Work
 from wakelog.broker.processors.send import refuse_send, trace_fields
 from wakelog.broker.processors.send_check import check_send, choose_queue
 from wakelog.broker.state import BrokerState
+from wakelog.network.driver import NOW
 from wakelog.network.errors import RemotingError
 from wakelog.network.request import Request
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -34,7 +37,7 @@ from wakelog.storage.log.append import MessageDraft, PutStatus
 CLIENT_SECONDS = 10.0
 
 
-def send_reply(state: BrokerState, request: Request[SendHeader]) -> Outcome:
+def send_reply(state: BrokerState, request: Request[SendHeader]) -> Work:
     """Push a reply to the client that waits for it, and store it."""
     header = request.header
     try:
@@ -44,23 +47,28 @@ def send_reply(state: BrokerState, request: Request[SendHeader]) -> Outcome:
             queue_id = choose_queue(state, topic_config)
     except RemoteProtocolError as error:
         return refuse_send(state, request, error)
-    finish = partial(_store_reply, state, request, queue_id)
-    properties = decode_properties(header.properties)
+    failure = yield from _push_to_client(state, request)
+    return _store_reply(state, request, queue_id, failure, (yield NOW))
+
+
+def _push_to_client(
+    state: BrokerState, request: Request[SendHeader]
+) -> Generator[Ask, RemotingCommand, str]:
+    """Push a reply to the client that its properties name; return why it has none, "" if it has."""
+    properties = decode_properties(request.header.properties)
     client_id = properties.get(REPLY_TO_CLIENT)
     if client_id is None:
-        return finish(f"reply message properties[{REPLY_TO_CLIENT}] is null", request.now_ms)
+        return f"reply message properties[{REPLY_TO_CLIENT}] is null"
     client = state.producers.find(client_id)
     if client is None:
-        remark = f"push reply message fail, channel of <{client_id}> not found."
-        return finish(remark, request.now_ms)
+        return f"push reply message fail, channel of <{client_id}> not found."
     properties[PUSH_REPLY_TIME] = str(request.now_ms)
     command = _push(state, request, encode_properties(properties))
-
-    def note_push(response: RemotingCommand | RemotingError, now_ms: int) -> Outcome:
-        is_taken = isinstance(response, RemotingCommand) and response.code == ResponseCode.SUCCESS
-        return finish("" if is_taken else f"push reply message to {client_id}fail.", now_ms)
-
-    return AskClient(client.channel.id, command, CLIENT_SECONDS, note_push)
+    with suppress(RemotingError):
+        response = yield Ask(client.channel.id, command, CLIENT_SECONDS)
+        if response.code == ResponseCode.SUCCESS:
+            return ""
+    return f"push reply message to {client_id}fail."
 
 
 def _push(state: BrokerState, request: Request[SendHeader], properties: str) -> RemotingCommand:

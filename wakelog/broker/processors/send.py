@@ -15,11 +15,11 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Final
 
-from wakelog.broker.decision import Appender, AwaitFlush, Outcome, RunInPool, WriteLine
+from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delayed_delivery import delay_level, park
+from wakelog.broker.effects import InPool, Work, rest_of
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.processors.send_check import (
     ILLEGAL_MESSAGE,
@@ -30,6 +30,7 @@ from wakelog.broker.processors.send_check import (
 )
 from wakelog.broker.state import BrokerState
 from wakelog.broker.transactions import HALF_QUEUE_ID, prepare
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.batch import BatchedMessage, decode_messages
 from wakelog.protocol.bodies import FILTER_MULTI_TAG, TopicConfig
@@ -52,7 +53,7 @@ from wakelog.protocol.properties import (
     read_send_properties,
 )
 from wakelog.protocol.record import RECORD_BYTES_MIN
-from wakelog.protocol.steps import InOrder, Steps
+from wakelog.protocol.steps import Steps
 from wakelog.protocol.sys_flag import (
     CONSUMED_TYPES,
     MESSAGE_BORN_HOST_V6,
@@ -95,7 +96,7 @@ _REFUSALS = {
 assert _REFUSALS.keys() == set(PutStatus) - {PutStatus.PUT_OK}
 
 
-def send_message(state: BrokerState, request: Request[SendHeader]) -> Outcome:
+def send_message(state: BrokerState, request: Request[SendHeader]) -> Outcome | Work:
     """Store one message or a batch."""
     try:
         topic_config = check_send(state, request)
@@ -122,7 +123,7 @@ def trace_fields(state: BrokerState) -> dict[str, str]:
 
 def _send_single(
     state: BrokerState, request: Request[SendHeader], topic_config: TopicConfig
-) -> Outcome:
+) -> Outcome | Work:
     header, now_ms = request.header, request.now_ms
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
@@ -183,7 +184,7 @@ def _check_prepares(state: BrokerState, header: SendHeader) -> None:
 
 def _send_batch(
     state: BrokerState, request: Request[SendHeader], topic_config: TopicConfig
-) -> Outcome:
+) -> Outcome | Work:
     header, command = request.header, request.command
     queue_id = header.queue_id
     if queue_id < 0:
@@ -215,8 +216,7 @@ def _send_batch(
     )
     wait = properties.get(WAIT)
     if end < len(command.body):
-        steps = _encode_batch(state, request, outer)
-        return InOrder(steps, partial(_put_encoded, state, request, wait))
+        return _put_in_steps(state, request, outer, wait)
     _check_dispatches(state, parts)
     result = state.store.put_batch(BatchDraft(outer, parts), request.now_ms)
     return _batch_put(state, request, result, outer, wait=wait)
@@ -250,18 +250,15 @@ def _encode_batch(
     return batch
 
 
-def _put_encoded(
-    state: BrokerState,
-    request: Request[SendHeader],
-    wait: str | None,
-    encoded: EncodedBatch | RemotingCommand,
-    now_ms: int,
-) -> Outcome:
+def _put_in_steps(
+    state: BrokerState, request: Request[SendHeader], outer: MessageDraft, wait: str | None
+) -> Work:
+    encoded = yield from _encode_batch(state, request, outer)
     if isinstance(encoded, RemotingCommand):
         return encoded
-    result = state.store.put_encoded(encoded, now_ms)
-    request = Request(request.command, request.header, request.channel, now_ms)
-    return _batch_put(state, request, result, encoded.outer, wait=wait)
+    request.now_ms = yield NOW
+    result = state.store.put_encoded(encoded, request.now_ms)
+    return (yield from rest_of(_batch_put(state, request, result, outer, wait=wait)))
 
 
 def _batch_put(
@@ -271,7 +268,7 @@ def _batch_put(
     outer: MessageDraft,
     *,
     wait: str | None,
-) -> Outcome:
+) -> Outcome | Work:
     if result.status is not PutStatus.PUT_OK:
         return _store_refusal(state, request.command, result)
     state.traffic.count_put(outer.topic, len(result.physical_offsets), result.size_bytes)
@@ -313,7 +310,9 @@ def _stored(
     return state.await_flush(response, result, request.now_ms, failure, needs_replica=needs_replica)
 
 
-def _store_refusal(state: BrokerState, request: RemotingCommand, result: PutResult) -> Outcome:
+def _store_refusal(
+    state: BrokerState, request: RemotingCommand, result: PutResult
+) -> Outcome | Work:
     """Make the response to a put that was refused; without a cause, as of a slave, 4.9.3's list.
 
     It has how full the disks are, which the pool finds out.
@@ -321,13 +320,13 @@ def _store_refusal(state: BrokerState, request: RemotingCommand, result: PutResu
     response = _put_refusal(state, request, result.status, result.cause)
     if result.status is not PutStatus.SERVICE_NOT_AVAILABLE or result.cause is not None:
         return response
-    reasons = response.remark or ""
+    return _with_disks(state, response)
 
-    def finish(usages: dict[str, DiskUsage], _now_ms: int) -> Outcome:
-        response.remark = reasons % _disks(state, usages)
-        return response
 
-    return RunInPool(state.store.disk_usages, finish)
+def _with_disks(state: BrokerState, response: RemotingCommand) -> Work:
+    usages = yield InPool(state.store.disk_usages)
+    response.remark = (response.remark or "") % _disks(state, usages)
+    return response
 
 
 def _disks(state: BrokerState, usages: Mapping[str, DiskUsage]) -> str:

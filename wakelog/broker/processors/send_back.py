@@ -10,12 +10,14 @@ Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerS
 
 from functools import partial
 
-from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.decision import Outcome
 from wakelog.broker.delayed_delivery import park
+from wakelog.broker.effects import InPool, Work
 from wakelog.broker.names import check_any_topic, retry_topic
 from wakelog.broker.processors.send import DLQ_QUEUE_COUNT
 from wakelog.broker.processors.send_check import retry_count_max
 from wakelog.broker.state import BrokerState
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
@@ -38,7 +40,7 @@ from wakelog.storage.log.append import PutStatus, moved_draft
 FIRST_DELAY_LEVEL = 3  # 10 s with 4.9.3's levels
 
 
-def send_back(state: BrokerState, request: Request[ConsumerSendMsgBackRequestHeader]) -> Outcome:
+def send_back(state: BrokerState, request: Request[ConsumerSendMsgBackRequestHeader]) -> Work:
     """Check the group and its retry topic, then read the message in the pool."""
     header, now_ms = request.header, request.now_ms
     group = state.find_group(header.group, now_ms)
@@ -55,10 +57,8 @@ def send_back(state: BrokerState, request: Request[ConsumerSendMsgBackRequestHea
     if not is_writeable(created.perm):
         remark = f"the topic[{topic}] sending message is forbidden"
         raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
-    return RunInPool(
-        partial(state.store.message_at, header.offset),
-        partial(_put_again, state, request, group),
-    )
+    record = yield InPool(partial(state.store.message_at, header.offset))
+    return _put_again(state, request, group, record, (yield NOW))
 
 
 def _put_again(

@@ -7,7 +7,8 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.prepareRuntime
 ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInfo (4.9.3).
 """
 
-from wakelog.broker.decision import Lane, Outcome, make_body
+from wakelog.broker.decision import Lane, Outcome
+from wakelog.broker.effects import Work, make_body
 from wakelog.broker.health_values import actor_values, store_values
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
@@ -38,7 +39,7 @@ def view_broker_stats_data(
     return request.success(body=encode_body(body))
 
 
-def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Outcome:
+def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Work:
     """Return names and values of the broker's state (code 28)."""
     measures = state.measure()
     values = {

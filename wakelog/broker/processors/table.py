@@ -55,9 +55,15 @@ _CHANGES_ACCOUNTS = Access(Permission.ADMIN, Resource.ACCOUNTS)
 _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _ROWS = {
-    Code.SEND_MESSAGE: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V1),
-    Code.SEND_MESSAGE_V2: processor(send.send_message, Lane.SEND, _PUBLISHES, header=_V2),
-    Code.SEND_BATCH_MESSAGE: processor(send.send_message, Lane.SEND, ANYONE, header=_V2),
+    Code.SEND_MESSAGE: processor(
+        send.send_message, Lane.SEND, _PUBLISHES, header=_V1, is_in_order=True
+    ),
+    Code.SEND_MESSAGE_V2: processor(
+        send.send_message, Lane.SEND, _PUBLISHES, header=_V2, is_in_order=True
+    ),
+    Code.SEND_BATCH_MESSAGE: processor(
+        send.send_message, Lane.SEND, ANYONE, header=_V2, is_in_order=True
+    ),
     Code.SEND_REPLY_MESSAGE: processor(
         reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeader
     ),
@@ -174,6 +180,8 @@ _ROWS = {
 
 PROCESSORS = {int(code): row.priced(PRICES.get(code, NOT_READ)) for code, row in _ROWS.items()}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
+
+IN_ORDER_CODES = frozenset(code for code, row in PROCESSORS.items() if row.is_in_order)
 
 _NAME_SERVER_CODES = """
     PUT_KV_CONFIG GET_KV_CONFIG DELETE_KV_CONFIG GET_KVLIST_BY_NAMESPACE

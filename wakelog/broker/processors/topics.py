@@ -14,17 +14,12 @@ AdminBrokerProcessor.getTopicConfig (5.3.3).
 from functools import partial
 from typing import Any
 
-from wakelog.broker.decision import (
-    AwaitRegistration,
-    Outcome,
-    RemoveQueues,
-    RunInPool,
-    WorkKind,
-    make_body,
-)
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import InPool, Registered, Removed, Work, WorkKind, make_body
 from wakelog.broker.names import check_any_topic, check_topic, is_lmq
 from wakelog.broker.state import BrokerState
 from wakelog.broker.topics import QUEUE_COUNT_MAX
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
     DELETED_ENDS_FIELD,
@@ -51,9 +46,7 @@ _PERM_MAX = 15
 _NEVER_UNUSED = frozenset({SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC})
 
 
-def update_and_create_topic(
-    state: BrokerState, request: Request[CreateTopicRequestHeader]
-) -> Outcome:
+def update_and_create_topic(state: BrokerState, request: Request[CreateTopicRequestHeader]) -> Work:
     """Define a topic (code 17); ``order`` and ``defaultTopic`` are ignored (fact 27)."""
     header = request.header
     check_topic(header.topic)
@@ -68,11 +61,11 @@ def update_and_create_topic(
         topic_sys_flag=header.topic_sys_flag or 0,
     )
     state.topics.update(topic, request.now_ms)
-    seconds_max = state.config.register_broker_timeout_mills / 1000
-    return AwaitRegistration(request.success(), seconds_max)
+    yield Registered(state.config.register_broker_timeout_mills / 1000)
+    return request.success()
 
 
-def get_all_topic_config(state: BrokerState, request: Request[None]) -> Outcome:
+def get_all_topic_config(state: BrokerState, request: Request[None]) -> Work:
     """Return the table of topics (code 21)."""
     topics = state.topics.wrapper()
     work = partial(encode_body, topics)
@@ -96,7 +89,9 @@ def get_topic_config(state: BrokerState, request: Request[TopicRequestHeader]) -
     return request.success(body=encode_body(topic))
 
 
-def get_topic_stats_info(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:
+def get_topic_stats_info(
+    state: BrokerState, request: Request[TopicRequestHeader]
+) -> Outcome | Work:
     """Return both ends and the last store time of each queue of a topic (code 202)."""
     name = request.header.topic
     topic = state.topics.get(name)
@@ -113,7 +108,7 @@ def get_system_topics(state: BrokerState, request: Request[None]) -> Outcome:
     return request.success(body=encode_body(body))
 
 
-def delete_topic(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:
+def delete_topic(state: BrokerState, request: Request[TopicRequestHeader]) -> Work:
     """Delete a topic, known or not, and with it all queues without a topic (code 215).
 
     Committed offsets stay, as in 4.9.3. Of a light queue (%LMQ%...) only the queue goes.
@@ -122,56 +117,42 @@ def delete_topic(state: BrokerState, request: Request[TopicRequestHeader]) -> Ou
     check_any_topic(topic)
     _refuse_system_topic(state, topic)
     if is_lmq(topic):
-        return _remove_queues(state, request, state.store.begin_removal([topic]))
+        return (yield from _remove_queues(state, request, state.store.begin_removal([topic])))
     removed = state.topics.remove(topic, request.now_ms)
-    return _find_unused(state, request, topic, removed)
+    return (yield from _remove_unused(state, request, topic, removed))
 
 
-def clean_unused_topics(state: BrokerState, request: Request[None]) -> Outcome:
+def clean_unused_topics(state: BrokerState, request: Request[None]) -> Work:
     """Remove all queues without a topic (code 316)."""
-    return _find_unused(state, request)
+    return _remove_unused(state, request)
 
 
-def clean_expired_queues(state: BrokerState, request: Request[None]) -> Outcome:
+def clean_expired_queues(state: BrokerState, request: Request[None]) -> Work:
     """Remove the queues whose messages have all expired (code 306); later ones start at 0."""
-
-    def finish(expired: dict[QueueKey, int], _now_ms: int) -> Outcome:
-        queues = {key: end for key, end in expired.items() if key[0] != SCHEDULE_TOPIC}
-        return _remove_queues(state, request, state.store.begin_removal([], queues))
-
-    return RunInPool(state.store.expired_queues, finish)
-
-
-def _find_unused(
-    state: BrokerState,
-    request: Request[Any],
-    topic: str | None = None,
-    removed: TopicConfig | None = None,
-) -> RunInPool:
-    """List all queues, and remove those without a topic.
-
-    One thread does it for all: four with a list of thousands each took the interpreter from others.
-    """
-    finish = partial(_remove_unused, state, request, topic, removed)
-    return RunInPool(state.store.queues, finish, WorkKind.ENCODE)
+    expired: dict[QueueKey, int] = yield InPool(state.store.expired_queues)
+    queues = {key: end for key, end in expired.items() if key[0] != SCHEDULE_TOPIC}
+    return (yield from _remove_queues(state, request, state.store.begin_removal([], queues)))
 
 
 def _remove_unused(
     state: BrokerState,
     request: Request[Any],
-    topic: str | None,
-    removed: TopicConfig | None,
-    found: dict[str, list[int]],
-    _now_ms: int,
-) -> Outcome:
-    """Remove the queues of `topic`, and those of all topics that are found but do not exist."""
+    topic: str | None = None,
+    removed: TopicConfig | None = None,
+) -> Work:
+    """Remove the queues of `topic`, and those of all topics that are found but do not exist.
+
+    One thread lists them: four with a list of thousands each took the interpreter from others.
+    """
+    found: dict[str, list[int]] = yield InPool(state.store.queues, WorkKind.ENCODE)
     names = [*found, topic] if topic is not None and topic not in found else list(found)
     unused = [
         name
         for name in names
         if name not in _NEVER_UNUSED and not is_lmq(name) and state.topics.get(name) is None
     ]
-    return _remove_queues(state, request, state.store.begin_removal(unused), removed)
+    removal = state.store.begin_removal(unused)
+    return (yield from _remove_queues(state, request, removal, removed))
 
 
 def _remove_queues(
@@ -179,23 +160,20 @@ def _remove_queues(
     request: Request[Any],
     removal: QueueRemoval | None,
     removed: TopicConfig | None = None,
-) -> Outcome:
+) -> Work:
     """Remove queues; if they stay, so does the topic that was removed for it."""
     if removal is None:
         return request.success()
-
-    def finish(why_not: str, now_ms: int) -> Outcome:
-        state.store.end_removal(removal, removed=not why_not)
-        if why_not:
-            if removed is not None:
-                state.topics.put_back(removed, now_ms)
-            return request.refusal(ResponseCode.SYSTEM_ERROR, f"queues not removed: {why_not}")
-        if state.config.auto_delete_unused_stats:
-            for topic in removal.topics:
-                state.traffic.forget_topic(topic)
-        return request.success()
-
-    return RemoveQueues(removal, finish)
+    why_not = yield Removed(removal)
+    state.store.end_removal(removal, removed=not why_not)
+    if why_not:
+        if removed is not None:
+            state.topics.put_back(removed, (yield NOW))
+        return request.refusal(ResponseCode.SYSTEM_ERROR, f"queues not removed: {why_not}")
+    if state.config.auto_delete_unused_stats:
+        for topic in removal.topics:
+            state.traffic.forget_topic(topic)
+    return request.success()
 
 
 def _refuse_system_topic(state: BrokerState, topic: str) -> None:

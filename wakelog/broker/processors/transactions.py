@@ -16,10 +16,12 @@ AdminBrokerProcessor.resumeCheckHalfMessage} (4.9.3).
 from functools import partial
 from typing import Final
 
-from wakelog.broker.decision import Appender, AwaitFlush, Outcome, RunInPool, WriteLine
+from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delayed_delivery import unpark
+from wakelog.broker.effects import InPool, Work
 from wakelog.broker.state import BrokerState
 from wakelog.broker.transactions import committed_draft, op_draft, resumed_draft
+from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -79,7 +81,9 @@ _RESUME_FAILED: Final = (
 _RESUME_REFUSED: Final = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
 
 
-def end_transaction(state: BrokerState, request: Request[EndTransactionRequestHeader]) -> Outcome:
+def end_transaction(
+    state: BrokerState, request: Request[EndTransactionRequestHeader]
+) -> Outcome | Work:
     """Commit a half message, roll it back, or wait for the check (code 37)."""
     header = request.header
     end = header.commit_or_rollback
@@ -96,10 +100,13 @@ def end_transaction(state: BrokerState, request: Request[EndTransactionRequestHe
     half = state.store.message_at_nowait(header.commit_log_offset, sees_held=True)
     if half is not None:
         return _end(state, request, half, request.now_ms)
-    return RunInPool(
-        partial(state.store.message_at, header.commit_log_offset, sees_held=True),
-        partial(_end, state, request),
-    )
+    return _read_and_end(state, request)
+
+
+def _read_and_end(state: BrokerState, request: Request[EndTransactionRequestHeader]) -> Work:
+    offset = request.header.commit_log_offset
+    half = yield InPool(partial(state.store.message_at, offset, sees_held=True))
+    return _end(state, request, half, (yield NOW))
 
 
 def _write_line(state: BrokerState, request: Request[EndTransactionRequestHeader]) -> None:
@@ -177,24 +184,19 @@ def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> PutStatus:
     return result.status
 
 
-def resume_check(
-    state: BrokerState, request: Request[ResumeCheckHalfMessageRequestHeader]
-) -> Outcome:
+def resume_check(state: BrokerState, request: Request[ResumeCheckHalfMessageRequestHeader]) -> Work:
     """Put a half message that was given up back into the half queue (code 323)."""
     try:
         _, physical_offset = decode_message_id(request.header.msg_id or "")
     except RemoteProtocolError:
         return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_FAILED)
-
-    def finish(record: MessageRecord | None, now_ms: int) -> Outcome:
-        # 4.9.3 takes any record, and cannot check one that has no destination.
-        if record is None or unpark(record) is None:
-            return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_FAILED)
-        properties = decode_properties(record.properties_text)
-        properties[TRANSACTION_CHECK_TIMES] = "0"
-        result = state.store.put_message(resumed_draft(record, properties), now_ms)
-        if result.status is not PutStatus.PUT_OK:
-            return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_REFUSED)
-        return request.success()
-
-    return RunInPool(partial(state.store.message_at, physical_offset), finish)
+    record = yield InPool(partial(state.store.message_at, physical_offset))
+    # 4.9.3 takes any record, and cannot check one that has no destination.
+    if record is None or unpark(record) is None:
+        return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_FAILED)
+    properties = decode_properties(record.properties_text)
+    properties[TRANSACTION_CHECK_TIMES] = "0"
+    result = state.store.put_message(resumed_draft(record, properties), (yield NOW))
+    if result.status is not PutStatus.PUT_OK:
+        return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_REFUSED)
+    return request.success()
