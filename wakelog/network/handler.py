@@ -8,8 +8,9 @@ Invariants:
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from wakelog.network.driver import Work
 from wakelog.protocol.command import RemotingCommand
 
 
@@ -24,10 +25,16 @@ class Channel(Protocol):
     """The address of this end; "" if it is unknown."""
 
 
-class Handler(Protocol):
+ParkedT_co = TypeVar("ParkedT_co", covariant=True)
+"""The outcomes that the owner keeps until their response is ready."""
+
+
+class Handler(Protocol[ParkedT_co]):
     """Executes requests."""
 
-    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Any:
+    def process(
+        self, request: RemotingCommand, channel: Channel, now_ms: int
+    ) -> RemotingCommand | Work | ParkedT_co | None:
         """Return the response, None for no response, work for it, or a value to park.
 
         Work is a generator, which the server drives (`driver`); it returns one of the others.

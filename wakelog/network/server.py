@@ -64,7 +64,7 @@ class Server:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Handler[Any],
         lanes: Lanes[Connection],
         *,
         limits: ServerLimits,

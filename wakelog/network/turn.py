@@ -112,7 +112,7 @@ class Turn:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Handler[Any],
         lanes: Lanes[Connection],
         *,
         loop_lag: LoopLag,
