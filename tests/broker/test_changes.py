@@ -3,12 +3,14 @@
 Every code of the request table is tried. What a request changes is found by comparing the tables.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 from tests.broker.harness import Harness, Waiting, begun, send_fields, subscription
 from tests.broker.test_hostile_frames import valid_requests
+from wakelog.broker import consumer_offsets
 from wakelog.broker.changes import Changes, restore
 from wakelog.broker.decision import (
     AwaitFlush,
@@ -169,6 +171,21 @@ def test_what_another_request_removes_is_gone_when_that_is_saved(
     for _ in range(2):
         request = kept.request(code, fields)
         assert saves_of(kept, request)[0].undo is not None
+
+
+def test_what_a_client_has_changed_that_leaves_meanwhile_is_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer_offsets, "REMOVED_PER_STEP", 1)
+    kept = Kept()
+    kept.instructions()
+    fields = {"groupName": "g", "removeOffset": "true"}
+    request = kept.request(Code.DELETE_SUBSCRIPTIONGROUP, fields)
+    work = kept.broker.process(request, kept.channel, kept.now_ms)
+    assert isinstance(work, Generator) and next(work) is None
+    work.close()
+    [save] = [one for one in kept.instructions() if isinstance(one, Persist)]
+    assert (save.name, save.undo) == ("subscriptionGroup", None)
 
 
 def test_of_changes_on_top_of_each_other_the_last_is_undone_first() -> None:

@@ -34,6 +34,7 @@ from wakelog.broker.decision import (
     HoldPull,
     Instruction,
     Outcome,
+    Persist,
     Push,
 )
 from wakelog.broker.effects import Dispatched, Registered, Saved, Work, rest_of
@@ -242,6 +243,11 @@ class Broker:
                     failure = error
         except (ProtocolError, StoreError) as error:
             outcome, failed = self._refuse(command, error), True
+        except GeneratorExit:
+            # The client has left. What it has changed until here is saved all the same.
+            instructions += [Persist(each.name) for each in changes.saves()]
+            instructions += changes.registrations
+            raise
         finally:
             work.close()
         return (yield from self._keep(command, outcome, changes, failed=failed))
