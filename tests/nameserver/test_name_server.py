@@ -67,7 +67,7 @@ def test_requests_are_counted_and_made_up_codes_together(harness: Harness) -> No
     assert statistics["kv_config"]["key_count"] == 0
 
 
-def test_a_body_beyond_its_price_is_refused(harness: Harness) -> None:
+def test_a_body_beyond_its_limits_is_refused(harness: Harness) -> None:
     refused = harness.ask(
         RequestCode.QUERY_DATA_VERSION, b" " * 2_000_000, **Announced().identity()
     )

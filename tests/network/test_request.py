@@ -7,8 +7,8 @@ from wakelog.network.request import (
     ADMINISTERS,
     ADMINISTRATION,
     ANYONE,
+    BodyLimits,
     BodyTooLarge,
-    Price,
     Processor,
     Request,
     processor,
@@ -37,43 +37,42 @@ def handle_bare(state: None, request: Request[None]) -> None:
 
 
 def test_a_row_has_the_header_of_its_handler() -> None:
-    row = processor(handle, "query", ANYONE)
+    row = processor(handle, "query", ANYONE, body=ADMINISTRATION)
     assert row[:5] == (handle, ViewMessageRequestHeader, "query", (ANYONE,), False)
-    assert processor(handle_bare, "admin", ANYONE).header is None
-    other = processor(handle, "query", ANYONE, header=TopicRequestHeader)
+    assert processor(handle_bare, "admin", ANYONE, body=ADMINISTRATION).header is None
+    other = processor(handle, "query", ANYONE, body=ADMINISTRATION, header=TopicRequestHeader)
     assert other.header is TopicRequestHeader
 
 
 def test_a_row_that_no_rule_maps_is_administration() -> None:
-    assert processor(handle, "query").is_administration
+    assert processor(handle, "query", body=ADMINISTRATION).is_administration
     assert Processor(handle).is_administration
-    assert processor(handle, "query", ADMINISTERS).is_administration
-    assert not processor(handle, "query", ANYONE).is_administration
+    assert processor(handle, "query", ADMINISTERS, body=ADMINISTRATION).is_administration
+    assert not processor(handle, "query", ANYONE, body=ADMINISTRATION).is_administration
 
 
 @pytest.mark.parametrize(
-    ("price", "body", "remark"),
+    ("limits", "body", "remark"),
     [
-        (Price(8), b"123456789", "the body has 9 bytes, at most 8 are allowed"),
-        (Price(8, 2), b"1,,,", "the body has 3 entries, at most 2 are allowed"),
+        (BodyLimits(8), b"123456789", "the body has 9 bytes, at most 8 are allowed"),
+        (BodyLimits(8, 2), b"1,,,", "the body has 3 entries, at most 2 are allowed"),
     ],
 )
-def test_a_body_beyond_its_price_is_refused(price: Price, body: bytes, remark: str) -> None:
-    assert len(body) > price.unpriced_bytes_max
+def test_a_body_beyond_its_limits_is_refused(limits: BodyLimits, body: bytes, remark: str) -> None:
+    assert len(body) > limits.unchecked_bytes_max
     with pytest.raises(BodyTooLarge, match=remark) as raised:
-        price.check(body, 1)
+        limits.check(body, 1)
     assert raised.value.code == ResponseCode.SYSTEM_ERROR
-    price.check(body, 2)
+    limits.check(body, 2)
 
 
 def test_a_short_body_is_not_counted() -> None:
-    price = Price(8, 2)
-    assert price.unpriced_bytes_max == 2
-    price.check(b",,", 1)
-    price.check(b"1234,,78", 1)
+    limits = BodyLimits(8, 2)
+    assert limits.unchecked_bytes_max == 2
+    limits.check(b",,", 1)
+    limits.check(b"1234,,78", 1)
 
 
-def test_a_row_has_the_price_of_administration() -> None:
-    assert processor(handle, "query").price == ADMINISTRATION
-    row = processor(handle, "query").priced(Price(5))
-    assert (row.price, row.unpriced_bytes_max) == (Price(5), 5)
+def test_a_row_knows_which_bodies_need_no_check() -> None:
+    row = processor(handle, "query", body=BodyLimits(9, 5))
+    assert (row.body, row.unchecked_bytes_max) == (BodyLimits(9, 5), 5)

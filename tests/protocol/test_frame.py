@@ -15,7 +15,7 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.frame import (
-    BODY_BYTES_UNPRICED,
+    BODY_BYTES_UNCHECKED,
     FRAME_BYTES_MAX,
     FrameDecoder,
     encode_frame,
@@ -290,11 +290,11 @@ def test_a_header_that_is_too_long_to_be_answered_ends_the_connection(frame: byt
         FrameDecoder().feed(frame)
 
 
-LIMIT_BYTES = BODY_BYTES_UNPRICED + 1
+LIMIT_BYTES = BODY_BYTES_UNCHECKED + 1
 
 
 def limited() -> FrameDecoder:
-    limits = {310: LIMIT_BYTES, 34: BODY_BYTES_UNPRICED}
+    limits = {310: LIMIT_BYTES, 34: BODY_BYTES_UNCHECKED}
     return FrameDecoder(body_bytes_max=limits.__getitem__)
 
 

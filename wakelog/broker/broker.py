@@ -40,8 +40,8 @@ from wakelog.broker.decision import (
 from wakelog.broker.effects import Dispatched, Registered, Saved, Work, rest_of
 from wakelog.broker.error_response import LimitReached, error_response
 from wakelog.broker.housekeeping import Housekeeping
+from wakelog.broker.processors.body_limits import MESSAGE
 from wakelog.broker.processors.config import use_settings
-from wakelog.broker.processors.prices import MESSAGE
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.broker.read_after_write import ReadAfterWriteGate
@@ -58,7 +58,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import Header, read_header
-from wakelog.protocol.frame import BODY_BYTES_UNPRICED
+from wakelog.protocol.frame import BODY_BYTES_UNCHECKED
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.durability.config_files import damage_words
@@ -164,10 +164,10 @@ class Broker:
         try:
             if command.missing_body_bytes:
                 raise self._body_too_large(command, processor)
-            if len(command.body) > processor.unpriced_bytes_max:
-                processor.price.check(command.body, self.state.config.request_limit_factor)
+            if len(command.body) > processor.unchecked_bytes_max:
+                processor.body.check(command.body, self.state.config.request_limit_factor)
             header = self._admit(command, processor, channel, now_ms)
-            if command.body and not processor.price.is_read:
+            if command.body and not processor.body.is_read:
                 command.body = b""
             request = Request(command, header, channel, now_ms)
             wait = self.read_after_write.check(request) if processor.reads_queues else None
@@ -203,13 +203,13 @@ class Broker:
         processor = PROCESSORS.get(code)
         if processor is None:
             return ADMINISTRATION.body_bytes_max
-        if processor.price is MESSAGE:
-            return max(BODY_BYTES_UNPRICED, self.state.store_config.message_bytes_max)
-        return self.state.config.request_limit_factor * processor.price.body_bytes_max
+        if processor.body is MESSAGE:
+            return max(BODY_BYTES_UNCHECKED, self.state.store_config.message_bytes_max)
+        return self.state.config.request_limit_factor * processor.body.body_bytes_max
 
     def _body_too_large(self, command: RemotingCommand, processor: Processor) -> BodyTooLarge:
         limit = self.body_bytes_max(command.code)
-        return BodyTooLarge(command.missing_body_bytes, "bytes", limit, processor.price.refusal)
+        return BodyTooLarge(command.missing_body_bytes, "bytes", limit, processor.body.refusal)
 
     def _carry_out(self, command: RemotingCommand, work: Work, changes: Changes) -> Work:
         """Do the work of a request: answer what it raises, and save what it changes.

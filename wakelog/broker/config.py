@@ -119,7 +119,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     acl_enable: bool = False
     rocketmq_home: str = ""
 
-    # The bounds of requests, see processors/prices.py, and of tables, see table_limits.py;
+    # The bounds of requests, see processors/body_limits.py, and of tables, see table_limits.py;
     # wakelog's own keys.
     request_limit_factor: int = 1
     table_limit_factor: int = 1

@@ -217,7 +217,7 @@ class BrokerState:
         self.instructions.append(Push(channel_id, request))
 
     def log_refusal(self, event: str, error: RemoteProtocolError, code: int) -> None:
-        """Have a line written about a request that a table, its price or its account refused."""
+        """Have a line written about a request that a table, a limit or its account refused."""
         values = {"code": code, "cause": error.remark}
         self.instructions.append(WriteLine(Appender.PROTECTION, event, values))
 

@@ -85,8 +85,8 @@ class NameServer:
                     raise BodyTooLarge(command.missing_body_bytes, "bytes", limit)
                 if processor.is_administration:
                     self._check(command, channel, now_ms)
-                if len(command.body) > processor.unpriced_bytes_max:
-                    processor.price.check(command.body)
+                if len(command.body) > processor.unchecked_bytes_max:
+                    processor.body.check(command.body)
                 header = None
                 if processor.header is not None:
                     header = read_header(processor.header, command.ext_fields)
@@ -109,7 +109,7 @@ class NameServer:
     def body_bytes_max(self, code: int) -> int:
         """Return how long the body of a request may be; a longer one need not be read."""
         processor = PROCESSORS.get(code)
-        return (ADMINISTRATION if processor is None else processor.price).body_bytes_max
+        return (ADMINISTRATION if processor is None else processor.body).body_bytes_max
 
     def _check(self, command: RemotingCommand, channel: Channel, now_ms: int) -> None:
         try:

@@ -23,7 +23,7 @@ from wakelog.network.request import (
     ADMINISTERS,
     ADMINISTRATION,
     ANYONE,
-    Price,
+    BodyLimits,
     Processor,
     Request,
     processor,
@@ -274,7 +274,7 @@ def add_write_perm(
     return request.success({"addTopicCount": str(count)})
 
 
-REGISTRATION: Final = Price(FRAME_BYTES_MAX, 1_048_576)
+REGISTRATION: Final = BodyLimits(FRAME_BYTES_MAX, 1_048_576)
 """A whole frame, with 131,072 topics of 8 fields: a broker has to be able to register its topics.
 Parsing takes some 0.2 s then."""
 
@@ -308,10 +308,11 @@ _FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., Answer]]] = {
 }
 """What changes where clients go; brokers are administrators, too."""
 
-_PRICES: Final = {Code.REGISTER_BROKER: REGISTRATION}
+_BODIES: Final = {Code.REGISTER_BROKER: REGISTRATION}
+"""The limits of bodies; of all others they are those of administration."""
 
 PROCESSORS: Final[dict[int, Processor]] = {
-    int(code): processor(handle, "default", rule).priced(_PRICES.get(code, ADMINISTRATION))
+    int(code): processor(handle, "default", rule, body=_BODIES.get(code, ADMINISTRATION))
     for rule, rows in ((ANYONE, _FOR_ANYONE), (ADMINISTERS, _FOR_ADMINISTRATORS))
     for code, handle in rows.items()
 }

@@ -102,7 +102,7 @@ class BodyTooLarge(RemoteProtocolError):
         super().__init__(code, f"the body has {has} {unit}, at most {limit} are allowed")
 
 
-class Price(NamedTuple):
+class BodyLimits(NamedTuple):
     """The bounds of a body, which are checked before anything parses it.
 
     entries_max: commas. JSON has one between any two members of an object or an array, so this
@@ -118,7 +118,7 @@ class Price(NamedTuple):
     is_read: bool = True
 
     @property
-    def unpriced_bytes_max(self) -> int:
+    def unchecked_bytes_max(self) -> int:
         """The longest body that is within both bounds whatever it has."""
         if self.entries_max is None:
             return self.body_bytes_max
@@ -134,8 +134,8 @@ class Price(NamedTuple):
                 raise BodyTooLarge(entries_count, "entries", factor * self.entries_max)
 
 
-ADMINISTRATION = Price(1_048_576, 65_536)
-"""For rows without a price of their own: what administrators and clients send has a few KB."""
+ADMINISTRATION = BodyLimits(1_048_576, 65_536)
+"""What administrators and clients send has a few KB."""
 
 
 class Processor(NamedTuple):
@@ -146,7 +146,7 @@ class Processor(NamedTuple):
     is_in_order: later requests of its connection and lane wait while its work pauses, and the work
         is done though the connection is closed.
     is_administration: whether one of the rules asks for an administrator.
-    price: the bounds of its body. A body of `unpriced_bytes_max` cannot break any of them.
+    body: the limits of its body. A body of `unchecked_bytes_max` is within all of them.
     """
 
     handle: Callable[..., Any]
@@ -155,19 +155,16 @@ class Processor(NamedTuple):
     access: tuple[Access, ...] = ()
     reads_queues: bool = False
     is_administration: bool = True
-    price: Price = ADMINISTRATION
-    unpriced_bytes_max: int = ADMINISTRATION.unpriced_bytes_max
+    body: BodyLimits = ADMINISTRATION
+    unchecked_bytes_max: int = ADMINISTRATION.unchecked_bytes_max
     is_in_order: bool = False
-
-    def priced(self, price: Price) -> "Processor":
-        """Return the row with the bounds of its body."""
-        return self._replace(price=price, unpriced_bytes_max=price.unpriced_bytes_max)
 
 
 def processor(
     handle: Callable[..., Any],
     lane: str,
     *access: Access,
+    body: BodyLimits,
     header: type[Header] | None = None,
     reads_queues: bool = False,
     is_in_order: bool = False,
@@ -175,6 +172,7 @@ def processor(
     """Make a row.
 
     access: at least one rule, or the request is administration.
+    body: the limits of its body. Each row names them: what a handler reads is never dropped.
     header: for a handler of several types; else the one that the handler is annotated with, as in
         ``request: Request[PullMessageRequestHeader]``.
     """
@@ -183,5 +181,13 @@ def processor(
         header = None if annotated is type(None) else annotated
     administers = not access or any(rule.permission is Permission.ADMIN for rule in access)
     return Processor(
-        handle, header, lane, access, reads_queues, administers, is_in_order=is_in_order
+        handle,
+        header,
+        lane,
+        access,
+        reads_queues,
+        administers,
+        body,
+        body.unchecked_bytes_max,
+        is_in_order,
     )

@@ -37,7 +37,7 @@ from wakelog.protocol.header_codec import (
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
 
-BODY_BYTES_UNPRICED: Final = 1_048_576
+BODY_BYTES_UNCHECKED: Final = 1_048_576
 """A body of so many bytes is read whatever its code. No code has a lower bound."""
 
 BodyBytesMax: TypeAlias = Callable[[int], int]
@@ -151,7 +151,7 @@ class FrameDecoder:
     def _next_needed(self, frame_bytes: int) -> int:
         """Return how much the buffer has to hold next; begin to drop a body that is too long."""
         buffer = self._buffer
-        if self._body_bytes_max is None or frame_bytes <= BODY_BYTES_UNPRICED or not buffer:
+        if self._body_bytes_max is None or frame_bytes <= BODY_BYTES_UNCHECKED or not buffer:
             return frame_bytes
         if len(buffer) < _PREFIX.size:
             return _PREFIX.size
@@ -210,7 +210,7 @@ class FrameDecoder:
             self._refuse(decode_head(word >> _SERIALIZE_TYPE_SHIFT, header), len(header))
             return None
         serialize_type, body = word >> _SERIALIZE_TYPE_SHIFT, frame[header_end:]
-        if self._body_bytes_max is None or len(body) <= BODY_BYTES_UNPRICED:
+        if self._body_bytes_max is None or len(body) <= BODY_BYTES_UNCHECKED:
             return decode_header(serialize_type, header, body.tobytes())
         command = decode_header(serialize_type, header)
         if not self._is_oversized(command, len(body)):

@@ -267,7 +267,7 @@ def test_the_changes_are_changes_where_they_are_allowed(code: int) -> None:
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_row_without_a_rule_is_refused(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     row = PROCESSORS[RequestCode.GET_BROKER_CONFIG]
-    unmapped = processor(row.handle, row.lane, *row.access[:kept])
+    unmapped = processor(row.handle, row.lane, *row.access[:kept], body=row.body)
     monkeypatch.setitem(PROCESSORS, int(RequestCode.GET_BROKER_CONFIG), unmapped)
     remote = Exposed(None).put(request(26, NO_KEY), HOST)
     assert remote is not None and (remote.code == ResponseCode.NO_PERMISSION) is not kept

@@ -27,9 +27,10 @@ from wakelog.broker.processors import (
     topics,
     transactions,
 )
-from wakelog.broker.processors.prices import NOT_READ, PRICES
+from wakelog.broker.processors.body_limits import HEARTBEAT, MESSAGE, NOT_READ, QUEUES, REPLY
 from wakelog.network.request import (
     ADMINISTERS,
+    ADMINISTRATION,
     ANYONE,
     Access,
     Permission,
@@ -56,129 +57,177 @@ _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _ROWS = {
     Code.SEND_MESSAGE: processor(
-        send.send_message, Lane.SEND, _PUBLISHES, header=_V1, is_in_order=True
+        send.send_message, Lane.SEND, _PUBLISHES, header=_V1, is_in_order=True, body=MESSAGE
     ),
     Code.SEND_MESSAGE_V2: processor(
-        send.send_message, Lane.SEND, _PUBLISHES, header=_V2, is_in_order=True
+        send.send_message, Lane.SEND, _PUBLISHES, header=_V2, is_in_order=True, body=MESSAGE
     ),
     Code.SEND_BATCH_MESSAGE: processor(
-        send.send_message, Lane.SEND, ANYONE, header=_V2, is_in_order=True
+        send.send_message, Lane.SEND, ANYONE, header=_V2, is_in_order=True, body=MESSAGE
     ),
     Code.SEND_REPLY_MESSAGE: processor(
-        reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeader
+        reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeader, body=REPLY
     ),
     Code.SEND_REPLY_MESSAGE_V2: processor(
-        reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeaderV2
+        reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeaderV2, body=REPLY
     ),
     Code.CONSUMER_SEND_MSG_BACK: processor(
-        send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES
+        send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES, body=NOT_READ
     ),
-    Code.END_TRANSACTION: processor(transactions.end_transaction, Lane.END_TRANSACTION, ANYONE),
+    Code.END_TRANSACTION: processor(
+        transactions.end_transaction, Lane.END_TRANSACTION, ANYONE, body=NOT_READ
+    ),
     Code.PULL_MESSAGE: processor(
-        pull.pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True
+        pull.pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True, body=NOT_READ
     ),
-    Code.QUERY_MESSAGE: processor(query.query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True),
-    Code.VIEW_MESSAGE_BY_ID: processor(query.view_message_by_id, Lane.QUERY, ANYONE),
-    Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, _HEARTBEATS),
-    Code.UNREGISTER_CLIENT: processor(clients.unregister_client, Lane.CLIENT_MANAGE, _CONSUMES),
-    Code.CHECK_CLIENT_CONFIG: processor(clients.check_client_config, Lane.CLIENT_MANAGE, ANYONE),
-    Code.REGISTER_FILTER_SERVER: processor(clients.register_filter_server, Lane.ADMIN, ADMINISTERS),
+    Code.QUERY_MESSAGE: processor(
+        query.query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True, body=NOT_READ
+    ),
+    Code.VIEW_MESSAGE_BY_ID: processor(query.view_message_by_id, Lane.QUERY, ANYONE, body=NOT_READ),
+    Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, _HEARTBEATS, body=HEARTBEAT),
+    Code.UNREGISTER_CLIENT: processor(
+        clients.unregister_client, Lane.CLIENT_MANAGE, _CONSUMES, body=NOT_READ
+    ),
+    Code.CHECK_CLIENT_CONFIG: processor(
+        clients.check_client_config, Lane.CLIENT_MANAGE, ANYONE, body=ADMINISTRATION
+    ),
+    Code.REGISTER_FILTER_SERVER: processor(
+        clients.register_filter_server, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
     Code.GET_CONSUMER_LIST_BY_GROUP: processor(
-        groups.get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES
+        groups.get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES, body=NOT_READ
     ),
     Code.UPDATE_CONSUMER_OFFSET: processor(
-        offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES
+        offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES, body=NOT_READ
     ),
     Code.QUERY_CONSUMER_OFFSET: processor(
-        offsets.query_consumer_offset, Lane.CONSUMER_MANAGE, ANYONE
+        offsets.query_consumer_offset, Lane.CONSUMER_MANAGE, ANYONE, body=NOT_READ
     ),
-    Code.GET_ALL_CONSUMER_OFFSET: processor(offsets.get_all_consumer_offset, Lane.ADMIN, ANYONE),
-    Code.GET_ALL_DELAY_OFFSET: processor(offsets.get_all_delay_offset, Lane.ADMIN, ANYONE),
-    Code.CLONE_GROUP_OFFSET: processor(offsets.clone_group_offset, Lane.ADMIN, ADMINISTERS),
+    Code.GET_ALL_CONSUMER_OFFSET: processor(
+        offsets.get_all_consumer_offset, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
+    Code.GET_ALL_DELAY_OFFSET: processor(
+        offsets.get_all_delay_offset, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
+    Code.CLONE_GROUP_OFFSET: processor(
+        offsets.clone_group_offset, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
     Code.UPDATE_AND_CREATE_TOPIC: processor(
-        topics.update_and_create_topic, Lane.ADMIN, ADMINISTERS
+        topics.update_and_create_topic, Lane.ADMIN, ADMINISTERS, body=NOT_READ
     ),
-    Code.DELETE_TOPIC_IN_BROKER: processor(topics.delete_topic, Lane.ADMIN, ADMINISTERS),
-    Code.CLEAN_UNUSED_TOPIC: processor(topics.clean_unused_topics, Lane.ADMIN, ADMINISTERS),
+    Code.DELETE_TOPIC_IN_BROKER: processor(
+        topics.delete_topic, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
+    Code.CLEAN_UNUSED_TOPIC: processor(
+        topics.clean_unused_topics, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: processor(
-        topics.clean_expired_queues, Lane.ADMIN, ADMINISTERS
+        topics.clean_expired_queues, Lane.ADMIN, ADMINISTERS, body=NOT_READ
     ),
-    Code.GET_ALL_TOPIC_CONFIG: processor(topics.get_all_topic_config, Lane.ADMIN, ANYONE),
-    Code.GET_TOPIC_CONFIG: processor(topics.get_topic_config, Lane.ADMIN, ANYONE),
+    Code.GET_ALL_TOPIC_CONFIG: processor(
+        topics.get_all_topic_config, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
+    Code.GET_TOPIC_CONFIG: processor(topics.get_topic_config, Lane.ADMIN, ANYONE, body=NOT_READ),
     Code.GET_TOPIC_STATS_INFO: processor(
-        topics.get_topic_stats_info, Lane.ADMIN, ANYONE, reads_queues=True
+        topics.get_topic_stats_info, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
-        groups.update_and_create_group, Lane.ADMIN, ADMINISTERS
+        groups.update_and_create_group, Lane.ADMIN, ADMINISTERS, body=ADMINISTRATION
     ),
-    Code.DELETE_SUBSCRIPTIONGROUP: processor(groups.delete_group, Lane.ADMIN, ADMINISTERS),
-    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_all_groups, Lane.ADMIN, ANYONE),
+    Code.DELETE_SUBSCRIPTIONGROUP: processor(
+        groups.delete_group, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: processor(
+        groups.get_all_groups, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
     Code.GET_CONSUMER_CONNECTION_LIST: processor(
-        groups.get_consumer_connections, Lane.ADMIN, ANYONE
+        groups.get_consumer_connections, Lane.ADMIN, ANYONE, body=NOT_READ
     ),
     Code.GET_PRODUCER_CONNECTION_LIST: processor(
-        groups.get_producer_connections, Lane.ADMIN, ANYONE
+        groups.get_producer_connections, Lane.ADMIN, ANYONE, body=NOT_READ
     ),
-    Code.GET_SUBSCRIPTIONGROUP_CONFIG: processor(groups.get_group, Lane.ADMIN, ANYONE),
-    Code.GET_ALL_PRODUCER_INFO: processor(groups.get_all_producers, Lane.ADMIN, ANYONE),
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: processor(
+        groups.get_group, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
+    Code.GET_ALL_PRODUCER_INFO: processor(
+        groups.get_all_producers, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
     Code.INVOKE_BROKER_TO_RESET_OFFSET: processor(
-        client_calls.reset_offset, Lane.ADMIN, ADMINISTERS, reads_queues=True
+        client_calls.reset_offset, Lane.ADMIN, ADMINISTERS, reads_queues=True, body=NOT_READ
     ),
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: processor(
-        client_calls.get_consumer_status, Lane.ADMIN, ANYONE
+        client_calls.get_consumer_status, Lane.ADMIN, ANYONE, body=NOT_READ
     ),
     Code.GET_CONSUMER_RUNNING_INFO: processor(
-        client_calls.get_consumer_running_info, Lane.ADMIN, ANYONE
+        client_calls.get_consumer_running_info, Lane.ADMIN, ANYONE, body=ADMINISTRATION
     ),
     Code.CONSUME_MESSAGE_DIRECTLY: processor(
-        client_calls.consume_message_directly, Lane.ADMIN, ADMINISTERS
+        client_calls.consume_message_directly, Lane.ADMIN, ADMINISTERS, body=NOT_READ
     ),
-    Code.UPDATE_BROKER_CONFIG: processor(config.update_broker_config, Lane.ADMIN, ADMINISTERS),
-    Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN, ANYONE),
+    Code.UPDATE_BROKER_CONFIG: processor(
+        config.update_broker_config, Lane.ADMIN, ADMINISTERS, body=ADMINISTRATION
+    ),
+    Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN, ANYONE, body=NOT_READ),
     Code.SEARCH_OFFSET_BY_TIMESTAMP: processor(
-        offsets.search_offset_by_timestamp, Lane.ADMIN, ANYONE, reads_queues=True
+        offsets.search_offset_by_timestamp, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
-    Code.GET_MAX_OFFSET: processor(offsets.get_max_offset, Lane.ADMIN, ANYONE, reads_queues=True),
-    Code.GET_MIN_OFFSET: processor(offsets.get_min_offset, Lane.ADMIN, ANYONE),
-    Code.GET_EARLIEST_MSG_STORETIME: processor(offsets.get_earliest_store_time, Lane.ADMIN, ANYONE),
+    Code.GET_MAX_OFFSET: processor(
+        offsets.get_max_offset, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
+    ),
+    Code.GET_MIN_OFFSET: processor(offsets.get_min_offset, Lane.ADMIN, ANYONE, body=NOT_READ),
+    Code.GET_EARLIEST_MSG_STORETIME: processor(
+        offsets.get_earliest_store_time, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
     Code.QUERY_CONSUME_QUEUE: processor(
-        consume_queue.query_consume_queue, Lane.ADMIN, ANYONE, reads_queues=True
+        consume_queue.query_consume_queue, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.UPDATE_AND_CREATE_ACL_CONFIG: processor(
-        accounts.update_account, Lane.ADMIN, _CHANGES_ACCOUNTS
+        accounts.update_account, Lane.ADMIN, _CHANGES_ACCOUNTS, body=NOT_READ
     ),
-    Code.DELETE_ACL_CONFIG: processor(accounts.delete_account, Lane.ADMIN, _CHANGES_ACCOUNTS),
-    Code.GET_BROKER_CLUSTER_ACL_INFO: processor(accounts.get_versions, Lane.ADMIN, ADMINISTERS),
+    Code.DELETE_ACL_CONFIG: processor(
+        accounts.delete_account, Lane.ADMIN, _CHANGES_ACCOUNTS, body=NOT_READ
+    ),
+    Code.GET_BROKER_CLUSTER_ACL_INFO: processor(
+        accounts.get_versions, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: processor(
-        accounts.update_white_addresses, Lane.ADMIN, _CHANGES_ACCOUNTS
+        accounts.update_white_addresses, Lane.ADMIN, _CHANGES_ACCOUNTS, body=NOT_READ
     ),
-    Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(accounts.get_accounts, Lane.ADMIN, ANYONE),
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(
+        accounts.get_accounts, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
     Code.GET_CONSUME_STATS: processor(
-        consume_stats.get_consume_stats, Lane.ADMIN, ANYONE, reads_queues=True
+        consume_stats.get_consume_stats, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.GET_BROKER_CONSUME_STATS: processor(
-        consume_stats.get_broker_consume_stats, Lane.ADMIN, ANYONE, reads_queues=True
+        consume_stats.get_broker_consume_stats, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.QUERY_TOPIC_CONSUME_BY_WHO: processor(
-        consume_stats.query_consuming_groups, Lane.ADMIN, ANYONE
+        consume_stats.query_consuming_groups, Lane.ADMIN, ANYONE, body=NOT_READ
     ),
     Code.QUERY_CONSUME_TIME_SPAN: processor(
-        consume_stats.query_consume_time_span, Lane.ADMIN, ANYONE, reads_queues=True
+        consume_stats.query_consume_time_span, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.QUERY_CORRECTION_OFFSET: processor(
-        consume_stats.query_correction_offset, Lane.ADMIN, ANYONE
+        consume_stats.query_correction_offset, Lane.ADMIN, ANYONE, body=NOT_READ
     ),
-    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: processor(topics.get_system_topics, Lane.ADMIN, ANYONE),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: processor(
+        topics.get_system_topics, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
     Code.GET_BROKER_RUNTIME_INFO: processor(
-        statistics.get_broker_runtime_info, Lane.ADMIN, ANYONE, reads_queues=True
+        statistics.get_broker_runtime_info, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
-    Code.VIEW_BROKER_STATS_DATA: processor(statistics.view_broker_stats_data, Lane.ADMIN, ANYONE),
-    Code.RESUME_CHECK_HALF_MESSAGE: processor(transactions.resume_check, Lane.ADMIN, ADMINISTERS),
-    Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN, ANYONE),
-    Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN, ANYONE),
+    Code.VIEW_BROKER_STATS_DATA: processor(
+        statistics.view_broker_stats_data, Lane.ADMIN, ANYONE, body=NOT_READ
+    ),
+    Code.RESUME_CHECK_HALF_MESSAGE: processor(
+        transactions.resume_check, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+    ),
+    Code.LOCK_BATCH_MQ: processor(locks.lock_queues, Lane.ADMIN, ANYONE, body=QUEUES),
+    Code.UNLOCK_BATCH_MQ: processor(locks.unlock_queues, Lane.ADMIN, ANYONE, body=QUEUES),
 }
 
-PROCESSORS = {int(code): row.priced(PRICES.get(code, NOT_READ)) for code, row in _ROWS.items()}
+PROCESSORS = {int(code): row for code, row in _ROWS.items()}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
 
 IN_ORDER_CODES = frozenset(code for code, row in PROCESSORS.items() if row.is_in_order)

@@ -8,18 +8,18 @@ from wakelog.broker.effects import InPool, Saved, Work, WorkKind
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.frame import BODY_BYTES_UNPRICED, FRAME_BYTES_MAX
+from wakelog.protocol.frame import BODY_BYTES_UNCHECKED, FRAME_BYTES_MAX
 
-PARSED = sorted(code for code, row in PROCESSORS.items() if row.price.entries_max is not None)
+PARSED = sorted(code for code, row in PROCESSORS.items() if row.body.entries_max is not None)
 
 
 @pytest.mark.parametrize("code", PARSED)
 def test_a_body_beyond_its_bounds_is_refused_with_the_bound(harness: Harness, code: int) -> None:
-    price = PROCESSORS[code].price
-    assert price.entries_max is not None
+    limits = PROCESSORS[code].body
+    assert limits.entries_max is not None
     asked = [
-        (b" ", "bytes", price.body_bytes_max),
-        (b",", "entries", price.entries_max),
+        (b" ", "bytes", limits.body_bytes_max),
+        (b",", "entries", limits.entries_max),
     ]
     for unit, name, limit in asked:
         refused = harness.ask(code, body=unit * (limit + 1))
@@ -90,11 +90,11 @@ def test_how_long_a_body_may_be_follows_the_configuration() -> None:
     limits = [broker.body_bytes_max(code) for code in asked]
     assert limits == [4_194_304, 9_000_000, 2 * FRAME_BYTES_MAX, 1_048_576]
     small = Harness(maxMessageSize="1000").broker.body_bytes_max(RequestCode.SEND_MESSAGE)
-    assert small == BODY_BYTES_UNPRICED
+    assert small == BODY_BYTES_UNCHECKED
 
 
 def test_no_code_has_a_bound_below_what_is_read_of_all() -> None:
-    assert min(row.price.body_bytes_max for row in PROCESSORS.values()) >= BODY_BYTES_UNPRICED
+    assert min(row.body.body_bytes_max for row in PROCESSORS.values()) >= BODY_BYTES_UNCHECKED
 
 
 def test_a_body_without_a_use_is_dropped(harness: Harness) -> None:
