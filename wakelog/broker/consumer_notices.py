@@ -34,30 +34,33 @@ STEP_COUNT_MAX: Final = 64
 
 
 class ConsumerNotices:
-    """The groups to notify now, and those that have to wait."""
+    """The groups to notify now, and those that have to wait.
+
+    leaving, waiting: the groups of each kind; read only. Notices are left if one is not empty.
+    """
 
     def __init__(self, members: Callable[[str], Iterable[int]]) -> None:
         """Start with none; ``members(group)`` returns the connections of a group now."""
         self._members = members
         self._quiet: set[str] = set()
         self._ends: list[tuple[int, str]] = []
-        self._waiting: set[str] = set()
-        self._leaving: dict[str, list[int]] = {}
+        self.waiting: set[str] = set()
+        self.leaving: dict[str, list[int]] = {}
         self._step_began_ms = 0
         self._step_count = 0
 
     @property
     def is_pending(self) -> bool:
         """Whether there are notices yet to leave."""
-        return bool(self._waiting or self._leaving)
+        return bool(self.waiting or self.leaving)
 
     def note(self, group: str, now_ms: int) -> None:
         """Have the members of a group notified, now or at the end of its period."""
         self._end_periods(now_ms)
-        if group in self._leaving and group not in self._quiet:
+        if group in self.leaving and group not in self._quiet:
             self._begin_period(group, now_ms)
         if group in self._quiet:
-            self._waiting.add(group)
+            self.waiting.add(group)
         else:
             self._begin(group, now_ms)
 
@@ -67,32 +70,32 @@ class ConsumerNotices:
         if not 0 <= now_ms - self._step_began_ms < STEP_MS:
             self._step_began_ms, self._step_count = now_ms, 0
         notices: list[tuple[str, int]] = []
-        while self._leaving and self._step_count < STEP_COUNT_MAX:
-            group = next(iter(self._leaving))
-            channel_ids = self._leaving.pop(group)
+        while self.leaving and self._step_count < STEP_COUNT_MAX:
+            group = next(iter(self.leaving))
+            channel_ids = self.leaving.pop(group)
             notices.append((group, channel_ids.pop()))
             self._step_count += 1
             if channel_ids:
-                self._leaving[group] = channel_ids  # behind the others
+                self.leaving[group] = channel_ids  # behind the others
         return notices
 
     def next_ms(self) -> int | None:
         """Return when ``take`` next has notices, None if nothing is pending."""
-        if self._leaving:
+        if self.leaving:
             return self._step_began_ms + STEP_MS
-        return self._ends[0][0] if self._waiting else None
+        return self._ends[0][0] if self.waiting else None
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert self._waiting <= self._quiet
+        assert self.waiting <= self._quiet
         assert sorted(group for _, group in self._ends) == sorted(self._quiet)
         assert self._step_count <= STEP_COUNT_MAX
-        assert all(self._leaving.values())
+        assert all(self.leaving.values())
 
     def _begin(self, group: str, now_ms: int) -> None:
         channel_ids = list(self._members(group))
         if channel_ids:
-            self._leaving[group] = channel_ids[::-1]
+            self.leaving[group] = channel_ids[::-1]
         if len(channel_ids) > 1:
             self._begin_period(group, now_ms)
 
@@ -108,8 +111,8 @@ class ConsumerNotices:
         while self._ends and not now_ms < self._ends[0][0] <= now_ms + PERIOD_MS_MAX:
             _, group = heappop(self._ends)
             self._quiet.discard(group)
-            if group in self._waiting and group in self._leaving:
+            if group in self.waiting and group in self.leaving:
                 self._begin_period(group, now_ms)
-            elif group in self._waiting:
-                self._waiting.discard(group)
+            elif group in self.waiting:
+                self.waiting.discard(group)
                 self._begin(group, now_ms)

@@ -32,7 +32,7 @@ from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.network.peer import Peer
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.frame import BodyBytesMax, encode_frame, encode_frame_head
+from wakelog.protocol.frame import BodyBytesMax, encode_frame_head
 
 PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
         parts = self._parts
         is_first = not parts
         if len(command.body) < BODY_BYTES_COPIED_MAX:
-            parts.append(encode_frame(command))
+            parts.append(encode_frame_head(command, len(command.body)) + command.body)
         else:
             parts += (encode_frame_head(command, len(command.body)), command.body)
         return is_first

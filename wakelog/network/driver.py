@@ -140,7 +140,11 @@ Executor: TypeAlias = Callable[[Any, Task], None]
 
 
 class Driver:
-    """The requests that are under way, each between two pieces of its work."""
+    """The requests that are under way, each between two pieces of its work.
+
+    paused, results: `run` has something to do if one of them is not empty; read only. While a task
+        is not begun, another one is paused or waits for its effect.
+    """
 
     def __init__(
         self,
@@ -153,8 +157,8 @@ class Driver:
         self._executors = executors
         self._clock_seconds = clock_seconds
         self._wall_ms = wall_ms
-        self._paused: deque[Task] = deque()
-        self._results: deque[tuple[Task, Any, BaseException | None]] = deque()
+        self.paused: deque[Task] = deque()
+        self.results: deque[tuple[Task, Any, BaseException | None]] = deque()
         self._unbegun: deque[Task] = deque()
         self._new_count = 0
         self._large_count = 0
@@ -162,12 +166,7 @@ class Driver:
 
     def __len__(self) -> int:
         """Return how many can go on without any effect, or are not begun."""
-        return len(self._paused) + len(self._results) + len(self._unbegun)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `run` has something to do. While one task is not begun, another is."""
-        return bool(self._paused or self._results)
+        return len(self.paused) + len(self.results) + len(self._unbegun)
 
     @property
     def new_count(self) -> int:
@@ -186,34 +185,34 @@ class Driver:
                 self._unbegun.append(task)
                 self._begin_large()
         elif self._advance(task, None, None) and self._admit(task):
-            self._paused.append(task)
+            self.paused.append(task)
 
     def resume(self, task: Task, result: Any, error: BaseException | None) -> None:
         """Go on with a task whose effect has ended, in the next turn."""
-        self._results.append((task, result, error))
+        self.results.append((task, result, error))
         self._owner.schedule()
 
     def run(self) -> None:
         """Do pieces until none is left or the time is spent."""
-        if self._results:
+        if self.results:
             run_for_a_share(self._take_result, RESULTS_SECONDS, self._clock_seconds)
-        if self._paused:
+        if self.paused:
             run_for_a_share(self._do_piece, STEPS_SECONDS, self._clock_seconds)
 
     def _take_result(self) -> bool:
-        task, result, error = self._results.popleft()
+        task, result, error = self.results.popleft()
         if self._advance(task, result, error):
-            self._paused.append(task)
+            self.paused.append(task)
         del error  # its traceback has this frame
-        return bool(self._results)
+        return bool(self.results)
 
     def _do_piece(self) -> bool:
-        task = self._paused.popleft()
+        task = self.paused.popleft()
         if task.is_over:
             self._drop(task)
         elif self._advance(task, None, None):
-            self._paused.append(task)
-        return bool(self._paused)
+            self.paused.append(task)
+        return bool(self.paused)
 
     def _advance(self, task: Task, result: Any, error: BaseException | None) -> bool:
         """Do one piece of the work; return whether it has paused."""
@@ -278,4 +277,4 @@ class Driver:
     def _begin_large(self) -> None:
         while self._unbegun and self._large_count < LARGE_MAX:
             self._large_count += 1
-            self._paused.append(self._unbegun.popleft())
+            self.paused.append(self._unbegun.popleft())

@@ -287,18 +287,14 @@ class Lanes(Generic[Owner]):
         self._credit -= 1
         lane.taken_count += 1
         self.yields = lane.spec.yields
-        return self._taken(lane.take(is_last_of_round=not self._credit))
+        waiting = lane.take(is_last_of_round=not self._credit)
+        self.waiting_count -= 1
+        self.waiting_bytes -= waiting.size_bytes
+        return waiting
 
     def end_round(self) -> None:
         """End the round of the current lane: the next request comes from the lanes after it."""
         self._credit = 0
-
-    def _taken(self, waiting: Waiting[Owner]) -> Waiting[Owner]:
-        self.waiting_count -= 1
-        self.waiting_bytes -= waiting.size_bytes
-        assert self.waiting_count >= 0
-        assert self.waiting_bytes >= 0
-        return waiting
 
     def expire(self, now_seconds: float) -> list[Expired[Owner]]:
         """Remove and return the requests that waited too long, while those are next."""
@@ -310,7 +306,9 @@ class Lanes(Generic[Owner]):
                 waited = now_seconds - lane.first().since_seconds
                 if waited < wait_seconds_max:
                     break
-                waiting = self._taken(lane.take(is_last_of_round=False))
+                waiting = lane.take(is_last_of_round=False)
+                self.waiting_count -= 1
+                self.waiting_bytes -= waiting.size_bytes
                 lane.counts.expired_count += 1
                 expired.append(Expired(waiting, int(waited * 1000), lane.count))
         return expired

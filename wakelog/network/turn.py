@@ -64,6 +64,9 @@ a consumer that catches up has many under way. A send that arrived before waits 
 Done: TypeAlias = Callable[[Any, Exception | None], None]
 """Called with a result and None, or with None and the error."""
 
+EXPIRE_SECONDS: Final = 0.01
+"""How often requests are looked for that waited too long, as by 4.9.3's BrokerFastFailure."""
+
 LARGE_BODIES_BYTES_MAX: Final = 1_048_576
 """Of the large requests of one turn. To write so much takes 0.2 to 1.5 ms. One of 300 KB alone in
 each turn made four turns where one does: a third of all messages a second."""
@@ -154,7 +157,7 @@ class Turn:
         self._unflushed: list[Connection] = []
         self._closed: deque[Connection] = deque()
         self._put_off: deque[Connection] = deque()
-        self._reads_end_seconds = 0.0
+        self._reads_end_seconds = self._expires_seconds = 0.0
         self._counts = TurnStatistics()
 
     @property
@@ -176,6 +179,8 @@ class Turn:
         since_seconds = now_seconds - self._loop_lag.note_read(now_seconds)
         if connection.put_off_seconds:
             since_seconds = min(since_seconds, connection.put_off_seconds)
+        if now_seconds - since_seconds >= EXPIRE_SECONDS:
+            self._expires_seconds = 0.0  # it may have waited too long already
         self._counts.received_bytes += size_bytes
         share_bytes = size_bytes // len(requests)
         offer = self._lanes.offer
@@ -198,7 +203,9 @@ class Turn:
                 connection.pause_reading(PAUSED_BY_LANE)
             elif outcome is HELD:
                 connection.pause_reading(PAUSED_BY_ORDER)
-        self.schedule()
+        if not self.is_scheduled:
+            self.is_scheduled = True
+            self._call_soon(self.run)
 
     def puts_off(self, connection: Connection) -> bool:
         """Return whether reads have had their share, so that this connection waits with a chunk.
@@ -244,17 +251,14 @@ class Turn:
         counts = self._counts
         began_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
-        for expired in self._lanes.expire(began_seconds):
-            request = expired.waiting.request
-            refusal = refusals.waited_too_long(
-                request, waited_ms=expired.waited_ms, waiting_count=expired.left_count
-            )
-            self._answer(expired.waiting.owner, request, refusal)
-            self._release(expired.waiting.owner)
+        if began_seconds >= self._expires_seconds:
+            self._expires_seconds = began_seconds + EXPIRE_SECONDS
+            self._refuse_expired(began_seconds)
         processed_count = self._drain(began_seconds, now_ms)
         counts.requests_count += processed_count
-        if self._driver.is_ready:
-            self._driver.run()
+        driver = self._driver
+        if driver.paused or driver.results:
+            driver.run()
         if self._closed:  # thousands may close at once
             report = partial(self._report_closed, now_ms)
             run_for_a_share(report, self._budget_seconds, self._clock_seconds)
@@ -268,15 +272,25 @@ class Turn:
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
         if self._put_off:
             run_for_a_share(self._read_on, self._budget_seconds, self._clock_seconds)
-        if self._lanes.waiting_count or self._closed or self._put_off or self._driver.is_ready:
+        has_work = driver.paused or driver.results or self._closed or self._put_off
+        if has_work or self._lanes.waiting_count:
             self.schedule()
         if processed_count or self._has_answered:
             self._note_turn(began_seconds, ended_seconds)
 
+    def _refuse_expired(self, now_seconds: float) -> None:
+        for expired in self._lanes.expire(now_seconds):
+            request = expired.waiting.request
+            refusal = refusals.waited_too_long(
+                request, waited_ms=expired.waited_ms, waiting_count=expired.left_count
+            )
+            self._answer(expired.waiting.owner, request, refusal)
+            self._release(expired.waiting.owner)
+
     def _drain(self, began_seconds: float, now_ms: int) -> int:
         """Process requests until none is left or the budget is spent; return how many."""
         lanes, clock_seconds = self._lanes, self._clock_seconds
-        take, process = lanes.take, self._handler.process
+        take = lanes.take
         end_seconds = began_seconds + self._budget_seconds
         now_seconds = began_seconds
         processed_count = large_bytes = 0
@@ -294,15 +308,7 @@ class Turn:
                 self._end()  # else its write would keep the answers to the others
                 large_bytes += len(request.body)
             processed_count += 1
-            try:
-                outcome = process(request, connection, now_ms)
-                if outcome.__class__ is RemotingCommand:
-                    self._answer(connection, request, outcome)
-                elif outcome is not None:
-                    self.defer(connection, request, outcome)
-            except Exception as error:
-                self._fail(connection, request, error)
-            self._release(connection)
+            self._process(connection, request, now_ms)
             before_seconds, now_seconds = now_seconds, clock_seconds()
             has_large = large_bytes >= LARGE_BODIES_BYTES_MAX
             if has_large or now_seconds >= end_seconds:
@@ -310,6 +316,22 @@ class Turn:
                     lanes.end_round()
                 break
         return processed_count
+
+    def _process(self, connection: Connection, request: RemotingCommand, now_ms: int) -> None:
+        """Hand a request that was taken from its lane to the handler, and keep its answer."""
+        try:
+            outcome = self._handler.process(request, connection, now_ms)
+            if outcome.__class__ is not RemotingCommand:
+                if outcome is not None:
+                    self.defer(connection, request, outcome)
+            elif not request.flag & ONEWAY_FLAG:
+                self._answers.append((connection, outcome))
+                self._has_answered = self._has_answered or not self._lanes.yields
+        except Exception as error:
+            self._fail(connection, request, error)
+        connection.waiting_count -= 1
+        if connection.closed and not connection.waiting_count:
+            self._closed.append(connection)
 
     def defer(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request whose answer is not ready: begin its work, or park its outcome."""
@@ -426,7 +448,8 @@ class Turn:
             answers = [(to, self._answer_error(response, error)) for to, response in answers]
         for connection, response in answers:
             self._send(connection, response)
-        self._write()
+        if self._unflushed:
+            self._write()
 
     def _write(self) -> None:
         unflushed, self._unflushed = self._unflushed, []

@@ -74,6 +74,7 @@ class FrameDecoder:
     """The reading side of one connection.
 
     Attributes:
+        is_in_frame: whether the rest of a frame has yet to come.
         preceding: after `feed` raised, the commands of that chunk before the bad frame. They are
             sound, and the peer may expect their effect.
         refusals: responses to requests with a header that is too long; the caller takes and sends
@@ -82,7 +83,7 @@ class FrameDecoder:
 
     __slots__ = (
         *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
-        *("_oversized", "preceding", "refusals"),
+        *("_oversized", "is_in_frame", "preceding", "refusals"),
     )
 
     def __init__(
@@ -99,6 +100,7 @@ class FrameDecoder:
         self._dropped_bytes = 0  # bytes of its body that have yet to come
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
         self._needed_bytes = 0  # the buffer is not decoded before it has as much
+        self.is_in_frame = False
         self.preceding: list[RemotingCommand] = []
         self.refusals: list[RemotingCommand] = []
 
@@ -114,13 +116,19 @@ class FrameDecoder:
         elif self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed_bytes:
-                return []
+                return commands
             data, self._buffer = self._buffer, bytearray()
         view = memoryview(data)
         position, end = 0, len(view)
         try:
             while position < end:
-                frame_bytes = self._frame_bytes(view, position, end)
+                frame_bytes = _LENGTH_BYTES
+                if end - position >= _LENGTH_BYTES:
+                    (length,) = _LENGTH.unpack_from(view, position)
+                    # Checked before the rest has come: a false length gets no buffer.
+                    if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
+                        raise self._no_frame(view[position : position + _LENGTH_BYTES], length)
+                    frame_bytes += length
                 if position + frame_bytes > end:
                     self._buffer += view[position:]
                     self._needed_bytes = self._next_needed(frame_bytes)
@@ -134,6 +142,7 @@ class FrameDecoder:
             # Only then: else an idle connection would keep the bodies of its last chunk.
             self.preceding = commands
             raise
+        self.is_in_frame = bool(self._buffer) or self._oversized is not None
         return commands
 
     def _drop(
@@ -179,26 +188,14 @@ class FrameDecoder:
         return True
 
     @property
-    def is_in_frame(self) -> bool:
-        """Whether the rest of a frame has yet to come."""
-        return bool(self._buffer) or self._oversized is not None
-
-    @property
     def buffered_bytes(self) -> int:
         """How many bytes of an unfinished frame are kept."""
         return len(self._buffer)
 
-    def _frame_bytes(self, view: memoryview, position: int, end: int) -> int:
-        # The size of the frame at `position`; without a whole length field, the size of that field.
-        if end - position < _LENGTH_BYTES:
-            return _LENGTH_BYTES
-        (length,) = _LENGTH.unpack_from(view, position)
-        # Checked before the rest has come: a false length gets no buffer.
-        if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
-            protocol = _other_protocol(bytes(view[position : position + _LENGTH_BYTES]))
-            limit = f"at most {self._frame_bytes_max} are allowed"
-            raise _malformed(f"this is {protocol}" if protocol else f"length {length}, {limit}")
-        return _LENGTH_BYTES + int(length)
+    def _no_frame(self, begin: memoryview, length: int) -> RemoteProtocolError:
+        protocol = _other_protocol(bytes(begin))
+        limit = f"at most {self._frame_bytes_max} are allowed"
+        return _malformed(f"this is {protocol}" if protocol else f"length {length}, {limit}")
 
     def _decode_frame(self, frame: memoryview) -> RemotingCommand | None:
         (word,) = _LENGTH.unpack_from(frame)

@@ -11,7 +11,9 @@ Source: org.apache.rocketmq.common.message.{MessageDecoder, MessageConst} and
 org.apache.rocketmq.broker.processor.SendMessageProcessor (4.9.3)
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import itemgetter
 from typing import Final
 
 from wakelog.protocol.java import iteration_order
@@ -24,6 +26,11 @@ PROPERTIES_BYTES_MAX: Final = 32767
 
 PROPERTIES_READ_CHARACTERS_MAX: Final = 2 * PROPERTIES_BYTES_MAX
 """A longer text is refused unread; without its WAIT and its empty pairs it might have fitted."""
+
+FORM_NAMES_MAX: Final = 32
+"""A longer set of names is unusual, and its form is not kept."""
+FORMS_REMEMBERED_MAX: Final = 256
+"""Of the forms of sets of names; producers use a handful."""
 
 KEYS: Final = "KEYS"
 TAGS: Final = "TAGS"
@@ -70,7 +77,10 @@ def decode_properties(text: str | None) -> dict[str, str]:
 
 def encode_properties(properties: Mapping[str, str]) -> str:
     """Write properties in 4.9.3's form: in HashMap order, no separator after the last."""
-    return _join(properties, iteration_order(tuple(properties)))
+    order = iteration_order(tuple(properties))
+    return PROPERTY_SEPARATOR.join(
+        [f"{name}{NAME_VALUE_SEPARATOR}{properties[name]}" for name in order]
+    )
 
 
 def read_send_properties(text: str | None, cluster_name: str) -> tuple[dict[str, str], str]:
@@ -82,20 +92,24 @@ def read_send_properties(text: str | None, cluster_name: str) -> tuple[dict[str,
     """
     properties = decode_properties(text)
     properties[CLUSTER] = cluster_name
-    order = iteration_order(tuple(properties))
-    if WAIT in properties:
-        # 4.9.3 removes WAIT from the map after CLUSTER is in it. WAIT has counted for the growth
-        # of the table, so the order is that of the map with it.
-        order = tuple([name for name in order if name != WAIT])
-    return properties, _join(properties, order)
+    names = tuple(properties)
+    form = _stored_form if len(names) <= FORM_NAMES_MAX else _stored_form.__wrapped__
+    template, values_of = form(names)
+    return properties, template % values_of(properties)
+
+
+@lru_cache(maxsize=FORMS_REMEMBERED_MAX)
+def _stored_form(names: tuple[str, ...]) -> tuple[str, Callable[[Mapping[str, str]], object]]:
+    """Return the string that a single send stores, with %s for each value, and what gets these.
+
+    4.9.3 removes WAIT from the map after CLUSTER is in it. WAIT has counted for the growth of the
+    table, so the order is that of the map with it.
+    """
+    order = [name for name in iteration_order(names) if name != WAIT]
+    pairs = [f"{name.replace('%', '%%')}{NAME_VALUE_SEPARATOR}%s" for name in order]
+    return PROPERTY_SEPARATOR.join(pairs), itemgetter(*order)
 
 
 def split_keys(keys: str) -> list[str]:
     """Split the KEYS property at single spaces; doubled spaces give no empty key."""
     return [key for key in keys.split(KEY_SEPARATOR) if key]
-
-
-def _join(properties: Mapping[str, str], order: tuple[str, ...]) -> str:
-    return PROPERTY_SEPARATOR.join(
-        [f"{name}{NAME_VALUE_SEPARATOR}{properties[name]}" for name in order]
-    )

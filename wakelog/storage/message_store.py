@@ -153,7 +153,13 @@ class MessageStore:
         if not self._accepts:
             self._put_failed_count += 1
             return self._refused
-        return self._counted(self.log.append(draft, now_ms), 1)
+        result = self.log.append(draft, now_ms)
+        if result.status is not PutStatus.PUT_OK:
+            return self._counted(result, 1)
+        self._put_count += 1
+        self._put_bytes += result.size_bytes
+        self.last_store_timestamp_ms = result.store_timestamp_ms
+        return result
 
     def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""

@@ -26,7 +26,7 @@ from typing import Any
 from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
-from wakelog.actors.broker.request_times import RequestTimes
+from wakelog.actors.broker.request_times import PULL_MESSAGE, RequestTimes
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.pull_hold import PullHoldClient
@@ -52,6 +52,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.effects import Ask, Dispatched, InPool, Registered, Removed, Saved, Work
 from wakelog.broker.lane_table import broker_lanes
+from wakelog.broker.processors.table import READS_QUEUES
 from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.background import run_once
 from wakelog.network.driver import STEPS_SECONDS, Executor, Task
@@ -138,11 +139,12 @@ class Requests:
         }
 
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome | Work:
-        """Hand a request to the core, with the latest progress of dispatch."""
-        self._reput.read_watermark()
+        """Hand a request to the core; with the latest progress of dispatch if it reads queues."""
+        if request.code in READS_QUEUES:
+            self._reput.read_watermark()
         began = self.times.began()
         outcome = self._broker.process(request, channel, now_ms)
-        if outcome.__class__ is not GeneratorType:
+        if request.code == PULL_MESSAGE and outcome.__class__ is not GeneratorType:
             self.times.processed(request, began)
         return outcome
 
@@ -178,7 +180,8 @@ class Requests:
             if self._broker.state.instructions:
                 for instruction in self._broker.take_instructions():
                     self._do(instruction)
-            if self._broker.state.notices.is_pending:
+            notices = self._broker.state.notices
+            if notices.waiting or notices.leaving:
                 self._set_timer()
 
     def end_of_turn_logged(self) -> None:

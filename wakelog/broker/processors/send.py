@@ -135,7 +135,8 @@ def _send_single(
     properties, text = read_send_properties(header.properties, state.config.broker_cluster_name)
     sys_flag = _sys_flag(header, topic_config)
     parked = None
-    prepares = parse_boolean(properties.get(TRANSACTION_PREPARED))
+    prepared = properties.get(TRANSACTION_PREPARED)
+    prepares = prepared is not None and parse_boolean(prepared)
     if prepares:
         _check_prepares(state, header)
         text = prepare(properties, topic, queue_id)
@@ -225,7 +226,7 @@ def _send_batch(
 def _check_dispatches(state: BrokerState, parts: Sequence[BatchedMessage]) -> None:
     if state.store_config.enable_multi_dispatch:
         for _, _, block in parts:
-            check_dispatch(state, block.decode("utf-8", "replace"))
+            check_dispatch(block.decode("utf-8", "replace"))
 
 
 def _encode_batch(

@@ -54,7 +54,8 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
     elif topic_config.order and not is_writeable(config.broker_permission):
         remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
         raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
-    _check_sendable(header.topic)
+    if header.topic in NO_SEND_TOPICS:
+        raise _not_sendable(header.topic)
     if topic_config is None:
         topic_config = _create_topic(state, header, request.now_ms)
     queue_id = header.queue_id
@@ -66,25 +67,26 @@ def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
         )
     if len(header.properties or "") > PROPERTIES_READ_CHARACTERS_MAX:
         raise RemoteProtocolError(ResponseCode.MESSAGE_ILLEGAL, ILLEGAL_MESSAGE)
-    check_dispatch(state, header.properties or "")
+    if state.store_config.enable_multi_dispatch:
+        check_dispatch(header.properties or "")
     return topic_config
 
 
-def check_dispatch(state: BrokerState, properties_text: str) -> None:
+def check_dispatch(properties_text: str) -> None:
     """Refuse a message that names a topic of the broker as a further one of its own.
 
     Raises: RemoteProtocolError.
     """
-    if state.store_config.enable_multi_dispatch and INNER_MULTI_DISPATCH in properties_text:
+    if INNER_MULTI_DISPATCH in properties_text:
         names = decode_properties(properties_text).get(INNER_MULTI_DISPATCH, "")
         for name in names.split(MULTI_DISPATCH_SEPARATOR):
-            _check_sendable(name)
+            if name in NO_SEND_TOPICS:
+                raise _not_sendable(name)
 
 
-def _check_sendable(topic: str) -> None:
-    if topic in NO_SEND_TOPICS:
-        remark = f"Sending message to topic[{topic}] is forbidden."
-        raise RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
+def _not_sendable(topic: str) -> RemoteProtocolError:
+    remark = f"Sending message to topic[{topic}] is forbidden."
+    return RemoteProtocolError(ResponseCode.NO_PERMISSION, remark)
 
 
 def _create_topic(state: BrokerState, header: SendHeader, now_ms: int) -> TopicConfig:

@@ -231,6 +231,7 @@ PROCESSORS = {int(code): row for code, row in _ROWS.items()}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
 
 IN_ORDER_CODES = frozenset(code for code, row in PROCESSORS.items() if row.is_in_order)
+READS_QUEUES = frozenset(code for code, row in PROCESSORS.items() if row.reads_queues)
 
 _NAME_SERVER_CODES = """
     PUT_KV_CONFIG GET_KV_CONFIG DELETE_KV_CONFIG GET_KVLIST_BY_NAMESPACE

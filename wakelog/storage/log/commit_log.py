@@ -234,7 +234,7 @@ class CommitLog:
                 target.write_all(target.position_of(offset), buffers)
             if self._pending:
                 assert self._target is not None
-                position = self._target.position_of(self._pending_offset)
+                position = self._pending_offset - self._target.start_offset
                 self._target.write_all(position, self._pending)
             if self._pool is not None:
                 self._pool.note_appended(self.end_offset)
@@ -294,7 +294,10 @@ class CommitLog:
             properties_text, advanced = self.queue_offsets.add_further_offsets(
                 properties_text, draft.queue_id
             )
-        properties = encode_properties_text(properties_text)
+        try:
+            properties = properties_text.encode()
+        except UnicodeEncodeError:
+            properties = encode_properties_text(properties_text)
         if len(properties) > PROPERTIES_BYTES_MAX:
             return _PROPERTIES_TOO_LONG
         consumed = draft.sys_flag & TRANSACTION_MASK in CONSUMED_TYPES
@@ -302,7 +305,7 @@ class CommitLog:
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
         record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
         size = len(record)
-        if size > self.message_bytes_max or not fits(0, size, self.files.file_size_bytes):
+        if size > self.message_bytes_max or size + BLANK_BYTES > self.files.file_size_bytes:
             return _ILLEGAL
         if self.end_offset + size > self._room_end:
             if not self._make_room(size, now_ms):

@@ -1,0 +1,82 @@
+"""A plain send passes few functions of the broker: each is a step that a reader can name."""
+
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import wakelog
+from tests.broker.harness import send_fields
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import make_request
+from wakelog.protocol.frame import FrameDecoder, encode_frame
+from wakelog.testing import EmbeddedBroker
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+FUNCTIONS_MAX = 60
+FILES_MAX = 29
+
+WARM_COUNT = 10
+SENDS_COUNT = 30
+PAUSE_SECONDS = 0.01
+"""After a response, so that what the broker does behind it is not counted with the next send."""
+
+ROOT = f"{Path(wakelog.__file__).parent}/"
+OF_THE_FIXTURE = f"{ROOT}testing/"
+
+
+class Calls:
+    """The functions of wakelog that the broker's thread calls while it is recording."""
+
+    def __init__(self) -> None:
+        self.found: set[tuple[str, str]] | None = None
+
+    def note(self, frame: FrameType, event: str, _argument: Any) -> None:
+        found, code = self.found, frame.f_code
+        if found is None or event != "call" or not code.co_filename.startswith(ROOT):
+            return
+        if not code.co_filename.startswith(OF_THE_FIXTURE):
+            found.add((code.co_filename.removeprefix(ROOT), code.co_qualname))
+
+
+def _respond(connection: socket.socket, opaque: int) -> int:
+    """Send a message and return the code of the response."""
+    fields = send_fields("T", e="0")
+    request = make_request(RequestCode.SEND_MESSAGE_V2, fields, b"x" * 100, opaque=opaque)
+    connection.sendall(encode_frame(request))
+    decoder = FrameDecoder()
+    while not (responses := decoder.feed(connection.recv(65_536))):
+        pass
+    return responses[0].code
+
+
+def test_a_plain_send_passes_few_functions_in_few_files() -> None:
+    calls, common = Calls(), set[tuple[str, str]]()
+    threading.setprofile(calls.note)  # for the broker's thread, which begins below
+    try:
+        with EmbeddedBroker() as broker:
+            host, _, port = broker.address.rpartition(":")
+            with socket.create_connection((host, int(port))) as connection:
+                for number in range(WARM_COUNT + SENDS_COUNT):
+                    time.sleep(PAUSE_SECONDS)
+                    calls.found = set()
+                    assert _respond(connection, number) == ResponseCode.SUCCESS
+                    found, calls.found = calls.found, None
+                    if number == WARM_COUNT:
+                        common = found
+                    elif number > WARM_COUNT:
+                        common &= found
+    finally:
+        threading.setprofile(None)
+    assert sys.getprofile() is None
+    files = {file for file, _ in common}
+    shown = "\n".join(f"{file}: {name}" for file, name in sorted(common))
+    assert ("broker/broker.py", "Broker.process") in common, "the hook has seen the broker"
+    assert len(common) <= FUNCTIONS_MAX, shown
+    assert len(files) <= FILES_MAX, shown
