@@ -214,7 +214,7 @@ def test_what_an_executor_raises_is_raised_where_the_effect_was_yielded() -> Non
     assert bench.ended == [("full", None)]
 
 
-def test_work_that_had_an_effect_done_is_finished_for_nobody_too() -> None:
+def test_work_that_had_an_effect_done_is_finished_without_a_client_too() -> None:
     def work() -> Work:
         yield
         yield Fetch()

@@ -387,7 +387,7 @@ class Turn:
             refusal = self._too_long(request)
             done(None, RemoteProtocolError(refusal.code, refusal.remark or ""))
             return
-        self._driver.start(Task(self._driver, None, request, _tell(steps, done)))
+        self._driver.start(Task(self._driver, None, request, _reporting(steps, done)))
         self.schedule()
 
     def _release(self, connection: Connection) -> None:
@@ -501,7 +501,7 @@ class Turn:
         return replace(self._counts)
 
 
-def _tell(steps: Steps[Any], done: Done) -> Work:
+def _reporting(steps: Steps[Any], done: Done) -> Work:
     """Do steps and give `done` their result, or what they raise."""
     try:
         result = yield from steps
