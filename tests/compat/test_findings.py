@@ -12,7 +12,8 @@ import pytest
 from tests.compat.clusters import Cluster
 from tests.compat.driver import JavaDriver
 from tests.compat.processes import free_port
-from tests.compat.provision import java_runtime, rocketmq_classpath
+from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
+from tests.compat.real_rocketmq import class_options
 from tests.console.site import console_of
 from wakelog.client import Consumer, Producer
 from wakelog.client.admin import open_admin
@@ -20,6 +21,7 @@ from wakelog.console.findings import RETRIED_COUNT_MIN, find
 from wakelog.console.history import RETRIED, History
 from wakelog.console.server_findings import CLOCK_APART_MS_MAX
 from wakelog.console.snapshot import Snapshot, read_snapshot
+from wakelog.console.views import topics
 from wakelog.protocol.codes import RequestCode
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -27,6 +29,8 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 CONSUMED_MS_MAX = 60_000
 FAILED_SECONDS_MAX = 90.0
 RUN_SECONDS_MAX = 60.0
+RUNS_MAX = 5
+"""A client's own 3 s for a send are not enough on a host with much else to do."""
 
 
 def read(cluster: Cluster, *more_servers: str) -> Snapshot:
@@ -142,26 +146,40 @@ def test_what_changes_is_noted(cluster: Cluster, driver: JavaDriver, topic: str)
     assert any(x.startswith(f"group {group} ") and x.endswith(" left") for x in said)
 
 
-def test_the_java_program_of_a_new_cluster_works_as_shown(cluster: Cluster, tmp_path: Path) -> None:
-    with console_of(cluster.name_server) as console:
-        console.read()
-        console.console.reader.shown.brokers.clear()  # as before the first topic
-        page = console.browser.get("/").html
-    program = html.unescape(re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)[2])
+def run_java(program: str, folder: Path) -> str:
+    """Return what the lines of a program put out, in a class of their own."""
     imports = "\n".join(x for x in program.splitlines() if x.startswith("import "))
     body = program.removeprefix(imports)
-    source = tmp_path / "First.java"
+    source = folder / "First.java"
     source.write_text(
-        f"{imports}\npublic class First {{\n"
-        f"public static void main(String[] words) throws Exception {{\n{body}\n}}\n}}\n"
+        f"{imports}\npublic class First {{\npublic static void main(String[] words) {{\n"
+        f"try {{\n{body}\n}} catch (Exception failed) {{\n"
+        "failed.printStackTrace();\nSystem.exit(1);\n}\n}\n}\n"
     )
     runtime = java_runtime()
+    options = (*JVM_OPTIONS, *class_options(), f"-Duser.home={folder}")
     outcome = subprocess.run(
-        [runtime.java, f"-Duser.home={tmp_path}", "-cp", rocketmq_classpath(), str(source)],
+        [runtime.java, *options, "-cp", rocketmq_classpath(), str(source)],
         env=runtime.env,
         capture_output=True,
         text=True,
         check=False,
         timeout=RUN_SECONDS_MAX,
     )
-    assert "sendStatus=SEND_OK" in outcome.stdout, outcome.stdout + outcome.stderr
+    return outcome.stdout + outcome.stderr
+
+
+def test_the_java_program_of_a_new_cluster_works_as_shown(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "rows", lambda *_, **__: [])  # as before the first topic
+    with console_of(cluster.name_server) as console:
+        console.read()
+        page = console.browser.get("/").html
+    program = html.unescape(re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)[2])
+    for _ in range(RUNS_MAX):
+        said = run_java(program, tmp_path)
+        if "sendStatus=SEND_OK" in said:
+            return
+        assert "RemotingTooMuchRequestException" in said, said
+    raise AssertionError(said)
