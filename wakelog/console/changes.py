@@ -134,9 +134,9 @@ Found = Iterator[tuple[str, str]]
 
 
 def _both(before: Snapshot, after: Snapshot) -> list[Pair]:
-    """Return the readings of the brokers that answered twice."""
-    then = {x.address: x for x in before.brokers if x.failure is None}
-    return [(then[x.address], x) for x in after.brokers if not x.failure and x.address in then]
+    """Return the readings of the brokers that are in both; what one does not say is empty."""
+    then = {x.address: x for x in before.brokers}
+    return [(then[x.address], x) for x in after.brokers if x.address in then]
 
 
 def _places(before: Snapshot, after: Snapshot) -> Found:
