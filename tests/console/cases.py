@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from wakelog.broker.health_values import ActorHealth, StoreHealth, actor_values, store_values
+from wakelog.broker.replication.known_group import IN_SYNC_VALUE
 from wakelog.broker.replication.takeover import (
+    ELECTION_REFUSAL_VALUE,
     LOG_EPOCH_VALUE,
     LOG_ID_VALUE,
     REFUSES_SENDS_VALUE,
@@ -143,6 +146,8 @@ def elected(
     epochs: str = "55",
     ends: tuple[int, int] = (9, 9),
     minutes: int = 60,
+    members: str = "1 2",
+    reason: str = "",
 ) -> Snapshot:
     """Return a master (1) and a replica (2) with what each says; minutes: since their start."""
     said = [
@@ -155,6 +160,8 @@ def elected(
         }
         for number, log, epoch, end in zip((1, 2), logs, epochs, ends, strict=True)
     ]
+    said[0][IN_SYNC_VALUE] = members
+    said[1][ELECTION_REFUSAL_VALUE] = reason
     return cluster(NOW_MS, said[0], slave=said[1])
 
 
@@ -179,6 +186,19 @@ def retries(retried: int, consumed: int) -> Snapshots:
         reading.progress.offset_table[queue] = OffsetWrapper(back, back, NOW_MS)
         found.append(cluster(NOW_MS - elapsed_ms, g=reading))
     return tuple(found)
+
+
+def stored(**health: int) -> Snapshot:
+    """Return a broker that tells this of its store."""
+    found = cluster(NOW_MS, store_values(StoreHealth(**health)))
+    found.brokers[0].settings = {"storePathRootDir": "/srv/store"}
+    return found
+
+
+def serving(minutes: int, count: int, *, is_attached: bool = True) -> Snapshot:
+    """Return a broker so long after its start, whose Reput has begun to work so often."""
+    actors = actor_values({"reput": ActorHealth(is_attached, count)})
+    return cluster(NOW_MS + minutes * MINUTE_MS, {"bootTimestamp": str(NOW_MS), **actors})
 
 
 ADDRESSES = {0: "10.0.0.5:10911"}
@@ -240,6 +260,22 @@ CASES: dict[str, Case] = {
         (with_broker(cluster(), certificate_end_ms=0),),
     ),
     "restarts": Case(started(40, 20, 5), "has started 3 times in 35 min", started(70, 20, 5)),
+    "log damaged": Case(
+        (stored(damaged_bytes=2 * MIB),), "2 MiB of its log were durable once", (stored(),)
+    ),
+    "log changed": Case(
+        (stored(changed_blocks=3),), "3 blocks of its log are not what was written", (stored(),)
+    ),
+    "service away": Case(
+        (serving(60, 1, is_attached=False),),
+        "reput does not work for it now",
+        (serving(60, 1), serving(0, 1, is_attached=False)),
+    ),
+    "service restarts": Case(
+        (serving(60, 1), serving(70, 4)),
+        "reput has begun again 3 times in 10 min",
+        (serving(60, 4), serving(70, 1)),
+    ),
     "refused service": Case((cluster(NOW_MS, TROUBLE),), "reput does not work", (cluster(),)),
     "table from .bak": Case((cluster(NOW_MS, NOTICE),), "read from .bak", (cluster(),)),
     "refused sends": Case(
@@ -277,6 +313,12 @@ CASES: dict[str, Case] = {
                 NOW_MS, {"commitLogMaxOffset": f"{200 * MIB}"}, slave={"commitLogMaxOffset": "0"}
             ),
         ),
+    ),
+    "out of sync": Case(
+        (elected(members="1 3"),), "in-sync set of its master (1, 3)", (elected(members="1 2"),)
+    ),
+    "election refused": Case(
+        (elected(reason="the register has lost this group"),), "has lost this group", (elected(),)
     ),
     "other log": Case((elected(logs="78"),), "has another log", (elected(),)),
     "older epoch": Case(

@@ -26,11 +26,13 @@ from tests.console.cases import (
     member,
     retries,
     servers,
+    serving,
     started,
+    stored,
     unlike,
     with_broker,
 )
-from wakelog.console import findings, server_findings
+from wakelog.console import findings, health_findings, server_findings
 from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
@@ -39,7 +41,7 @@ from wakelog.protocol.bodies import Connection, ConsumerConnection, Subscription
 
 
 def test_every_rule_has_cases_and_is_said_somewhere() -> None:
-    sources = [inspect.getsource(each) for each in (findings, server_findings)]
+    sources = [inspect.getsource(each) for each in (findings, health_findings, server_findings)]
     trees = [ast.parse(each) for each in sources]
     texts = {x.value for tree in trees for x in ast.walk(tree) if isinstance(x, ast.Constant)}
     assert CASES.keys() == RULES.keys()
@@ -222,6 +224,8 @@ ORDINARY: dict[str, Snapshots] = {
     "TLS with a certificate that Netty made": (
         with_broker(cluster(), certificate_end_ms=4_102_358_400_000),
     ),
+    "services that work": (serving(60, 1), serving(70, 2)),
+    "a store after a power loss": (stored(clean_exit=0, cut_bytes=90, quarantined_bytes=90),),
     "a disk that grows slowly": disk_course(0.50, 0.51, 60),
 }
 

@@ -13,6 +13,7 @@ from wakelog.broker.replication.takeover import REFUSES_SENDS_VALUE
 from wakelog.broker.trouble import NOTICE_PREFIX, read_troubles, trouble_clause
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
+from wakelog.console.health_findings import service_findings, store_findings
 from wakelog.console.history import (
     CONSUMED,
     DEAD_LETTERS,
@@ -485,6 +486,8 @@ SERVER_JUDGES: Final[tuple[Judge, ...]] = (
     value_findings,
     replica_findings,
     election_findings,
+    store_findings,
+    service_findings,
 )
 """What one reading without groups says something about."""
 JUDGES: Final[tuple[Judge, ...]] = (*SERVER_JUDGES, group_findings, letter_findings)

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.broker.health_values import read_actors
 from wakelog.console.changes import HOUR_MS, Changes
 from wakelog.console.lag import GroupLag, lag_of, trend_of
 from wakelog.console.snapshot import GroupReading, Snapshot, runtime_number
@@ -30,17 +31,19 @@ LAG: Final = "lag"
 DEAD_LETTERS: Final = "dead letters"
 RETRIED: Final = "retried messages"
 CONSUMED: Final = "consumed messages"
+BEGUN: Final = "begun services"
 DISK: Final = "disk"
 STORED: Final = "stored bytes"
 HELD: Final = "held bytes"
 SENT: Final = "sent messages"
-KINDS: Final = (LAG, DEAD_LETTERS, RETRIED, CONSUMED, DISK, STORED, HELD, SENT)
-"""Messages are counted since ever. STORED: where a log ends; HELD: how long it is."""
+KINDS: Final = (LAG, DEAD_LETTERS, RETRIED, CONSUMED, DISK, STORED, HELD, SENT, BEGUN)
+"""Messages are counted since ever. STORED: where a log ends; HELD: how long it is. BEGUN: how often
+a service began to work for its broker, since the broker started."""
 FROM_ZERO: Final = frozenset({DEAD_LETTERS})
 """A group without such a topic has none."""
 
 Series = tuple[str, str]
-"""One of KINDS, and the name of a group or the address of a broker."""
+"""One of KINDS, and the name of a group or the address of a broker, with that of a service."""
 
 
 class Change(NamedTuple):
@@ -242,3 +245,5 @@ def _numbers(snapshot: Snapshot) -> Iterator[tuple[Series, float]]:
         ):
             if number is not None:
                 yield (kind, broker.address), number
+        for name, actor in read_actors(values).items():
+            yield (BEGUN, f"{broker.address} {name}"), actor.attached_count

@@ -90,6 +90,28 @@ RULES: Final[dict[str, Rule]] = {
         "kubectl describe)",
     ),
     # parts of a broker
+    "log damaged": Rule(
+        PROBLEM,
+        "{size} of its log were durable once and are damaged: its last start passed them over",
+        "See which messages (wakelog log verify --store {root} at its host), and take them from a "
+        "replica or a copy (wakelog log repair)",
+    ),
+    "log changed": Rule(
+        PROBLEM,
+        "{count:,} blocks of its log are not what was written: something changed them since",
+        "See which messages (wakelog log verify --store {root} at its host), and check the disk "
+        "(smartctl, dmesg)",
+    ),
+    "service away": Rule(
+        WARNING,
+        "{name} does not work for it now",
+        "It is attached again as soon as it is there; see the broker's log if it stays away",
+    ),
+    "service restarts": Rule(
+        WARNING,
+        "{name} has begun again {count:,} times in {elapsed}",
+        "See what its log says before each start, and whether the system ended it (dmesg)",
+    ),
     "refused service": Rule(PROBLEM, "{clause}", "{remedy}"),
     "table from .bak": Rule(WARNING, "{reason}", "{remedy}"),
     "refused sends": Rule(
@@ -135,6 +157,16 @@ RULES: Final[dict[str, Rule]] = {
         WARNING,
         "lacks {mebibytes:,.0f} MiB of the log of its master",
         "Look at its log and network; wakelog cluster status shows how far each replica is",
+    ),
+    "out of sync": Rule(
+        WARNING,
+        "is not in the in-sync set of its master ({members}): it may not become master",
+        "Look at its log and network; wakelog cluster status shows how far each replica is",
+    ),
+    "election refused": Rule(
+        PROBLEM,
+        "takes no part in elections: {reason}",
+        "See what the register has: wakelog cluster status --register URL",
     ),
     "other log": Rule(
         PROBLEM,

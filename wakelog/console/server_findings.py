@@ -8,7 +8,12 @@ start, and name servers that differ have `REGISTER_MS`, unless they did when the
 from collections.abc import Iterator
 from typing import Final
 
-from wakelog.broker.replication.takeover import LOG_EPOCH_VALUE, LOG_ID_VALUE
+from wakelog.broker.replication.known_group import known_group
+from wakelog.broker.replication.takeover import (
+    ELECTION_REFUSAL_VALUE,
+    LOG_EPOCH_VALUE,
+    LOG_ID_VALUE,
+)
 from wakelog.client.route import MASTER_ID
 from wakelog.console.history import History
 from wakelog.console.quantities import span_text
@@ -103,6 +108,8 @@ def election_findings(history: History) -> Iterator[Finding]:
     masters = {x.name: x for x in snapshot.brokers if x.broker_id == MASTER_ID}
     for broker in snapshot.brokers:
         values, about = broker.values, broker_text(broker)
+        if reason := values.get(ELECTION_REFUSAL_VALUE):
+            yield say("election refused", about, reason=reason)
         master = masters.get(broker.name)
         if master is None or master is broker or not _is_settled(broker, master, snapshot):
             continue
@@ -110,6 +117,10 @@ def election_findings(history: History) -> Iterator[Finding]:
             if values.get(LOG_ID_VALUE) and master.values.get(LOG_ID_VALUE):
                 yield say("other log", about)
             continue
+        own, group = known_group(values), known_group(master.values)
+        members = group.in_sync if group is not None else frozenset()
+        if own is not None and members and own.number not in members:
+            yield say("out of sync", about, members=", ".join(map(str, sorted(members))))
         epoch, newest = (_number_of(x, LOG_EPOCH_VALUE) for x in (broker, master))
         lacks = _number_of(broker, "commitLogMaxOffset") < _number_of(master, "commitLogMaxOffset")
         if lacks and epoch < newest:  # one that lacks nothing begins an epoch with its first byte

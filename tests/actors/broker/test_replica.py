@@ -45,6 +45,7 @@ from wakelog.broker.replication.epochs import EpochLine, Epochs, EpochSlot
 from wakelog.broker.replication.known_group import KnownGroup, known_group
 from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.takeover import (
+    ELECTION_REFUSAL_VALUE,
     accept_loss,
 )
 from wakelog.network.errors import RemotingError
@@ -472,3 +473,8 @@ async def test_replicas_report_their_group_to_operators(tmp_path: Path) -> None:
         for number in both:
             known = KnownGroup(group.register, number, group.state().epoch, 1, both)
             await until(lambda number=number, known=known: reported(number) == known)  # type: ignore[misc]
+        replica = group.replica(2)
+        assert replica.run.broker is not None
+        replica.election.refusal = "the register has lost this group"
+        values = replica.run.broker.state.member_values()
+        assert values[ELECTION_REFUSAL_VALUE] == "the register has lost this group"

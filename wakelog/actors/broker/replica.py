@@ -57,6 +57,7 @@ from wakelog.broker.replication.known_group import group_values
 from wakelog.broker.replication.master import MasterAddress
 from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.takeover import (
+    ELECTION_REFUSAL_VALUE,
     LOG_EPOCH_VALUE,
     LOG_ID_VALUE,
     REFUSES_SENDS_VALUE,
@@ -451,6 +452,7 @@ class Replica:
             LOG_ID_VALUE: self.epochs.log_id.hex(),
             LOG_EPOCH_VALUE: str(lines[-1].epoch if lines else 0),
             REFUSES_SENDS_VALUE: (self._refusal or "") if self.run.is_master else FOLLOWS,
+            ELECTION_REFUSAL_VALUE: self.election.refusal,
             **group_values(self._plan.register, self.election.state),
         }
 
