@@ -11,13 +11,18 @@ line is `N passed, N failed`. A skip, or an expected kind of which nothing ran, 
 With `--split` as well, the kinds that are marked `is_shared` run in a second pytest process at the
 same time. They use no Ray, Spark or Java that other tests share. The second process writes its
 tallies to a file (`--share FILE`), and the table of this one holds both.
+
+Neither waits long for the other: tests that share nothing with other modules, and are of a kind
+that `is_free` or marked `either`, run wherever there is time. Each process takes them, module by
+module, by a file in the folder of the tallies: its own in their order, then those of the other from
+the end.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +44,8 @@ class Kind(NamedTuple):
     """Whether these tests run before all others, those of a more demanding kind among them."""
     is_shared: bool = False
     """Whether `--split` gives these tests to the second process."""
+    is_free: bool = False
+    """Whether those that share nothing with other modules may run in the other process, too."""
 
 
 KINDS = {
@@ -52,7 +59,7 @@ KINDS = {
     # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
     # this process leaves some dozen open.
     "spark": Kind("runs Spark on this machine", first=True),
-    "java": Kind("runs the real RocketMQ 4.9.3 or its client"),
+    "java": Kind("runs the real RocketMQ 4.9.3 or its client", is_free=True),
     "prometheus": Kind("runs Prometheus or promtool", is_shared=True),
     "kill": Kind("kills processes at random moments", expected=False),
 }
@@ -60,6 +67,7 @@ KINDS = {
 MODIFIERS = {
     "slow": "takes more than a quarter of a second",
     "long": "runs only in ./dev long",
+    "either": "uses processes of its own only: runs in whichever of two processes has time",
 }
 
 
@@ -71,6 +79,13 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+
+    def add(self, other: "Tally") -> None:
+        """Add what happened to others of the kind."""
+        self.ran += other.ran
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.seconds += other.seconds
 
 
 @dataclass
@@ -98,8 +113,9 @@ class Account:
         return sum(tally.ran - tally.failed for tally in self.tallies.values())
 
     def add(self, other: "Account") -> None:
-        """Add the tallies of the kinds that another process ran."""
-        self.tallies |= {kind: other.tallies[kind] for kind in shared_kinds()}
+        """Add the tallies of what another process ran."""
+        for kind, tally in other.tallies.items():
+            self.tallies[kind].add(tally)
         self.outside_tests += other.outside_tests
         self.failures += other.failures
         self.said += other.said
@@ -142,6 +158,41 @@ def shared_kinds() -> list[str]:
     return [name for name, kind in KINDS.items() if kind.is_shared]
 
 
+def is_free(item: pytest.Item) -> bool:
+    """Whether a test may run in either process of a split run: it shares nothing but its module."""
+    kinds = kinds_of(item)
+    if not isinstance(item, pytest.Function):
+        return False
+    if item.get_closest_marker("either") is None and not KINDS[kinds[-1]].is_free:
+        return False
+    if not {kind for kind in KINDS if KINDS[kind].first or kind == "ray"}.isdisjoint(kinds):
+        return False
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    # Those of plug-ins have no place in the tree.
+    own = [definition for found in fixtures for definition in found if definition.baseid]
+    return not any(definition.scope in ("session", "package") for definition in own)
+
+
+class Claims:
+    """Which process runs the free tests of a module: the first that makes its file."""
+
+    def __init__(self, folder: Path) -> None:
+        """folder: of both processes."""
+        self._folder = folder
+        self._is_ours: dict[Path, bool] = {}
+
+    def take(self, module: Path) -> bool:
+        """Return whether this process runs them."""
+        if module not in self._is_ours:
+            name = module.as_posix().replace("/", "+")
+            try:
+                (self._folder / name).touch(exist_ok=False)
+                self._is_ours[module] = True
+            except FileExistsError:
+                self._is_ours[module] = False
+        return self._is_ours[module]
+
+
 class SecondProcess:
     """The pytest process that runs the shared kinds, and what it printed."""
 
@@ -149,6 +200,7 @@ class SecondProcess:
         """Start it as a session of its own."""
         self._folder = tempfile.TemporaryDirectory(prefix="second-")
         self._tallies = Path(self._folder.name, "tallies.json")
+        self.claims = Claims(claims_folder(self._tallies))
         self._output = Path(self._folder.name, "output")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["--share", str(self._tallies), *(f"--without={kind}" for kind in without)]
@@ -182,6 +234,13 @@ class SecondProcess:
             self._process.terminate()
             self._process.wait()
         self._folder.cleanup()
+
+
+def claims_folder(tallies: Path) -> Path:
+    """Return where both processes claim modules: beside the file of the tallies."""
+    folder = tallies.parent / "claims"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -219,11 +278,15 @@ class Accountant:
         self.account = Account(without, complete=_is_complete(config))
         self._second: SecondProcess | None = None
         self._elsewhere: frozenset[str] = frozenset()
+        self._claims: Claims | None = None
+        self._free: set[str] = set()
         if config.getoption("--share"):
             self._elsewhere = frozenset(KINDS) - frozenset(shared_kinds())
+            self._claims = Claims(claims_folder(Path(config.getoption("--share"))))
         elif config.getoption("--split"):
             self._elsewhere = frozenset(shared_kinds())
             self._second = SecondProcess(without)
+            self._claims = self._second.claims
 
     def report_outside(self, failures: list[str]) -> None:
         """Count failures that belong to no test, and say what they are."""
@@ -236,18 +299,47 @@ class Accountant:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
+        others: dict[Path, list[pytest.Item]] = {}
         for item in items:
             kinds = kinds_of(item)
             self._kind_of[item.nodeid] = kinds[-1]
             is_left_out = (
-                (item.get_closest_marker("long") and not self._config.getoption("--long"))
-                or kinds[-1] in self._elsewhere
-                or self.account.without.intersection(kinds)
-            )
-            (dropped if is_left_out else kept).append(item)
+                item.get_closest_marker("long") and not self._config.getoption("--long")
+            ) or self.account.without.intersection(kinds)
+            is_here = kinds[-1] not in self._elsewhere
+            if self._claims is not None and not is_left_out and is_free(item):
+                self._free.add(item.nodeid)
+            if not is_left_out and not is_here and item.nodeid in self._free:
+                others.setdefault(item.path, []).append(item)
+            else:
+                (dropped if is_left_out or not is_here else kept).append(item)
         # All of them together, so that what they share is started once.
-        items[:] = sorted(kept, key=lambda item: not any(KINDS[x].first for x in kinds_of(item)))
+        kept.sort(key=lambda item: not any(KINDS[x].first for x in kinds_of(item)))
+        items[:] = [*kept, *(item for part in reversed(others.values()) for item in part)]
         self._config.hook.pytest_deselected(items=dropped)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run tests as pytest does, but for those that the other process of a split run has."""
+        if self._claims is None or session.testsfailed or session.config.option.collectonly:
+            return None
+        items = self._taken(session.items, self._claims)
+        item = next(items, None)
+        while item is not None:
+            following = next(items, None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+            item = following
+        return True
+
+    def _taken(self, items: list[pytest.Item], claims: Claims) -> Iterator[pytest.Item]:
+        """Yield the tests to run here; claim those of a module when the one before it is next."""
+        for item in items:
+            if item.nodeid not in self._free or claims.take(item.path):
+                yield item
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self.account.outside_tests += report.failed

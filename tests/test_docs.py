@@ -21,7 +21,8 @@ BLOCKS = [block for path in documents() for block in blocks_of(path)]
 NEEDS = {
     "./dev up": [pytest.mark.ray, pytest.mark.slow],
     "up --replicas": [pytest.mark.ray, pytest.mark.slow, pytest.mark.long],
-    "wakelog.spark": [pytest.mark.spark, pytest.mark.slow],
+    # Each day they run in one session: tests/spark/test_documents.py.
+    "wakelog.spark": [pytest.mark.spark, pytest.mark.slow, pytest.mark.long],
 }
 HOW = ("", "beside", IN_SPARK)
 HOW_BEGINS = ("until ", "not run: ")
@@ -41,6 +42,7 @@ def programs() -> list[object]:
 
 
 @pytest.mark.process
+@pytest.mark.either
 @pytest.mark.parametrize(("block", "beside"), programs())
 def test_a_block_runs(
     block: Block, beside: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """The accounting by kind, seen from outside: pytest runs on small trees of tests."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -124,20 +125,24 @@ def test_r():
 
 
 def run_split(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    without: Sequence[str] | None = None,
 ) -> pytest.RunResult:
     """Run pytest with a second process, which finds the plug-in by the tree's conftest."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
     pytester.makeini("[pytest]\ntestpaths = .")
     pytester.makeconftest("pytest_plugins = ['tests.kinds']")
-    pytester.makepyfile(f"import pytest\n{source}")
+    pytester.makepyfile(test_it=f"import pytest\n{source}")
     options = ("--account", "--split", "-p", "no:cacheprovider")
-    return pytester.runpytest_subprocess(*options, *_WITHOUT)
+    return pytester.runpytest_subprocess(*options, *(_WITHOUT if without is None else without))
 
 
 _WITHOUT = [
     f"--without={name}" for name, kind in kinds.KINDS.items() if kind.expected and name != "unit"
 ]
+_WITHOUT_ALL_BUT_JAVA = [option for option in _WITHOUT if option != "--without=java"]
 
 
 @pytest.mark.process
@@ -158,6 +163,52 @@ def test_a_split_run_counts_both_processes_and_shows_what_failed(
     assert (result.ret, result.outlines[-1]) == (code, last_line)
     if code:
         result.stdout.fnmatch_lines(["*def test_b(): assert False*", "failed: *.py::test_b"])
+
+
+FREE_AND_SHARED = """
+import os, pathlib, time
+@pytest.fixture(scope="session")
+def shared(): return 1
+def waits(word):
+    limit = time.monotonic() + 20
+    while not pathlib.Path(word).exists():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+def note(word):
+    with open("ran", "a") as file: file.write(f"{word} {os.getpid()}\\n")
+@pytest.mark.java
+def test_first(shared):
+    note("first")
+    waits("taken")  # by the other process, while this one is busy
+@pytest.mark.java
+def test_after(shared): note("after")
+"""
+FREE = """
+import pytest
+from test_it import note
+@pytest.mark.java
+@pytest.mark.parametrize("number", range(2))
+def test_free(number):
+    note("free")
+    open("taken", "w").close()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_what_shares_nothing_runs_once_and_in_the_process_that_has_time(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(test_z_free=FREE)
+    result = run_split(
+        pytester, monkeypatch, PASSING + FREE_AND_SHARED, without=_WITHOUT_ALL_BUT_JAVA
+    )
+    assert (result.ret, result.outlines[-1]) == (0, "5 passed, 0 failed")
+    ran = [line.split() for line in (pytester.path / "ran").read_text().splitlines()]
+    assert sorted(word for word, _ in ran) == ["after", "first", "free", "free"]
+    by_word = {word: {number for name, number in ran if name == word} for word, _ in ran}
+    assert by_word["first"] == by_word["after"] != by_word["free"]
+    assert len(by_word["free"]) == 1
 
 
 @pytest.mark.process

@@ -20,21 +20,26 @@ from wakelog.client.consumer import Consumer
 from wakelog.client.messages import Message
 from wakelog.client.producer import Producer
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
 
-SWITCHES: Final = 3
-SETTLE_SECONDS: Final = 1.0
+SWITCHES: Final = 2
+"""To another replica and on, or back."""
+SWITCHES_LONG: Final = 6
+SETTLE_SECONDS: Final = 0.5
 SENDERS: Final = 16
 SEND_SECONDS_MAX: Final = 9.0
 """By default: three attempts of 3 s, or what is waited for in their place."""
 
 
 @pytest.mark.timeout(240)
-def test_no_send_fails_at_a_planned_switch(tmp_path: Path) -> None:
-    asyncio.run(switch_under_load(tmp_path))
+@pytest.mark.parametrize(
+    "switches", [SWITCHES, pytest.param(SWITCHES_LONG, marks=pytest.mark.long)]
+)
+def test_no_send_fails_at_a_planned_switch(tmp_path: Path, switches: int) -> None:
+    asyncio.run(switch_under_load(tmp_path, switches))
 
 
-async def switch_under_load(folder: Path) -> None:
+async def switch_under_load(folder: Path, switches: int) -> None:
     async with elected_group(folder) as group:
         load = Load()
         async with Producer(group.name_server, group="senders") as first:
@@ -57,7 +62,7 @@ async def switch_under_load(folder: Path) -> None:
             async with asyncio.TaskGroup() as tasks:
                 for work in works:
                     tasks.create_task(as_coroutine(work))
-                for _ in range(SWITCHES):
+                for _ in range(switches):
                     await asyncio.sleep(SETTLE_SECONDS)
                     await switch(group)
                 await asyncio.sleep(SETTLE_SECONDS)
