@@ -1,8 +1,11 @@
 """The two forms of a batch, for tests that hold for both."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.own_files import OwnFiles
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.loader import compile_kernels
 
@@ -22,3 +25,11 @@ def fs() -> MemoryFileSystem:
     fs = MemoryFileSystem()
     fs.make_directories("/store")
     return fs
+
+
+@pytest.fixture
+def files() -> Iterator[OwnFiles]:
+    """Yield the machine's files for a store that no object closes."""
+    files = OwnFiles()
+    yield files
+    files.close_all()

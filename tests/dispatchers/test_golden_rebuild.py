@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.own_files import OwnFiles
 from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -72,9 +72,9 @@ def log_end(store: Path) -> int:
 
 
 def rebuild(
-    store: Path, manifest: dict[str, Any], kernels: Kernels | None, *, bytes_max: int
+    fs: OwnFiles, store: Path, manifest: dict[str, Any], kernels: Kernels | None, *, bytes_max: int
 ) -> Reput:
-    fs, config = FileSystem(), config_of(manifest, store)
+    config = config_of(manifest, store)
     log = CommitLogReader(fs, config)
     reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
     end = log_end(store)
@@ -88,10 +88,12 @@ def rebuild(
 
 @pytest.mark.parametrize("name", COPIED)
 @pytest.mark.parametrize("bytes_max", [1, 1 << 30])
-def test_a_copied_log(name: str, bytes_max: int, kernels: Kernels | None, tmp_path: Path) -> None:
+def test_a_copied_log(
+    name: str, bytes_max: int, kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+) -> None:
     store, manifest = open_golden(name, tmp_path)
     expected, _ = open_golden(name, tmp_path, archive="rebuilt")
-    reput = rebuild(store, manifest, kernels, bytes_max=bytes_max)
+    reput = rebuild(files, store, manifest, kernels, bytes_max=bytes_max)
     assert queue_files(store) == queue_files(expected)
     assert index_files(store) == index_files(expected)
     cursor = reput.statistics().cursor
@@ -101,17 +103,21 @@ def test_a_copied_log(name: str, bytes_max: int, kernels: Kernels | None, tmp_pa
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_the_log_of_a_live_store(name: str, kernels: Kernels | None, tmp_path: Path) -> None:
+def test_the_log_of_a_live_store(
+    name: str, kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+) -> None:
     expected, manifest = open_golden(name, tmp_path)
     copied = tmp_path / "copied"
     copied.mkdir()
     (expected / "commitlog").rename(copied / "commitlog")
-    rebuild(copied, manifest, kernels, bytes_max=1 << 30)
+    rebuild(files, copied, manifest, kernels, bytes_max=1 << 30)
     assert queue_files(copied) == queue_files(expected)
     assert index_files(copied) == index_files(expected)
 
 
-def test_the_units_of_a_live_store_with_filters(kernels: Kernels | None, tmp_path: Path) -> None:
+def test_the_units_of_a_live_store_with_filters(
+    kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+) -> None:
     expected, manifest = open_golden("filter_ext", tmp_path)
     copied = tmp_path / "copied"
     copied.mkdir()
@@ -127,7 +133,7 @@ def test_the_units_of_a_live_store_with_filters(kernels: Kernels | None, tmp_pat
         for message in manifest["messages"]
         if message["storeTimestamp"] > born_ms
     )
-    fs, config = FileSystem(), config_of(manifest, copied)
+    fs, config = files, config_of(manifest, copied)
     log = CommitLogReader(fs, config)
     found: list[FilterTable | None] = [None]
     dispatchers = core_dispatchers(fs, config, log, filters=lambda: found[0])

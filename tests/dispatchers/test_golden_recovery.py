@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.dispatchers.test_golden_rebuild import NOW_MS, config_of, queue_files
+from tests.fakes.own_files import OwnFiles
 from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import stored_filters
-from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -31,10 +31,12 @@ def queue_bytes(store: Path, topic: str, queue_id: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", FIXTURES)
-def test_queues_and_keys(name: str, kernels: Kernels | None, tmp_path: Path) -> None:
+def test_queues_and_keys(
+    name: str, kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+) -> None:
     store, manifest = open_golden(name, tmp_path)
     expected, _ = open_golden(name, tmp_path, archive="store_recovered")
-    fs, config = FileSystem(), config_of(manifest, store)
+    fs, config = files, config_of(manifest, store)
     report = recover(fs, config, NOW_MS).report
     log = CommitLogReader(fs, config)
     reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
@@ -55,11 +57,13 @@ def test_queues_and_keys(name: str, kernels: Kernels | None, tmp_path: Path) -> 
     index.close()
 
 
-def test_units_torn_by_a_crash_are_made_again(kernels: Kernels | None, tmp_path: Path) -> None:
+def test_units_torn_by_a_crash_are_made_again(
+    kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+) -> None:
     store, manifest = open_golden("filter_ext", tmp_path)
     expected, _ = open_golden("filter_ext", tmp_path / "whole")
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
-    fs, config = FileSystem(), config_of(manifest, store)
+    fs, config = files, config_of(manifest, store)
     (store / "abort").touch()
     # Recovery goes back by three seconds, which is most of what this store holds.
     later_ms = max(message["storeTimestamp"] for message in manifest["messages"]) + 3_000
