@@ -43,7 +43,7 @@ class Jobs(NamedTuple):
         command = [str(BINARIES / "ray"), "job", "submit", "--address", self.url]
         command += ["--runtime-env", str(self.runtime_env), "--working-dir", ".", "--"]
         outcome = subprocess.run(
-            [*command, "python", *words],
+            [*command, *words],
             cwd=ROOT,
             env=self.environment,
             capture_output=True,
@@ -134,18 +134,20 @@ def test_a_broker_is_started_asked_and_stopped_by_jobs(jobs: Jobs, tmp_path: Pat
     name_server, broker = free_port(), free_port(-2, 1)
     ports = ["--namesrv-port", str(name_server), "--broker-port", str(broker)]
     store = ["--store", str(tmp_path / "store"), "--set", "mappedFileSizeCommitLog=1048576"]
-    started = jobs.run("deploy/start.py", *store, *ports, "--metrics-port", "0")
+    started = jobs.run("python", "deploy/start.py", *store, *ports, "--metrics-port", "0")
     assert f"broker-a 127.0.0.1:{broker}" in started
 
     asyncio.run(send(broker, 7))
-    statistics = in_output(jobs.run("deploy/statistics.py"))
+    # One job for two programs, since a job takes longer than either: each joins by itself.
+    output = jobs.run("sh", "-c", "python deploy/statistics.py && python deploy/stop.py")
+    statistics = in_output(output)
     of_broker = statistics["brokers"]["broker-a"]
     assert of_broker["store"]["put_count"] == 7
     assert all(of_broker["service_clients"]["attached"].values())
     processes = set(statistics["supervisor"]["process_ids"].values())
     assert len(processes) == actors_count([STORE]) - 1, "each actor has a process of its own"
 
-    assert "wakelog: stopped\n" in jobs.run("deploy/stop.py")
+    assert "wakelog: stopped\n" in output
     assert not accepts(broker)
     assert not accepts(name_server)
     assert not any(Path(f"/proc/{process}").exists() for process in processes)

@@ -1,7 +1,8 @@
-"""A program: Spark beside Ray, both ways, in one session on `local-cluster`, with Ray's token on.
+"""A program: Spark beside Ray, in one session on `local-cluster`, with Ray's token on.
 
-First Spark reads what a broker's actors outside hand over; then the session hosts the Ray in which
-the example's broker runs. Printed is what each has read.
+The session hosts the Ray in which the example's broker runs. With `outside` as the last argument
+Spark reads before what a broker's actors in a Ray of their own hand over. Printed is what each has
+read.
 """
 
 import asyncio
@@ -47,13 +48,14 @@ def read_from_outside(store: Path) -> None:
         cluster.stop()
 
 
-def main(directory: str, name_server_port: int, broker_port: int) -> None:
-    """Run both."""
-    read_from_outside(Path(directory, "outside"))
+def main(directory: str, name_server_port: int, broker_port: int, *, is_outside: bool) -> None:
+    """Run the example, and what is asked for before."""
+    if is_outside:
+        read_from_outside(Path(directory, "outside"))
     store = Path(directory, "inside")
     broker_in_spark.main(str(store), name_server_port, broker_port)
     print("inside:", "in order" if not (store / "abort").exists() else "not in order")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(sys.argv[1], *map(int, sys.argv[2:4]), is_outside=sys.argv[4:] == ["outside"])

@@ -1,6 +1,7 @@
-"""The blocks of docs/spark.md that need a store or a broker, in the session that tests share.
+"""The blocks of docs/spark.md, in the session that tests share.
 
-`/data` stands for a folder with stores, `127.0.0.1:9876` for a name server of a cluster.
+`/data` stands for a folder with stores, `127.0.0.1:9876` for a name server of a cluster. The one
+that opens a session itself runs alone in `./dev long`, as it stands there (`tests/test_docs.py`).
 """
 
 import json
@@ -16,11 +17,18 @@ from tests.fakes.records import STORE_MS, LogBytes, properties
 from tests.spark.logs import write_segments
 
 NAME_SERVER = "127.0.0.1:9876"
+OPENS_SESSION = 'open_session("local[2]")'
 BLOCKS = sorted(
-    (block for block in blocks_of(ROOT / "docs" / "spark.md") if block.how == IN_SPARK),
+    (
+        block
+        for block in blocks_of(ROOT / "docs" / "spark.md")
+        if block.how == IN_SPARK or OPENS_SESSION in block.text
+    ),
     key=lambda block: "write.format" not in block.text,
 )
 """Those that write first: others read the topic."""
+WRITTEN = ("copied", "orders.parquet", "checkpoint")
+"""What the first block makes in the folder where it runs; Spark's Java is in another one."""
 SEGMENT_BYTES = 1 << 30
 """The size of a real broker's files; the unwritten part uses no disk."""
 
@@ -59,8 +67,12 @@ def test_a_block_runs_in_spark(
     spark: SparkSession,
     data: Path,
     request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> None:
     text = block.text.replace("/data/", f"{data}/")
+    if OPENS_SESSION in text:
+        for name in WRITTEN:
+            text = text.replace(f'"{name}"', f'"{tmp_path / name}"')
     if NAME_SERVER in text:
         text = text.replace(NAME_SERVER, request.getfixturevalue("local").name_server)
     if block.language == "sh":
@@ -79,3 +91,4 @@ def test_a_block_runs_in_spark(
 
 def test_the_document_has_blocks_of_both_languages() -> None:
     assert {block.language for block in BLOCKS} == {"sh", "python"}
+    assert sum(OPENS_SESSION in block.text for block in BLOCKS) == 1

@@ -1,4 +1,8 @@
-"""Spark beside Ray, both ways: in a process of its own, which starts and ends all of it."""
+"""Spark beside Ray, both ways: in a process of its own, which starts and ends all of it.
+
+Each day Spark hosts the Ray; what actors hand over is read there, too. A Ray outside of Spark is
+for the long run.
+"""
 
 import secrets
 import sys
@@ -47,7 +51,10 @@ def spark_home(folder: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("_rays_own_files")
-def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [[], pytest.param(["outside"], marks=pytest.mark.long)])
+def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(
+    tmp_path: Path, parts: list[str]
+) -> None:
     lines = [f"{name} {value}" for name, value in CONFIG.items()]
     (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
     environment = {
@@ -62,7 +69,7 @@ def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(tmp_path: Path) -> 
     }
     command = [
         *(sys.executable, "-m", "tests.spark.ray_on_spark", str(tmp_path)),
-        *(str(free_port()), str(free_port(-2, 0, 1))),
+        *(str(free_port()), str(free_port(-2, 0, 1)), *parts),
     ]
     log_path = tmp_path / "output"
     with TestProcess(command, env=environment, log_path=log_path, cwd=ROOT) as process:
@@ -70,7 +77,7 @@ def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(tmp_path: Path) -> 
     output = log_path.read_text()
     assert code == 0, output
     for line in (
-        f"outside: {ORDERS} {ORDERS}",
+        *(f"{part}: {ORDERS} {ORDERS}" for part in parts),
         "Spark reads 1000 orders",
         "Ray Data reads 1000 orders",
         "inside: in order",
