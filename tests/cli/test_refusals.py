@@ -126,7 +126,3 @@ def test_a_second_name_server_in_one_folder_is_refused_with_the_first(tmp_path: 
         assert_refused(words(), 1, cause, *remedy)
         first.signal(signal.SIGTERM)
         assert first.wait_end() == (0, "")
-    with running(PROGRAM, *words()) as again:
-        again.wait_line("ready after")
-        again.signal(signal.SIGTERM)
-        assert again.wait_end() == (0, "")

@@ -35,16 +35,16 @@ def test_a_run_keeps_what_it_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--images", "400", "--seed", "8", "--no-result", *HERE]
+    asked = ["--images", "300", "--seed", "8", "--no-result", "--processes", "1", "--block", "1"]
     assert command.main(asked) == 0
-    asked[asked.index("1")] = "2"
+    asked[asked.index("--processes") + 1] = "2"
     run = (sys.executable, "-m", "tests.simulation", *asked)
     done = subprocess.run(run, capture_output=True, check=True, cwd=ROOT, timeout=60)
     here, there = (
         msgspec.structs.replace(msgspec.json.decode(said, type=Campaign), cpu_seconds=0)
         for said in (capsys.readouterr().out, done.stdout)
     )
-    assert here == there and here.last_seed > 9
+    assert here == there and here.last_seed > 8
 
 
 def test_what_is_found_is_replayed_from_the_line_that_is_printed(
@@ -59,7 +59,7 @@ def test_what_is_found_is_replayed_from_the_line_that_is_printed(
             with pytest.raises(Found) as found:
                 command.main(["--replay", seeds])
             assert str(found.value.violation) in said
-    assert command.main(["--replay", "7-8"]) == 0
+    assert command.main(["--replay", "8"]) == 0
 
 
 def test_the_bar_shows_rate_and_time_left_of_the_current_run(
