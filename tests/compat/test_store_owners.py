@@ -185,7 +185,7 @@ TRANSACTION_ENDS = {
 DELIVERED = ("committed", "committed when asked", "late")
 # The first two owners keep what the last one delivers, to whom level 2 is a wait of 2 s.
 KEEPS_LATE = {**SETTINGS, "messageDelayLevel": "1s 10m 1s 1s 1s"}
-ASKS_SOON = {"transactionTimeOut": "500", "transactionCheckInterval": "2000"}
+ASKS_SOON = {"transactionTimeOut": "500", "transactionCheckInterval": "1000"}
 SETTINGS_BY_OWNER = (
     {**KEEPS_LATE, "transactionTimeOut": "1000000"},
     {**KEEPS_LATE, **ASKS_SOON},
