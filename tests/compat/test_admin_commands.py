@@ -77,6 +77,8 @@ SERVERS_DIFFER = {
     r"|^(\w+Threads|\w+ThreadPoolNums|storePath\w+|listenPort|haListenPort|rocketmqHome) =",
     "getNamesrvConfig": r"^(configStorePath|kvConfigPath|rocketmqHome|listenPort) ?=",
 }
+# mqadmin has the call in its classes, and no command for it.
+OURS_ALONE = {"resumeCheckHalfMessage"}
 Mend = Callable[[str], str | None]
 
 
@@ -111,6 +113,7 @@ def test_names_and_flags_are_mqadmins(driver: JavaDriver) -> None:
     found = {
         name: sorted((flag.short, flag.name, flag.takes_value) for flag in command.flags)
         for name, command in COMMANDS.items()
+        if name not in OURS_ALONE
     }
     assert found == expected
 
@@ -144,7 +147,7 @@ def is_known(topic: str, cluster: Cluster) -> bool:
 
 def test_what_differs_is_documented_and_every_command_is_played() -> None:
     assert set(MENDS) == {name for name, command in COMMANDS.items() if command.differs}
-    assert {line.split()[0] for line in PLAY} == set(COMMANDS)
+    assert {line.split()[0] for line in PLAY} == set(COMMANDS) - OURS_ALONE
     listed = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     assert [name for name in SERVERS_DIFFER if f"`{name}`" not in listed] == []
 
@@ -185,7 +188,10 @@ def test_every_command_says_what_mqadmin_says(
                 found.append({**place, "extra": extra, "missing": missing})
     assert not found, json.dumps(found, indent=1)
     count = sum(map(len, said.values()))
-    record_property("said", f"mqadmin: {len(COMMANDS)} commands in {count} lines, none different")
+    record_property(
+        "said",
+        f"mqadmin: {len(COMMANDS) - len(OURS_ALONE)} commands in {count} lines, none different",
+    )
 
 
 def mended(line: str, lines: list[list[str]], servers_differ: dict[str, str]) -> list[str]:

@@ -16,13 +16,11 @@ from wakelog.cli.admin.command import (
 )
 from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import targets
+from wakelog.client import access
 from wakelog.client.admin import Admin
-from wakelog.protocol.bodies import AclConfig, DataVersion
+from wakelog.protocol.bodies import AclConfig
 from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
-from wakelog.protocol.ext_fields import read_header
-from wakelog.protocol.fastjson import loads
-from wakelog.protocol.headers.accounts import GetBrokerAclConfigResponseHeader
 
 VERSION_LAYOUT: Final = "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s"
 
@@ -74,11 +72,9 @@ async def account_versions(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Show how often each file of accounts was changed, and when."""
     rows: list[tuple[str, ...]] = []
     for address in await targets(admin, flags):
-        response = await admin.ask(address, Code.GET_BROKER_CLUSTER_ACL_INFO)
-        header = read_header(GetBrokerAclConfigResponseHeader, response.ext_fields)
+        header, versions = await access.account_versions(admin, address)
         place = header.cluster_name, header.broker_name, header.broker_addr
-        for path, version in loads(header.all_acl_file_version or "{}").items():
-            found = DataVersion(version["timestamp"], version["counter"])
+        for path, found in versions.items():
             rows.append((*place, path, str(found.counter), plain_time(found.timestamp)))
     heads = ["Cluster Name", "Broker Name", "Broker Addr", "AclFilePath"]
     heads += ["AclConfigVersionNum", "AclLastUpdateTime"]

@@ -16,6 +16,7 @@ from wakelog.cli.admin import (
     sends,
     topics,
     traces,
+    transactions,
 )
 from wakelog.cli.admin.client_flags import client_options
 from wakelog.cli.admin.command import Command, Flags, parse, show, usage
@@ -27,7 +28,8 @@ NEAR_ENOUGH: Final = 0.8
 """How alike two names are that may be meant for each other; 1 is the same."""
 
 _MODULES: Final = (
-    topics, groups, clients, offsets, messages, sends, traces, brokers, accounts, exports,
+    topics, groups, clients, offsets, messages, sends, traces, transactions, brokers, accounts,
+    exports,
 )  # fmt: skip
 COMMANDS: Final[Mapping[str, Command]] = {
     command.name: command for module in _MODULES for command in module.COMMANDS
