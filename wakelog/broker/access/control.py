@@ -147,10 +147,10 @@ class AccessControl:
         """
         try:
             account = self._claimed(command, host)
-            if account is None or _may_all(account):
+            if account is None or may_all(account):
                 return
             for number, name in enumerate(_heartbeat_names(data), 1):
-                _authorize_name(account, name, Permission.SUB)
+                authorize_name(account, name, Permission.SUB)
                 if not number % NAMES_PER_STEP:
                     yield
         except AccessRefused:
@@ -251,12 +251,12 @@ class AccessControl:
                 f"Need admin permission for request code={command.code}, "
                 f"but accessKey={account.access_key} is not"
             )
-        if _may_all(account):
+        if may_all(account):
             return
         # One need for each name, as in 4.9.3: of two needs for a name the later one counts.
-        needs = dict(need for rule in rules for need in _needs(rule, header))
+        needs = dict(need for rule in rules for need in needs_of(rule, header))
         for name, permission in needs.items():
-            _authorize_name(account, name, permission)
+            authorize_name(account, name, permission)
 
 
 def _signed_by(command: RemotingCommand, account: Account) -> Account:
@@ -268,17 +268,21 @@ def _signed_by(command: RemotingCommand, account: Account) -> Account:
     return account
 
 
-def _may_all(account: Account) -> bool:
+def may_all(account: Account) -> bool:
+    """Whether an account has every permission, whatever a request names."""
     return account.permissions is None and account.is_admin
 
 
-def _authorize_name(account: Account, name: str, permission: Permission) -> None:
+def owned(account: Account, name: str) -> frozenset[Permission]:
+    """Return what an account may do with a topic or retry topic."""
+    default = account.default_group if name.startswith(RETRY_PREFIX) else account.default_topic
+    return default if account.permissions is None else account.permissions.get(name, default)
+
+
+def authorize_name(account: Account, name: str, permission: Permission) -> None:
     """Raise AccessRefused if an account lacks a permission for a topic or retry topic."""
     is_group = name.startswith(RETRY_PREFIX)
-    owned = account.default_group if is_group else account.default_topic
-    if account.permissions is not None:
-        owned = account.permissions.get(name, owned)
-    if permission not in owned:
+    if permission not in owned(account, name):
         shown = f"group:{name.removeprefix(RETRY_PREFIX)}" if is_group else f"topic:{name}"
         raise AccessRefused(f"No default permission for {shown}")
 
@@ -291,7 +295,7 @@ def _heartbeat_names(data: HeartbeatData) -> Iterator[str]:
             yield subscription.topic
 
 
-def _needs(rule: Access, header: Header | None) -> Iterator[tuple[str, Permission]]:
+def needs_of(rule: Access, header: Header | None) -> Iterator[tuple[str, Permission]]:
     """Yield each topic or retry topic that a header names; an absent name is not checked."""
     if rule.attribute:
         name = getattr(header, rule.attribute)

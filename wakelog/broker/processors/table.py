@@ -7,6 +7,15 @@ Source: org.apache.rocketmq.broker.BrokerController.registerProcessor,
 org.apache.rocketmq.acl.plain.PlainAccessValidator.parse (4.9.3).
 """
 
+from wakelog.broker.access.rules import (
+    CHANGES_ACCOUNTS,
+    CONSUMES,
+    HEARTBEATS,
+    PUBLISHES,
+    PUBLISHES_AGAIN,
+    RETRIES,
+    SUBSCRIBES,
+)
 from wakelog.broker.decision import Lane
 from wakelog.broker.processors import (
     accounts,
@@ -28,15 +37,7 @@ from wakelog.broker.processors import (
     transactions,
 )
 from wakelog.broker.processors.body_limits import HEARTBEAT, MESSAGE, NOT_READ, QUEUES, REPLY
-from wakelog.network.request import (
-    ADMINISTERS,
-    ADMINISTRATION,
-    ANYONE,
-    Access,
-    Permission,
-    Resource,
-    processor,
-)
+from wakelog.network.request import ADMINISTERS, ADMINISTRATION, ANYONE, processor
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.headers.send import (
     SendMessageRequestHeader,
@@ -45,22 +46,14 @@ from wakelog.protocol.headers.send import (
     SendReplyRequestHeaderV2,
 )
 
-_PUBLISHES = Access(Permission.PUB, Resource.TOPIC, "topic")
-_PUBLISHES_AGAIN = Access(Permission.PUB, Resource.TOPIC, "origin_topic")
-_RETRIES = Access(Permission.SUB, Resource.GROUP, "group")
-_SUBSCRIBES = Access(Permission.SUB, Resource.TOPIC, "topic")
-_CONSUMES = Access(Permission.SUB, Resource.GROUP, "consumer_group")
-_HEARTBEATS = Access(Permission.SUB, Resource.HEARTBEAT)
-_CHANGES_ACCOUNTS = Access(Permission.ADMIN, Resource.ACCOUNTS)
-
 _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
 _ROWS = {
     Code.SEND_MESSAGE: processor(
-        send.send_message, Lane.SEND, _PUBLISHES, header=_V1, is_in_order=True, body=MESSAGE
+        send.send_message, Lane.SEND, PUBLISHES, header=_V1, is_in_order=True, body=MESSAGE
     ),
     Code.SEND_MESSAGE_V2: processor(
-        send.send_message, Lane.SEND, _PUBLISHES, header=_V2, is_in_order=True, body=MESSAGE
+        send.send_message, Lane.SEND, PUBLISHES, header=_V2, is_in_order=True, body=MESSAGE
     ),
     Code.SEND_BATCH_MESSAGE: processor(
         send.send_message, Lane.SEND, ANYONE, header=_V2, is_in_order=True, body=MESSAGE
@@ -72,21 +65,21 @@ _ROWS = {
         reply.send_reply, Lane.REPLY, ANYONE, header=SendReplyRequestHeaderV2, body=REPLY
     ),
     Code.CONSUMER_SEND_MSG_BACK: processor(
-        send_back.send_back, Lane.SEND, _PUBLISHES_AGAIN, _RETRIES, body=NOT_READ
+        send_back.send_back, Lane.SEND, PUBLISHES_AGAIN, RETRIES, body=NOT_READ
     ),
     Code.END_TRANSACTION: processor(
         transactions.end_transaction, Lane.END_TRANSACTION, ANYONE, body=NOT_READ
     ),
     Code.PULL_MESSAGE: processor(
-        pull.pull_message, Lane.PULL, _SUBSCRIBES, _CONSUMES, reads_queues=True, body=NOT_READ
+        pull.pull_message, Lane.PULL, SUBSCRIBES, CONSUMES, reads_queues=True, body=NOT_READ
     ),
     Code.QUERY_MESSAGE: processor(
-        query.query_message, Lane.QUERY, _SUBSCRIBES, reads_queues=True, body=NOT_READ
+        query.query_message, Lane.QUERY, SUBSCRIBES, reads_queues=True, body=NOT_READ
     ),
     Code.VIEW_MESSAGE_BY_ID: processor(query.view_message_by_id, Lane.QUERY, ANYONE, body=NOT_READ),
-    Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, _HEARTBEATS, body=HEARTBEAT),
+    Code.HEART_BEAT: processor(clients.heartbeat, Lane.HEARTBEAT, HEARTBEATS, body=HEARTBEAT),
     Code.UNREGISTER_CLIENT: processor(
-        clients.unregister_client, Lane.CLIENT_MANAGE, _CONSUMES, body=NOT_READ
+        clients.unregister_client, Lane.CLIENT_MANAGE, CONSUMES, body=NOT_READ
     ),
     Code.CHECK_CLIENT_CONFIG: processor(
         clients.check_client_config, Lane.CLIENT_MANAGE, ANYONE, body=ADMINISTRATION
@@ -95,10 +88,10 @@ _ROWS = {
         clients.register_filter_server, Lane.ADMIN, ADMINISTERS, body=NOT_READ
     ),
     Code.GET_CONSUMER_LIST_BY_GROUP: processor(
-        groups.get_consumer_list, Lane.CONSUMER_MANAGE, _CONSUMES, body=NOT_READ
+        groups.get_consumer_list, Lane.CONSUMER_MANAGE, CONSUMES, body=NOT_READ
     ),
     Code.UPDATE_CONSUMER_OFFSET: processor(
-        offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, _CONSUMES, _SUBSCRIBES, body=NOT_READ
+        offsets.update_consumer_offset, Lane.CONSUMER_MANAGE, CONSUMES, SUBSCRIBES, body=NOT_READ
     ),
     Code.QUERY_CONSUMER_OFFSET: processor(
         offsets.query_consumer_offset, Lane.CONSUMER_MANAGE, ANYONE, body=NOT_READ
@@ -182,16 +175,16 @@ _ROWS = {
         consume_queue.query_consume_queue, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.UPDATE_AND_CREATE_ACL_CONFIG: processor(
-        accounts.update_account, Lane.ADMIN, _CHANGES_ACCOUNTS, body=NOT_READ
+        accounts.update_account, Lane.ADMIN, CHANGES_ACCOUNTS, body=NOT_READ
     ),
     Code.DELETE_ACL_CONFIG: processor(
-        accounts.delete_account, Lane.ADMIN, _CHANGES_ACCOUNTS, body=NOT_READ
+        accounts.delete_account, Lane.ADMIN, CHANGES_ACCOUNTS, body=NOT_READ
     ),
     Code.GET_BROKER_CLUSTER_ACL_INFO: processor(
         accounts.get_versions, Lane.ADMIN, ADMINISTERS, body=NOT_READ
     ),
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: processor(
-        accounts.update_white_addresses, Lane.ADMIN, _CHANGES_ACCOUNTS, body=NOT_READ
+        accounts.update_white_addresses, Lane.ADMIN, CHANGES_ACCOUNTS, body=NOT_READ
     ),
     Code.GET_BROKER_CLUSTER_ACL_CONFIG: processor(
         accounts.get_accounts, Lane.ADMIN, ANYONE, body=NOT_READ
