@@ -22,6 +22,7 @@ from wakelog.console.snapshot import (
     NameServerReading,
     Snapshot,
 )
+from wakelog.console.waiting import HalfReading, LevelReading, OpenHalf, Waiting
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -52,12 +53,20 @@ def cluster(
     failure: ClientError | None = None,
     slave: dict[str, str] | None = None,
     letters: int = 0,
+    messages: Waiting | None = None,
     **groups: GroupReading,
 ) -> Snapshot:
     """Return one broker, with a slave if it has values, and groups."""
     brokers = [
         BrokerReading(
-            "c", "a", broker_id, address, values or {}, waiting=waiting or {}, failure=failure
+            "c",
+            "a",
+            broker_id,
+            address,
+            values or {},
+            waiting=waiting or {},
+            failure=failure,
+            messages=messages,
         )
     ]
     if slave is not None:
@@ -118,6 +127,18 @@ def disk_course(before: float, after: float, minutes: int) -> Snapshots:
 
 def course(before: GroupReading, after: GroupReading, seconds: int = 60) -> Snapshots:
     return cluster(NOW_MS - seconds * 1_000, g=before), cluster(g=after)
+
+
+def delayed(late: int) -> Snapshots:
+    """Return a wakelog broker where so many of a level are late."""
+    level = LevelReading(3, 10_000, 5, 20, NOW_MS - 90_000, late, late, NOW_MS - 40_000)
+    return (cluster(NOW_MS, {"wakelogVersion": "1"}, messages=Waiting((level,))),)
+
+
+def open_half(age_ms: int) -> Snapshots:
+    """Return a broker whose first half message has this age."""
+    half = OpenHalf("a", "7F", "orders", "payments", NOW_MS - age_ms, NOW_MS, 4)
+    return (cluster(messages=Waiting((), HalfReading(0, 1, 0, 0, 0, half))),)
 
 
 def with_broker(snapshot: Snapshot, **fields: Any) -> Snapshot:
@@ -382,6 +403,16 @@ CASES: dict[str, Case] = {
         (cluster(NOW_MS - MINUTE_MS, letters=2, g=group()), cluster(letters=5, g=group())),
         "gave up 3 messages in 1 min; it has had 5",
         (cluster(NOW_MS - MINUTE_MS, letters=5), cluster(letters=5)),
+    ),
+    "delayed overdue": Case(
+        delayed(4),
+        "4 delayed messages are overdue, the first by 1 min 30 s: level 3 (10 s) stays at offset 5",
+        delayed(0),
+    ),
+    "half overdue": Case(
+        open_half(306_000),
+        "of orders has been open for 5 min 6 s: producer group payments was asked 4 times",
+        open_half(305_999),
     ),
 }
 

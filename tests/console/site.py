@@ -16,6 +16,7 @@ from wakelog.console.accounts import Accounts
 from wakelog.console.pages.site import Console
 from wakelog.console.reader import Clock, Reader
 from wakelog.console.serve import Listen, make_console, serving
+from wakelog.network.signing import Credentials
 
 START_SECONDS_MAX = 20.0
 
@@ -118,14 +119,19 @@ def console_of(
     listen: Listen | None = None,
     *,
     clock: Clock | None = None,
+    credentials: Credentials | None = None,
 ) -> Iterator[Serving]:
-    """Yield a console of a cluster, which ends with the block. clock: None for the machine's."""
+    """Yield a console of a cluster, which ends with the block.
+
+    clock: None for the machine's. credentials: that it signs with.
+    """
     started = threading.Event()
     found: list[Serving] = []
     ends: list[asyncio.Event] = []
 
     async def main() -> None:
-        async with open_admin(name_server) as admin:
+        access_key, secret_key, _ = credentials or Credentials()
+        async with open_admin(name_server, access_key=access_key, secret_key=secret_key) as admin:
             console = make_console(
                 admin, commands_at(admin, ask_of), accounts or Accounts(), "test"
             )

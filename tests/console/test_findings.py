@@ -32,7 +32,7 @@ from tests.console.cases import (
     unlike,
     with_broker,
 )
-from wakelog.console import findings, health_findings, server_findings
+from wakelog.console import findings, health_findings, server_findings, waiting_findings
 from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
@@ -41,7 +41,8 @@ from wakelog.protocol.bodies import Connection, ConsumerConnection, Subscription
 
 
 def test_every_rule_has_cases_and_is_said_somewhere() -> None:
-    sources = [inspect.getsource(each) for each in (findings, health_findings, server_findings)]
+    modules = findings, health_findings, server_findings, waiting_findings
+    sources = [inspect.getsource(each) for each in modules]
     trees = [ast.parse(each) for each in sources]
     texts = {x.value for tree in trees for x in ast.walk(tree) if isinstance(x, ast.Constant)}
     assert CASES.keys() == RULES.keys()

@@ -13,6 +13,7 @@ from wakelog.client.route import NO_NAME_SERVER
 from wakelog.console import progress, snapshot
 from wakelog.console.runtime_values import runtime_number
 from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot
+from wakelog.console.waiting import Waiting
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.bodies import (
     BrokerData,
@@ -269,3 +270,20 @@ def test_brokers_alone_are_read_on_request() -> None:
     found = asyncio.run(read_snapshot(Admin(Peers(), options), NOW_MS, with_groups=False))
     assert found.brokers[0].values and found.brokers[0].settings == {"a": "1"}
     assert not (found.brokers[0].topics or found.groups or found.dead_letters)
+
+
+def test_masters_that_answer_are_asked_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    async def read_waiting(admin: Admin, name: str, *rest: object, clock_ahead_ms: int) -> Waiting:
+        asked.append((name, *rest, clock_ahead_ms))
+        return Waiting()
+
+    monkeypatch.setattr(snapshot, "read_waiting", read_waiting)
+    found = read(Peers())
+    [(name, address, topics, delays, now_ms, _)] = asked
+    assert (name, address, delays, now_ms) == ("a", "a0:1", None, NOW_MS)
+    master, slave, *_ = found.brokers
+    assert topics == master.topics
+    assert (master.messages, slave.messages) == (Waiting(), None)
+    assert master.in_use == {"a": "2"}  # until a restart

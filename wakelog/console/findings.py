@@ -36,6 +36,7 @@ from wakelog.console.server_findings import (
 from wakelog.console.snapshot import BrokerReading, GroupReading
 from wakelog.console.subjects import broker_text as broker_text
 from wakelog.console.subjects import queue_text as queue_text
+from wakelog.console.waiting_findings import waiting_findings
 from wakelog.protocol.bodies import (
     ConsumerRunningInfo,
     ConsumeStats,
@@ -490,4 +491,6 @@ SERVER_JUDGES: Final[tuple[Judge, ...]] = (
     service_findings,
 )
 """What one reading without groups says something about."""
-JUDGES: Final[tuple[Judge, ...]] = (*SERVER_JUDGES, group_findings, letter_findings)
+JUDGES: Final[tuple[Judge, ...]] = (
+    *SERVER_JUDGES, group_findings, letter_findings, waiting_findings,
+)  # fmt: skip

@@ -73,6 +73,13 @@ class Unmoved(NamedTuple):
     clear_ms: int = 0
 
 
+class UnmovedLevel(NamedTuple):
+    """Since when a broker has delivered a level of delays up to an offset."""
+
+    since_ms: int
+    offset: int
+
+
 class History:
     """See the module.
 
@@ -86,6 +93,7 @@ class History:
         self.changes = Changes()
         self.unlike: dict[tuple[str, str], int] = {}
         self.unmoved: dict[tuple[str, MessageQueue], Unmoved] = {}
+        self.unmoved_levels: dict[tuple[str, int], UnmovedLevel] = {}
         self._times_ms = array("q")
         self._is_whole = array("b")
         self._series: dict[Series, array[float]] = {}
@@ -97,12 +105,14 @@ class History:
             del times[:], self._is_whole[:]
             self._series.clear()
             self.unmoved.clear()
+            self.unmoved_levels.clear()
             self.unlike.clear()
             self._answered = None
         if snapshot.failure is None:
             self._answered = snapshot
             self.changes.add(snapshot)
             self._note_offsets(snapshot)
+            self._note_levels(snapshot)
             self._note_unlike(snapshot)
         self.latest = snapshot
         if len(times) > 1 and snapshot.taken_ms - times[-2] < SAMPLE_MS_MIN:
@@ -212,6 +222,17 @@ class History:
                     then = Unmoved(since_ms, place.consumer_offset, place.broker_offset)
                 found[key] = then._replace(clear_ms=clear_ms)
         self.unmoved = found
+
+    def _note_levels(self, snapshot: Snapshot) -> None:
+        found = {}
+        for broker in snapshot.brokers:
+            for level in broker.messages.levels if broker.messages else ():
+                key = broker.address, level.level
+                then = self.unmoved_levels.get(key)
+                if then is None or then.offset != level.offset:
+                    then = UnmovedLevel(snapshot.taken_ms, level.offset)
+                found[key] = then
+        self.unmoved_levels = found
 
 
 def _is_whole(snapshot: Snapshot) -> bool:

@@ -3,6 +3,8 @@
     run        reads in turns; how often depends on whether there is a viewer
     next       waits for a later reading, as the live parts of pages do
     topic_ends what topics hold, asked in bounded parallel and kept for the next viewer
+    next_due, open_halves, accounts
+               what one page each wants besides, read once for all of its viewers
 
 Invariants: one hundred viewers cost the brokers what one costs. A cluster that is away is said, and
 what it said before is shown on.
@@ -11,17 +13,21 @@ what it said before is shown on.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
+from wakelog.console.cluster_accounts import BrokerAccounts, read_accounts
 from wakelog.console.ends import Ends
 from wakelog.console.findings import find
 from wakelog.console.history import History
 from wakelog.console.name_servers import NameServerDetails, read_name_servers
+from wakelog.console.overdue import places
 from wakelog.console.rules import Finding
+from wakelog.console.shared import Shared
 from wakelog.console.snapshot import Snapshot, read_snapshot
+from wakelog.console.waiting import DueMessage, OpenHalves, read_next_due, read_open_halves
 from wakelog.network.background import awaited
 
 WATCHED_SECONDS: Final = 5.0
@@ -72,6 +78,9 @@ class Reader:
         self._asked: dict[str, asyncio.Future[None]] = {}
         self._topic_slots = asyncio.Semaphore(TOPICS_AT_ONCE_MAX)
         self._next_topic = 0
+        self.next_due: Shared[Sequence[DueMessage]] = Shared(self._read_next_due, (), now_ms)
+        self.open_halves: Shared[Sequence[OpenHalves]] = Shared(self._read_halves, (), now_ms)
+        self.accounts: Shared[Sequence[BrokerAccounts]] = Shared(self._read_accounts, (), now_ms)
 
     @property
     def now_ms(self) -> int:
@@ -109,6 +118,7 @@ class Reader:
         self.findings = find(self.history, before)
         if snapshot.failure is None or not self.shown.taken_ms:
             self.shown = snapshot
+            self._forget_shared()
             self.name_servers = await read_name_servers(self.admin, snapshot.name_servers)
             if self.is_watched:
                 await self._read_some_topics()
@@ -131,7 +141,13 @@ class Reader:
     def read_soon(self) -> None:
         """Read at once: something was changed."""
         self._ends.clear()
+        self._forget_shared()
         self._wake.set()
+
+    def _forget_shared(self) -> None:
+        """Have what pages want besides read again: it belongs to the snapshot."""
+        for shared in (self.next_due, self.open_halves, self.accounts):
+            shared.forget()
 
     async def next(self, number: int) -> int:
         """Wait until there is a later reading than `number`, or none will come.
@@ -196,6 +212,20 @@ class Reader:
         is_near = then is not None and self.now_ms - then.read_ms <= RATE_MS_MAX
         before = (then.read_ms, then.added) if then is not None and is_near else (0, 0)
         self._ends[topic] = Ends(self.now_ms, table, added, *before)
+
+    async def _read_next_due(self) -> Sequence[DueMessage]:
+        return await read_next_due(self.admin, places(self.history, self.shown))
+
+    async def _read_halves(self) -> Sequence[OpenHalves]:
+        asked = [
+            read_open_halves(self.admin, broker.name, broker.address, broker.messages.halves)
+            for broker in self.shown.brokers
+            if broker.messages is not None and broker.messages.halves is not None
+        ]
+        return await asyncio.gather(*asked)
+
+    async def _read_accounts(self) -> Sequence[BrokerAccounts]:
+        return await read_accounts(self.admin, self.shown)
 
     async def _read_some_topics(self) -> None:
         """Read the ends of the next topics: in some turns that is all."""

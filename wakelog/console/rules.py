@@ -238,6 +238,21 @@ RULES: Final[dict[str, Rule]] = {
         "Look at them (wakelog dlq show {group}), then have them consumed again (wakelog dlq "
         "resend {group} --all)",
     ),
+    # what waits
+    "delayed overdue": Rule(
+        PROBLEM,
+        "{count:,} delayed messages are overdue, the first by {elapsed}: level {level}{delay} "
+        "stays at offset {offset:,}",
+        "Look at its log and disk: it tries a message until the store takes it; start it again if "
+        "the offset stays",
+    ),
+    "half overdue": Rule(
+        WARNING,
+        "a half message of {topic} has been open for {elapsed}: producer group {group} was asked "
+        "{checks} times what became of it",
+        "Start a producer of group {group}, or see why its check says UNKNOW; after {checks_max} "
+        "questions the broker gives the message up",
+    ),
 }
 
 

@@ -5,7 +5,8 @@ Every name server is asked which brokers it knows, beside the others and within
 
 Brokers are asked beside each other, and each for `BROKER_SECONDS_MAX` at most in each of four
 steps: the broker itself; then how far its groups have come, which may take longer; then its groups
-and dead letters; then members of groups. One that fails in a step has no part in the next ones.
+and dead letters; then members of groups, and what waits. One that fails in a step has no part in
+the next ones.
 
 Invariants: no answer raises. A name server or a broker that is away, hangs or refuses is a value,
 beside what it had answered before.
@@ -21,10 +22,11 @@ from typing import Final
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import CHECK_RUNS, ClientError
-from wakelog.client.route import NO_NAME_SERVER
+from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
 from wakelog.console.progress import NOTHING_YET, PART_GROUPS_MAX, Progress, read_progress
 from wakelog.console.runtime_values import clock_ms
 from wakelog.console.runtime_values import runtime_number as runtime_number
+from wakelog.console.waiting import Waiting, read_waiting
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerConnection,
@@ -75,6 +77,7 @@ class BrokerReading:
     certificate_end_ms: until when its certificate is valid, 0 without TLS.
     settings: with the values of the next start. waiting: keys that wait for a restart, and their
     values in use.
+    messages: delayed and half messages that wait, None if it was not asked.
     groups, topics, system_topics: of the broker that is asked for its name, the master if there
     is one. producers: by group, None if the broker does not say, as one of 4.9.3.
     """
@@ -88,12 +91,18 @@ class BrokerReading:
     certificate_end_ms: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
+    messages: Waiting | None = None
     groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
     system_topics: frozenset[str] = frozenset()
     producers: Mapping[str, list[ProducerInfo]] | None = None
     progress: Progress = NOTHING_YET
     failure: ClientError | None = None
+
+    @property
+    def in_use(self) -> Mapping[str, str]:
+        """The settings by which it goes now."""
+        return {**self.settings, **self.waiting}
 
 
 @dataclass
@@ -197,6 +206,8 @@ async def read_snapshot(
             for x in _answering(firsts)
         )
     )
+    masters = [x for x in _answering(firsts) if x.broker_id == MASTER_ID]
+    await asyncio.gather(*(step(x, [_waiting_ask(admin, x, now_ms)]) for x in masters))
     return found
 
 
@@ -312,6 +323,21 @@ def _progress_ask(admin: Admin, broker: BrokerReading, before: Mapping[str, Prog
         broker.progress = await read_progress(admin, broker.address, broker.groups, then)
 
     return progress
+
+
+def _waiting_ask(admin: Admin, broker: BrokerReading, now_ms: int) -> Ask:
+    async def waiting() -> None:
+        broker.messages = await read_waiting(
+            admin,
+            broker.name,
+            broker.address,
+            broker.topics,
+            broker.in_use.get("messageDelayLevel"),
+            now_ms,
+            clock_ahead_ms=round(broker.clock_ahead_ms or 0),
+        )
+
+    return waiting
 
 
 def _part_text(broker: BrokerReading) -> str:

@@ -47,6 +47,19 @@ def test_texts_lose_blanks_around_them_and_lines_keep_theirs() -> None:
     assert (values["name"], values["body"]) == ("x", " a\nb ")
 
 
+def test_a_secret_that_does_not_fit_is_not_repeated() -> None:
+    field = Field("key", "Key", "secret", pattern=r"\S{7,}", help="7 characters")
+    action = ACTION._replace(fields=(field,))
+    assert action.checked({"key": "short1"})[1] == {"key": "Key does not fit: 7 characters"}
+    assert not action.checked({"key": "long-enough"})[1]
+
+
+def test_a_secret_that_a_broker_repeats_is_hidden() -> None:
+    values, _ = ACTION.checked({"name": "x", "key": "hidden"})
+    assert ACTION.hidden("secretKey=hidden is no key", values) == "secretKey=... is no key"
+    assert ACTION.hidden("nothing to hide", {"key": ""}) == "nothing to hide"
+
+
 def test_a_secret_is_in_no_command_that_is_shown() -> None:
     values, _ = ACTION.checked({"name": "it's", "key": "hidden"})
     assert ACTION.command(values) == "wakelog paint 'it'\"'\"'s' -k ..."

@@ -15,7 +15,14 @@ from wakelog.console.pages.app import page_at
 
 EVERY = pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS.keys())
 
-EXAMPLES = {"id": "7F" * 16, "properties": "a=1"}
+EXAMPLES = {
+    "id": "7F" * 16,
+    "properties": "a=1",
+    "account": "an-account",
+    "secret": "its-secret",
+    "topics": "orders=PUB|SUB",
+    "groups": "billing=SUB",
+}
 """Of fields that cannot be any word."""
 
 

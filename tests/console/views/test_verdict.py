@@ -24,6 +24,19 @@ def test_each_line_has_a_shape_beside_its_word() -> None:
     assert shapes == ["■", "▲", "●"]
 
 
+def test_what_waits_has_a_page_of_its_own_beside_its_brokers() -> None:
+    about = "broker a (0) at 10.0.0.5:10911"
+    texts = {
+        rule: [link.text for link in verdict.links_of(finding(PROBLEM, about, rule))]
+        for rule in ("delayed overdue", "half overdue", "disk full")
+    }
+    assert texts == {
+        "delayed overdue": ["Broker", "Delayed messages"],
+        "half overdue": ["Broker", "Transactions"],
+        "disk full": ["Broker"],
+    }
+
+
 def test_the_figures_are_those_of_all_masters() -> None:
     values = {
         "putTps": "10.5 9 8",

@@ -7,6 +7,7 @@ looked at gives a finding. Looking goes on after a problem, as far as the answer
     brokers        the advertised address is one for this host; it answers; there is a master
     services       each does its work, or says why not
     load and disk  the disk has room, sends do not wait, the queues follow the log
+    what waits     with a group: delayed and half messages come in time
     a topic        it has a route, with permissions and queues
     a group        it may consume; its clients subscribe alike; every queue has one that goes on
 
@@ -38,6 +39,7 @@ from wakelog.console.snapshot import GroupReading, Snapshot, read_snapshot
 from wakelog.console.subjects import broker_text
 from wakelog.console.views.brokers import version_text
 from wakelog.console.views.groups import answer
+from wakelog.console.waiting_findings import waiting_findings
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.names import AUTO_CREATE_TOPIC
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
@@ -58,7 +60,7 @@ async def _findings(admin: Admin, topic: str | None, group: str | None) -> Async
     snapshot = history.latest
     for each in answers(snapshot):
         yield each
-    for each in bounded(wrong(history, SERVER_JUDGES)):
+    for each in bounded(wrong(history, (*SERVER_JUDGES, waiting_findings))):
         yield each
     if snapshot.failure is not None:
         return

@@ -135,6 +135,13 @@ class Action(NamedTuple):
                 shown[field.name] = f"{text[:LINES_SHOWN_MAX]}{SECRET_SHOWN}"
         return "wakelog " + shlex.join(self.words(shown))
 
+    def hidden(self, text: str, values: Values) -> str:
+        """Return a text without the secrets that were typed: brokers may repeat them."""
+        for name in self.secrets:
+            if secret := values.get(name, ""):
+                text = text.replace(secret, SECRET_SHOWN)
+        return text
+
 
 def counted(count: int, noun: str) -> str:
     """Return a number of things: 1 broker, 2,000 brokers."""
@@ -155,6 +162,9 @@ def _wrong(field: Field, text: str) -> str:
             return f"{text!r} is no whole number"
         if not field.minimum <= number <= field.maximum:
             return f"{field.label} is from {field.minimum:,} to {field.maximum:,}"
+    if field.kind == "secret":
+        fits = not field.pattern or re.fullmatch(field.pattern, text)
+        return "" if fits else f"{field.label} does not fit: {field.help}"  # never shown
     if field.kind == "choice" and text not in dict(field.choices):
         return f"{text!r} is none of {', '.join(name for name, _ in field.choices)}"
     if field.pattern and not re.fullmatch(field.pattern, text):

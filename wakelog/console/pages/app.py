@@ -28,7 +28,9 @@ from wakelog.console.pages import (
     audit,
     brokers,
     clients,
+    cluster_accounts,
     dead_letters,
+    delayed,
     forms,
     groups,
     members,
@@ -38,6 +40,7 @@ from wakelog.console.pages import (
     search,
     topics,
     trace,
+    transactions,
 )
 from wakelog.console.pages.guard import (
     FORM_BYTES_MAX,
@@ -52,8 +55,8 @@ from wakelog.console.pages.streams import HeldResponse, hold
 from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
-    overview, messages, topics, groups, members, dead_letters, brokers, name_servers, clients,
-    access, trace, audit, search, forms,
+    overview, messages, topics, groups, members, dead_letters, delayed, transactions, brokers,
+    name_servers, clients, access, cluster_accounts, trace, audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)
 """Every page of the console. The first that fits answers: a name may have `/` in it."""
@@ -72,8 +75,11 @@ NAVIGATION: Final = (
     ("groups", "Groups", "/groups"),
     ("messages", "Messages", "/messages"),
     ("dead_letters", "Dead letters", "/dead-letters"),
+    ("delayed", "Delayed", "/delayed"),
+    ("transactions", "Transactions", "/transactions"),
     ("brokers", "Brokers", "/brokers"),
     ("clients", "Clients", "/clients"),
+    ("access", "Access", "/access"),
     ("trace", "Trace", "/trace"),
     ("audit", "Audit", "/audit"),
 )

@@ -5,6 +5,7 @@ below it sends the same fields by POST, with the token of this console's pages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -80,11 +81,15 @@ async def _do(console: Console, request: Request, action: Action, given: Mapping
     try:
         said = [part async for part in console.commands(action.words(values))]
     except CommandFailed as error:
-        said, failed = list(error.said), error
+        hidden = partial(action.hidden, values=values)
+        said, failed = (
+            list(error.said),
+            CommandFailed(hidden(error.cause), hidden(error.remedy), error.said),
+        )
     result = "done" if failed is None else f"failed: {failed.cause}"
     _note(console, request, action.command(values), result)
     console.reader.read_soon()
-    lines = _lines(said)
+    lines = [action.hidden(line, values) for line in _lines(said)]
     status = 200 if failed is None else 409
     links: list[tuple[str, str]] = []
     if failed is None and action.links is not None:

@@ -27,6 +27,13 @@ class Link(NamedTuple):
     parts: tuple[str, ...]
 
 
+MORE: Final = {
+    "delayed overdue": Link("Delayed messages", ("delayed",)),
+    "half overdue": Link("Transactions", ("transactions",)),
+}
+"""Where a rule about a broker leads besides."""
+
+
 class Line(NamedTuple):
     """A finding as the page says it."""
 
@@ -88,6 +95,8 @@ def links_of(finding: Finding) -> list[Link]:
     kind, _, name = finding.about.partition(" ")
     if kind == "group" and finding.rule in LETTER_RULES:
         found.append(Link("Dead letters", ("dead-letters", name)))
+    if (more := MORE.get(finding.rule)) is not None:
+        found.append(more)
     return found
 
 

@@ -1,0 +1,72 @@
+"""The accounts of access control at each broker of a cluster: one bounded reading, for a page.
+
+Brokers without access control are not asked. No secret key is kept.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from wakelog.client.access import account_versions, accounts_at
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
+from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.protocol.bodies import DataVersion, PlainAccessConfig
+
+ASKED_AT_ONCE_MAX: Final = 8
+BROKERS_ASKED_MAX: Final = 256
+
+
+class BrokerAccounts(NamedTuple):
+    """What a broker says of access control. is_on: None if its settings are not known.
+
+    is_own: it is wakelog's. is_read: it gave its accounts and white list.
+    versions: of its files of accounts, by their paths. failure: why there is no answer.
+    """
+
+    broker: str
+    broker_id: int
+    address: str
+    is_own: bool
+    is_on: bool | None = None
+    is_read: bool = False
+    accounts: Sequence[PlainAccessConfig] = ()
+    white_addresses: Sequence[str] = ()
+    versions: Mapping[str, DataVersion] = {}
+    failure: ClientError | None = None
+
+
+async def read_accounts(admin: Admin, snapshot: Snapshot) -> list[BrokerAccounts]:
+    """Ask each broker with access control for its accounts, and for the versions of their files."""
+    slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+
+    async def read(broker: BrokerReading) -> BrokerAccounts:
+        async with slots:
+            return await _read(admin, broker)
+
+    asked = snapshot.brokers[:BROKERS_ASKED_MAX]
+    return list(await asyncio.gather(*(read(broker) for broker in asked)))
+
+
+async def _read(admin: Admin, broker: BrokerReading) -> BrokerAccounts:
+    setting = broker.settings.get("aclEnable")
+    found = BrokerAccounts(
+        broker.name,
+        broker.broker_id,
+        broker.address,
+        "wakelogVersion" in broker.values,
+        None if setting is None else setting == "true",
+    )
+    if not found.is_on:
+        return found._replace(failure=broker.failure)
+    try:
+        config = await accounts_at(admin, broker.address)
+        found = found._replace(
+            is_read=True,
+            accounts=config.plain_access_configs,
+            white_addresses=config.global_white_addrs,
+        )
+        _, versions = await account_versions(admin, broker.address)
+    except ClientError as error:
+        return found._replace(failure=error)
+    return found._replace(versions=versions)
