@@ -129,6 +129,11 @@ def test_a_group_is_made_and_changed(browser: Browser, console: Serving) -> None
     page = browser.get("/groups/made-group").html
     [link] = re.findall(r'href="(/do/change-group[^"]*)"', page)
     assert "nothing changes at 1 broker" in browser.get(html.unescape(link)).text
+    settings = browser.get("/groups/made-group?tab=configuration").html
+    [_, one] = re.findall(r'href="(/do/change-group[^"]*)"', settings)
+    [reading] = console.console.reader.shown.brokers
+    here = browser.get(html.unescape(one)).text
+    assert f"updateSubGroup -b {reading.address}" in here and "nothing changes" in here
     changed = {**fields, **NUMBERS, "retries": "3"}
     assert (
         "retries at most is 16, and will be 3"

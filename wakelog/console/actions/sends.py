@@ -52,7 +52,7 @@ ACTIONS: Final = (
         "Send message",
         (
             TOPIC,
-            Field("body", "Body", "lines", help="text"),
+            Field("body", "Body", "lines"),
             Field("tags", "Tag", is_required=False),
             Field("keys", "Keys", is_required=False, help="blanks between"),
             Field(

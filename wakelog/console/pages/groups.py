@@ -38,9 +38,11 @@ async def group(console: Console, request: Request) -> Page:
     tab = request.query_params.get("tab", "")
     answer = views.answer(name, found, reader.findings, reader.shown.taken_ms)
     configs = views.config_rows(name, reader.shown)
-    cluster = next((x.cluster for x in reader.shown.brokers if name in x.groups), "")
-    now = values_of(found.configs[0]) if found.configs else {}
-    settings = {"group": name, "cluster": cluster, **now}
+    homes = [each for each in reader.shown.brokers if name in each.groups]
+    forms = {
+        each.name: {"group": name, "cluster": each.cluster, **values_of(each.groups[name])}
+        for each in homes
+    }
     values = {
         "name": name,
         "group": views.group_row(name, found, reader.history, reader.shown),
@@ -54,9 +56,9 @@ async def group(console: Console, request: Request) -> Page:
         "topics": views.topics_of(found),
         "configs": configs,
         "differences": views.differences(configs),
-        "settings": settings,
+        "forms": forms,
         "is_paused": any(not each.consume_enable for each in found.configs),
-        "cluster_name": cluster,
+        "cluster_name": homes[0].cluster if homes else "",
         "tab": tab if tab in dict(TABS) else TABS[0][0],
         "tabs": [(x, text, path("groups", name, tab=x)) for x, text in TABS],
     }
