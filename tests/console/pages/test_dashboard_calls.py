@@ -25,6 +25,7 @@ HERE = {
     "/message": "/messages",
     "/dlqMessage": "/dead-letters",
     "/messageTrace": "/trace",
+    "/acl": "/access",
     "/login": "/login",
     # clusters and brokers
     "/cluster/list.query": "/brokers",
@@ -32,6 +33,7 @@ HERE = {
     "/dashboard/broker.query": "/",
     "/dashboard/topic.query": "/topics",
     "/dashboard/topicCurrent.query": "/topics/T",
+    "/rocketmq/nsaddr.query": "/name-servers",
     # topics
     "/topic/list.query": "/topics",
     "/topic/queryTopicType.query": "/topics?all=1",
@@ -72,7 +74,18 @@ HERE = {
     # dead letters
     "/dlqMessage/queryDlqMessageByConsumerGroup.query": "/dead-letters/G",
     "/dlqMessage/batchResendDlqMessage.do": "/do/resend-dead-letters",
-    # who may
+    "/dlqMessage/exportDlqMessage.do": "/topics/T/messages/export",
+    "/dlqMessage/batchExportDlqMessage.do": "/topics/T/messages/export",
+    # access control
+    "/acl/enable.query": "/access",
+    "/acl/config.query": "/access",
+    "/acl/add.do": "/do/create-account",
+    "/acl/update.do": "/do/change-account",
+    "/acl/delete.do": "/do/delete-account",
+    "/acl/sync.do": "/do/change-account",
+    "/acl/white/list/add.do": "/do/change-white-addresses",
+    "/acl/white/list/update.do": "/do/change-white-addresses",
+    "/acl/white/list/delete.do": "/do/change-white-addresses",
     "/login/check.query": "/login",
     "/login/login.do": "/login",
     "/login/logout.do": "/logout",
@@ -81,9 +94,6 @@ HERE = {
 
 ABSENT = {
     "/topic/deleteTopicByBroker.do": "mqadmin and `wakelog admin deleteTopic` delete at a cluster",
-    "/dlqMessage/exportDlqMessage.do": "`wakelog dlq export GROUP`",
-    "/dlqMessage/batchExportDlqMessage.do": "`wakelog dlq export GROUP`",
-    "/acl": "`wakelog admin getAccessConfigSubCommand`",
     "/proxy": "a proxy is of RocketMQ 5",
     "/ops": "`wakelog console -n`, `--tls`: a console has one cluster",
     "/ops/homePage.query": "`wakelog console -n`",
@@ -92,17 +102,11 @@ ABSENT = {
     "/ops/updateIsVIPChannel.do": "no client of wakelog uses the second port of brokers",
     "/ops/rocketMqStatus.query": "the first page says what is wrong",
     "/ops/updateUseTLS.do": "`wakelog console --tls`",
+    "/rocketmq-dashboard/csrf-token": "each form has its own",
     "/monitor/createOrUpdateConsumerMonitor.do": "the first page watches all groups",
     "/monitor/consumerMonitorConfig.query": "the first page watches all groups",
     "/monitor/consumerMonitorConfigByGroupName.query": "the first page watches all groups",
     "/monitor/deleteConsumerMonitor.do": "the first page watches all groups",
-    "/acl/enable.query": "`wakelog admin getAccessConfigSubCommand`",
-    "/acl/config.query": "`wakelog admin getAccessConfigSubCommand`",
-    "/acl/add.do": "`wakelog admin updateAclConfig`",
-    "/acl/delete.do": "`wakelog admin deleteAccessConfig`",
-    "/acl/update.do": "`wakelog admin updateAclConfig`",
-    "/acl/white/list/add.do": "`wakelog admin updateGlobalWhiteAddr`",
-    "/acl/sync.do": "`wakelog admin updateAclConfig -c CLUSTER`",
 }
 """Calls without a page here, and what there is in their place."""
 

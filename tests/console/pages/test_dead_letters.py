@@ -31,6 +31,8 @@ def test_three_dead_letters_are_sent_again(
     page = browser.get(f"/dead-letters/{GROUP}")
     ids = re.findall(r'type="checkbox" name="id" value="(\w+)"', page.html)
     assert len(set(ids)) == COUNT
+    [export] = re.findall(r'href="([^"]*/export)"', page.html)
+    assert len(browser.get(export).html.splitlines()) == COUNT
     assert "<b>" not in page.html and "letter &lt;b&gt;0" in page.html
 
     chosen = " ".join(ids[:3])
