@@ -211,7 +211,7 @@ class Server:
         """
         self.stop_listening()
         deadline_seconds = self._clock_seconds() + grace_seconds
-        while self._lanes.waiting_count or self._turn.long_work_count:
+        while self._lanes.waiting_count or self._turn.unfinished_count:
             if self._clock_seconds() >= deadline_seconds:
                 break
             await asyncio.sleep(0)

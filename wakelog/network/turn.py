@@ -161,7 +161,7 @@ class Turn:
         self._counts = TurnStatistics()
 
     @property
-    def long_work_count(self) -> int:
+    def unfinished_count(self) -> int:
         """How many requests can go on without an effect, or wait for their first step."""
         return len(self._driver)
 
