@@ -48,7 +48,7 @@ class FakeOwner:
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.ended.append((reason, detail))
 
-    def puts_off(self, connection: Connection) -> bool:
+    def defers(self, connection: Connection) -> bool:
         return False
 
     def note_held(self, size_bytes: int) -> None:

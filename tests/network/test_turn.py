@@ -81,7 +81,7 @@ class Bench:
             clock_seconds=self.clock,
             wall_ms=self.clock.wall_ms,
         )
-        self.send, self.puts_off = self.turn.push, self.turn.puts_off
+        self.send, self.defers = self.turn.push, self.turn.defers
 
     def keep(self, outcome: Any, request: RemotingCommand, reply: Reply) -> None:
         self.deferred.append((outcome, reply))

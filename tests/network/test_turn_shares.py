@@ -6,7 +6,7 @@ import pytest
 
 from tests.network.fakes import FakeHandler
 from tests.network.test_turn import SEND, Bench, frames, opaques_of
-from wakelog.network.connection import PUT_OFF_BYTES_MIN, READ_ON_BYTES
+from wakelog.network.connection import DEFERRED_BYTES_MIN, RESUMED_BYTES
 from wakelog.network.handler import Channel
 from wakelog.network.lanes import LARGE_BYTES
 from wakelog.network.peer import Peer
@@ -16,7 +16,7 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
 
 COUNT = 80
-"""Of small requests in a chunk that may be put off."""
+"""Of small requests in a chunk that may be deferred."""
 
 
 def requests_of(number: int) -> range:
@@ -25,7 +25,7 @@ def requests_of(number: int) -> range:
 
 def spend_reads(bench: Bench) -> None:
     """Read another chunk for as long as reads may take."""
-    assert not bench.turn.puts_off(bench.connection()[0])
+    assert not bench.turn.defers(bench.connection()[0])
     bench.clock.spend(bench.limits.turn_budget_seconds)
 
 
@@ -40,7 +40,7 @@ def test_chunks_beyond_the_budget_are_decoded_after_the_turn(
     receive = Peer.receive
 
     def slow(peer: Peer, data: bytes) -> Sequence[RemotingCommand]:
-        bench.clock.seconds += 0.0008 if len(data) >= PUT_OFF_BYTES_MIN else 0.0
+        bench.clock.seconds += 0.0008 if len(data) >= DEFERRED_BYTES_MIN else 0.0
         return receive(peer, data)
 
     monkeypatch.setattr(Peer, "receive", slow)
@@ -71,8 +71,8 @@ def test_chunks_of_large_frames_have_their_share_and_what_the_kernel_copies() ->
     many = [bench.connection() for _ in range(4)]
     whole = large_frame(7, LARGE_BYTES)
     parts = [
-        whole[begin : begin + READ_ON_BYTES * 6]
-        for begin in range(0, len(whole), READ_ON_BYTES * 6)
+        whole[begin : begin + RESUMED_BYTES * 6]
+        for begin in range(0, len(whole), RESUMED_BYTES * 6)
     ]
     for connection, _ in many:
         connection.data_received(parts[0])
@@ -87,13 +87,13 @@ def test_chunks_of_large_frames_have_their_share_and_what_the_kernel_copies() ->
     assert [opaques_of(transport) for _, transport in many] == [[7]] * 4
 
 
-def test_a_long_chunk_that_was_put_off_waits_for_others_piece_by_piece() -> None:
+def test_a_long_chunk_that_was_deferred_waits_for_others_piece_by_piece() -> None:
     bench = Bench(FakeHandler(), capacity=2_000, crowded=2_000)
     (long, answered), (short, _) = bench.connection(), bench.connection()
     spend_reads(bench)
     long.data_received(frames(*range(1_000)))
     short.data_received(frames(*range(1_000, 1_000 + COUNT)))
-    assert len(frames(*range(1_000))) > 3 * READ_ON_BYTES
+    assert len(frames(*range(1_000))) > 3 * RESUMED_BYTES
     bench.loop.run_until_quiet()
     processed = bench.handler.processed
     assert processed.index(999) > processed.index(1_000 + COUNT - 1) > processed.index(0)
@@ -137,7 +137,7 @@ def test_a_turn_has_large_requests_up_to_a_limit() -> None:
     assert counts == [2, 4, 5]
 
 
-def test_what_was_put_off_is_not_decoded_while_its_lane_is_crowded() -> None:
+def test_what_was_deferred_is_not_decoded_while_its_lane_is_crowded() -> None:
     crowded_count = 100
     bench = Bench(FakeHandler(), capacity=2_000, crowded=crowded_count)
 
@@ -153,13 +153,13 @@ def test_what_was_put_off_is_not_decoded_while_its_lane_is_crowded() -> None:
     while bench.loop.ready:
         bench.loop.turn_over()
         waiting_counts.append(bench.lanes.waiting_count)
-    of_a_piece = READ_ON_BYTES // len(frames(0)) + 1
+    of_a_piece = RESUMED_BYTES // len(frames(0)) + 1
     assert crowded_count < max(waiting_counts) <= crowded_count // 2 + 2 * of_a_piece
     assert opaques_of(transport) == list(range(1_000))
     assert transport.reading
 
 
-def test_a_request_that_was_put_off_has_waited_since_then() -> None:
+def test_a_request_that_was_deferred_has_waited_since_then() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
     spend_reads(bench)
@@ -167,7 +167,7 @@ def test_a_request_that_was_put_off_has_waited_since_then() -> None:
     bench.pass_time(0.3)
     bench.loop.run_until_quiet()
     assert {command.code for command in transport.answers()} == {ResponseCode.SYSTEM_BUSY}
-    assert connection.put_off_seconds == 0.0
+    assert connection.deferred_seconds == 0.0
 
 
 def test_nothing_of_a_chunk_is_decoded_after_its_connection_has_ended() -> None:

@@ -39,7 +39,7 @@ class WorkKind(StrEnum):
     """What work in the pool needs. Work of one kind waits for no other kind.
 
     READ: it reads from the disk for a short time.
-    JUDGE: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
+    FILTER: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
         done on the Broker's thread between other requests, and waits.
     SEARCH: it looks a client's key up in the index, and may read for seconds.
     SURVEY: it looks at all queues of topics for a tool, and may read for seconds.
@@ -47,7 +47,7 @@ class WorkKind(StrEnum):
     """
 
     READ = "read"
-    JUDGE = "judge"
+    FILTER = "filter"
     SEARCH = "search"
     SURVEY = "survey"
     ENCODE = "encode"

@@ -16,7 +16,7 @@ may be named as well, at most until the next round but one.
 
 from typing import Final
 
-from wakelog.broker.half_queue import HalfMessage, ReadHalves, read_on
+from wakelog.broker.half_queue import HalfMessage, ReadHalves, next_page
 from wakelog.protocol.java import LONG_MAX
 
 COPIES_WINDOW: Final = 200_000  # half messages whose copies are known at a time, some 60 MB
@@ -59,7 +59,7 @@ class EarlierCopies:
         """Read at most COPIES_READ_MAX half messages; return whether there are no more."""
         stop = min(copies_end, self._next + COPIES_READ_MAX)
         while self._next < stop:
-            page = read_on(read_halves, self._next)
+            page = next_page(read_halves, self._next)
             for half in page.messages:
                 if half.queue_offset < copies_end:
                     self._note(half)
@@ -124,7 +124,7 @@ class RenewedCopies:
     def _read_new(self, half_offset: int, read_halves: ReadHalves) -> None:
         offset = begin = max(self._end, half_offset)
         while offset - begin < RENEWED_READ_MAX and len(self._named) < RENEWED_MAX:
-            page = read_on(read_halves, offset)
+            page = next_page(read_halves, offset)
             for half in page.messages:
                 if half.first_offset is not None:
                     self._named[half.first_offset] = half.queue_offset

@@ -90,7 +90,7 @@ def op_message(record: MessageRecord) -> OpMessage:
     return OpMessage(record.queue_offset, half_offset)
 
 
-def read_on(read: Callable[[int], Page[Message]], offset: int) -> Page[Message]:
+def next_page(read: Callable[[int], Page[Message]], offset: int) -> Page[Message]:
     """Read from an offset on, or from where there are messages if that is further or before."""
     page = read(offset)
     if not page.messages and page.next_offset != offset:

@@ -46,7 +46,7 @@ from typing import Final
 import msgspec
 
 from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
-from wakelog.broker.half_queue import HalfMessage, OpMessage, ReadHalves, ReadOps, long, read_on
+from wakelog.broker.half_queue import HalfMessage, OpMessage, ReadHalves, ReadOps, long, next_page
 from wakelog.protocol.java import parse_integer
 
 ROUND_MS_MAX: Final = 60_000
@@ -218,14 +218,14 @@ class _Check:
         """Return the next half message that is there, None at the end of the queue."""
         found = self._halves.get(self._next)
         if found is None:
-            page = read_on(self._read_halves, self._next)
+            page = next_page(self._read_halves, self._next)
             self._halves = {half.queue_offset: half for half in page.messages}
             found = next(iter(self._halves.values()), None)
         return found
 
     def _fill(self) -> None:
         """Read the next op messages."""
-        page = read_on(self._read_ops, self._op_next)
+        page = next_page(self._read_ops, self._op_next)
         self._op_next = page.next_offset
         if not self._ops:
             first = page.messages[0].queue_offset if page.messages else page.next_offset

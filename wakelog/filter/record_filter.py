@@ -33,8 +33,8 @@ def match_expression(compiled: Sql92Filter) -> MatchRecord:
     return passes
 
 
-def judge_in_steps(match: MatchRecord, records: Sequence[bytes]) -> Steps[list[bool]]:
-    """Return which records pass; a step judges one of them."""
+def match_in_steps(match: MatchRecord, records: Sequence[bytes]) -> Steps[list[bool]]:
+    """Return which records pass; a step filters one of them."""
     verdicts = []
     for record in records:
         verdicts.append(match(record))

@@ -307,7 +307,7 @@ class RemotingClient:
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
 
-    def puts_off(self, connection: Connection) -> bool:
+    def defers(self, connection: Connection) -> bool:
         """Put nothing off: a client has few connections (ConnectionOwner)."""
         return False
 

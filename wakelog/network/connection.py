@@ -9,7 +9,7 @@ are crowded, the connection is not read. ``write_buffer_bytes_max`` bounds the r
 peer has not read. The frame limit of protocol.frame bounds an unfinished frame.
 
 A hundred connections may have thousands of requests ready at once. A chunk that its owner puts off
-is kept undecoded, and no more is read until ``read_on``.
+is kept undecoded, and no more is read until ``resume_decoding``.
 
 Invariants:
     - after ``connection_lost`` nothing is written, and ``closed`` stays true.
@@ -39,12 +39,12 @@ PAUSED_BY_WRITES = 0x2
 PAUSED_BY_TURN = 0x4
 PAUSED_BY_ORDER = 0x8
 
-PUT_OFF_BYTES_MIN = 4_096
+DEFERRED_BYTES_MIN = 4_096
 """A shorter chunk is decoded at once: its few requests do not wait for the many of others. A
 message of 1 KiB is one."""
 
-READ_ON_BYTES = 16_384
-"""What is decoded in one go of a chunk that was put off: a larger one waits for the others then."""
+RESUMED_BYTES = 16_384
+"""What is decoded at once of a deferred chunk; then the chunks of others come first."""
 
 WRITE_NOTED_BYTES_MIN = 64 * 1024
 """Smaller writes to a peer that reads are not reported to the owner: they leave at once."""
@@ -84,8 +84,8 @@ class ConnectionOwner(Protocol):
         """Remove a connection."""
         ...
 
-    def puts_off(self, connection: "Connection") -> bool:
-        """Return whether a chunk is to be kept; the owner calls ``read_on`` later then."""
+    def defers(self, connection: "Connection") -> bool:
+        """Return whether a chunk is to be kept; the owner calls ``resume_decoding`` later then."""
         ...
 
     def note_held(self, size_bytes: int) -> None:
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         body_bytes_max: a request with a longer body comes without it.
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
 
-        put_off_seconds: since when a chunk is kept undecoded; 0 while none is.
+        deferred_seconds: since when a chunk is kept undecoded; 0 while none is.
         """
         self.id = next(_ids)
         self.remote_host = self.local_host = ""
@@ -141,8 +141,8 @@ class Connection(asyncio.Protocol):
         self._paused_by = 0
         self._responses_count = 0
         self._undelivered_bytes = 0
-        self._put_off: list[memoryview] = []
-        self.put_off_seconds = 0.0
+        self._deferred: list[memoryview] = []
+        self.deferred_seconds = 0.0
         self._parts: list[bytes] = []
         self._written_bytes = 0
 
@@ -183,25 +183,25 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Decode a chunk and deliver the requests that it completed, or keep it for later."""
-        if self._put_off or (len(data) >= PUT_OFF_BYTES_MIN and self._owner.puts_off(self)):
-            if not self._put_off:
-                self.put_off_seconds = self._clock_seconds()
+        if self._deferred or (len(data) >= DEFERRED_BYTES_MIN and self._owner.defers(self)):
+            if not self._deferred:
+                self.deferred_seconds = self._clock_seconds()
                 self.pause_reading(PAUSED_BY_TURN)
-            self._put_off.append(memoryview(bytes(data)))
+            self._deferred.append(memoryview(bytes(data)))
             self._owner.note_held(len(data))
         else:
             self._receive(data)
 
-    def read_on(self) -> bool:
-        """Decode a piece of what was put off; after the last one read again and return False."""
-        if self._put_off:
-            chunk = self._put_off.pop(0)
-            if len(chunk) > READ_ON_BYTES:
-                self._put_off.insert(0, chunk[READ_ON_BYTES:])
-            self._receive(chunk[:READ_ON_BYTES])
-        if self._put_off:
+    def resume_decoding(self) -> bool:
+        """Decode a piece of what was deferred; after the last one read again and return False."""
+        if self._deferred:
+            chunk = self._deferred.pop(0)
+            if len(chunk) > RESUMED_BYTES:
+                self._deferred.insert(0, chunk[RESUMED_BYTES:])
+            self._receive(chunk[:RESUMED_BYTES])
+        if self._deferred:
             return True
-        self.put_off_seconds = 0.0
+        self.deferred_seconds = 0.0
         self.resume_reading(PAUSED_BY_TURN)
         return False
 
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
         """How much it holds: responses that the peer has not read, and an unfinished frame."""
         if not self.is_open:
             return 0
-        unread_bytes = self.peer.decoder.buffered_bytes + sum(map(len, self._put_off))
+        unread_bytes = self.peer.decoder.buffered_bytes + sum(map(len, self._deferred))
         return self._transport.get_write_buffer_size() + unread_bytes
 
     def observe(self, now_seconds: float) -> None:
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
         """Report the end to the owner; the transport calls this exactly once."""
         self.closed = True
         self._parts = []
-        self._put_off = []
+        self._deferred = []
         self._close_detail = self._close_detail or (repr(exc) if exc is not None else "")
         self._lose()
         self._owner.closed(self, self._close_reason, self._close_detail)

@@ -107,7 +107,7 @@ class Server:
         # A ConnectionOwner, without a call in between.
         self.deliver = self._turn.deliver
         self.send = self._turn.push
-        self.puts_off = self._turn.puts_off
+        self.defers = self._turn.defers
         self.run_steps = self._turn.run_steps
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(
@@ -232,7 +232,7 @@ class Server:
         """Carry on a request that came earlier, as if `process` had returned this outcome."""
         connection = self._table.get(channel_id)
         if connection is not None:
-            self._turn.defer(connection, request, outcome)
+            self._turn.carry_on(connection, request, outcome)
             self._turn.schedule()
 
     def push(self, channel_id: int, command: RemotingCommand) -> bool:

@@ -2,8 +2,8 @@
 
 Connections call ``deliver`` for each chunk. That asks for one ``run``, which comes after every
 readable socket was read, so that requests which arrived together are processed together. Decoding
-has a budget, too. Beyond it longer chunks are put off: some of them are decoded after each turn, in
-the order in which they came.
+has a budget, too. Beyond it longer chunks are deferred. Some of them are decoded after each turn,
+in the order in which they came.
 
     1. refuse what waited too long
     2. process requests in the lanes' order, until none is left or the budget is spent; 4 and 5
@@ -11,7 +11,7 @@ the order in which they came.
     3. go on with requests that have paused or whose effects have ended (``driver``)
     4. handler.end_of_turn(): write pending appends, once for all requests
     5. encode the responses and write to each connection once
-    6. decode chunks that were put off, for one budget
+    6. decode chunks that were deferred, for one budget
     7. if anything is left, ask for another run, after the next reads
 
 Requests of lanes that yield (pulls) come after 4 and 5 were done for the others. They get as much
@@ -23,7 +23,7 @@ Invariants:
     - no response reaches a socket before an ``end_of_turn`` that came after its request; if that
       raised, every response of the turn is code 1.
     - a one-way request is never answered, whatever its outcome.
-    - ``_put_off`` has the connections with chunks that were put off, but for those that the lanes
+    - ``_deferred`` has the connections with chunks that were deferred, but for those that the lanes
       have paused: decoded requests take several times what was sent.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestCommand (4.9.3).
@@ -156,7 +156,7 @@ class Turn:
         self._answers: list[tuple[Connection, RemotingCommand]] = []
         self._unflushed: list[Connection] = []
         self._closed: deque[Connection] = deque()
-        self._put_off: deque[Connection] = deque()
+        self._deferred: deque[Connection] = deque()
         self._reads_end_seconds = self._expires_seconds = 0.0
         self._counts = TurnStatistics()
 
@@ -177,8 +177,8 @@ class Turn:
         """Put the requests of one chunk of ``size_bytes`` into the lanes."""
         now_seconds = self._clock_seconds()
         since_seconds = now_seconds - self._loop_lag.note_read(now_seconds)
-        if connection.put_off_seconds:
-            since_seconds = min(since_seconds, connection.put_off_seconds)
+        if connection.deferred_seconds:
+            since_seconds = min(since_seconds, connection.deferred_seconds)
         if now_seconds - since_seconds >= EXPIRE_SECONDS:
             self._expires_seconds = 0.0  # it may have waited too long already
         self._counts.received_bytes += size_bytes
@@ -207,7 +207,7 @@ class Turn:
             self.is_scheduled = True
             self._call_soon(self.run)
 
-    def puts_off(self, connection: Connection) -> bool:
+    def defers(self, connection: Connection) -> bool:
         """Return whether reads have had their share, so that this connection waits with a chunk.
 
         The share is time, from the first longer chunk after a turn. It has what the kernel copies,
@@ -220,22 +220,22 @@ class Turn:
         if now_seconds < self._reads_end_seconds:
             return False
         if not connection.is_paused(PAUSED_BY_LANES):
-            self._put_off.append(connection)
+            self._deferred.append(connection)
         return True
 
-    def _read_on(self) -> bool:
-        """Decode a chunk that was put off; True if there are more."""
-        connection = self._put_off.popleft()
-        if connection.read_on() and not connection.is_paused(PAUSED_BY_LANES):
-            self._put_off.append(connection)
-        return bool(self._put_off)
+    def _resume_decoding(self) -> bool:
+        """Decode a chunk that was deferred; True if there are more."""
+        connection = self._deferred.popleft()
+        if connection.resume_decoding() and not connection.is_paused(PAUSED_BY_LANES):
+            self._deferred.append(connection)
+        return bool(self._deferred)
 
     def _resume(self, connection: Connection, by: int) -> None:
-        """Read a connection again that the lanes had paused, and what it has put off."""
+        """Read a connection again that the lanes had paused, and what it has deferred."""
         was_paused = connection.is_paused(PAUSED_BY_LANES)
         connection.resume_reading(by)
-        if was_paused and connection.put_off_seconds and not connection.is_paused(PAUSED_BY_LANES):
-            self._put_off.append(connection)
+        if was_paused and connection.deferred_seconds and not connection.is_paused(PAUSED_BY_LANES):
+            self._deferred.append(connection)
             self.schedule()
 
     def channel_closed(self, connection: Connection) -> None:
@@ -270,9 +270,9 @@ class Turn:
         took_seconds = ended_seconds - began_seconds
         counts.busy_seconds += took_seconds
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
-        if self._put_off:
-            run_for_a_share(self._read_on, self._budget_seconds, self._clock_seconds)
-        has_work = driver.paused or driver.results or self._closed or self._put_off
+        if self._deferred:
+            run_for_a_share(self._resume_decoding, self._budget_seconds, self._clock_seconds)
+        has_work = driver.paused or driver.results or self._closed or self._deferred
         if has_work or self._lanes.waiting_count:
             self.schedule()
         if processed_count or self._has_answered:
@@ -323,7 +323,7 @@ class Turn:
             outcome = self._handler.process(request, connection, now_ms)
             if outcome.__class__ is not RemotingCommand:
                 if outcome is not None:
-                    self.defer(connection, request, outcome)
+                    self.carry_on(connection, request, outcome)
             elif not request.flag & ONEWAY_FLAG:
                 self._answers.append((connection, outcome))
                 self._has_answered = self._has_answered or not self._lanes.yields
@@ -333,7 +333,7 @@ class Turn:
         if connection.closed and not connection.waiting_count:
             self._closed.append(connection)
 
-    def defer(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
+    def carry_on(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request whose answer is not ready: begin its work, or park its outcome."""
         if outcome.__class__ is GeneratorType:
             is_in_order = request.code in self._in_order_codes

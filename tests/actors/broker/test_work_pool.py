@@ -186,7 +186,7 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
     run_with_pool(body)
 
 
-def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
+def test_work_that_filters_reads_in_a_thread_and_computes_on_the_loop() -> None:
     async def body(pool: WorkPool) -> None:
         threads: list[threading.Thread] = []
 
@@ -202,7 +202,7 @@ def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
         def run_steps(steps: Steps[Any], _: RemotingCommand, done: Done) -> None:
             done(finish(steps), None)
 
-        assert await result_of(pool, InPool(work, WorkKind.JUDGE), run_steps) == 42
+        assert await result_of(pool, InPool(work, WorkKind.FILTER), run_steps) == 42
         main = threading.main_thread()
         assert [thread is main for thread in threads] == [False, True, True]
         assert pool.statistics()["waiting_count"] == 0
@@ -212,9 +212,9 @@ def test_work_that_judges_reads_in_a_thread_and_computes_on_the_loop() -> None:
 
 def test_steps_that_are_refused_are_answered_so() -> None:
     async def body(pool: WorkPool) -> None:
-        judging = InPool(lambda do_steps: do_steps(iter(())), WorkKind.JUDGE)
+        filtering = InPool(lambda do_steps: do_steps(iter(())), WorkKind.FILTER)
         busy = RemoteProtocolError(ResponseCode.SYSTEM_BUSY, "too many")
-        refused = await refusal_of(pool, judging, lambda _steps, _request, done: done(None, busy))
+        refused = await refusal_of(pool, filtering, lambda _steps, _request, done: done(None, busy))
         assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_BUSY, "too many")
 
     run_with_pool(body)
@@ -223,15 +223,15 @@ def test_steps_that_are_refused_are_answered_so() -> None:
 def test_work_that_waits_for_steps_does_not_hold_up_the_end() -> None:
     async def body(pool: WorkPool) -> None:
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        judging = InPool(lambda do_steps: do_steps(iter(())), WorkKind.JUDGE)
+        filtering = InPool(lambda do_steps: do_steps(iter(())), WorkKind.FILTER)
 
         def never(_steps: Any, _request: Any, _done: Any) -> None:
             if not asked.done():
                 asked.set_result(None)
 
         outcomes = [
-            asyncio.ensure_future(refusal_of(pool, judging, never))
-            for _ in range(LIMITS[WorkKind.JUDGE].threads_count + 3)
+            asyncio.ensure_future(refusal_of(pool, filtering, never))
+            for _ in range(LIMITS[WorkKind.FILTER].threads_count + 3)
         ]
         await asked
         pool.close()
@@ -250,11 +250,11 @@ def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.Monke
         waiting = InPool(partial(begun.append, 1))
         late = asyncio.ensure_future(refusal_of(pool, waiting))
         asked = asyncio.Event()
-        judging = InPool(lambda do_steps: do_steps(iter(())), WorkKind.JUDGE)
-        judged = asyncio.ensure_future(refusal_of(pool, judging, lambda *_: asked.set()))
+        filtering = InPool(lambda do_steps: do_steps(iter(())), WorkKind.FILTER)
+        filtered = asyncio.ensure_future(refusal_of(pool, filtering, lambda *_: asked.set()))
         await asked.wait()
         closing = asyncio.create_task(asyncio.to_thread(pool.close))
-        assert (await judged).code == ResponseCode.SERVICE_NOT_AVAILABLE  # it closes
+        assert (await filtered).code == ResponseCode.SERVICE_NOT_AVAILABLE  # it closes
         gate.set()
         assert await reading
         assert (await late).code == ResponseCode.SERVICE_NOT_AVAILABLE and not begun

@@ -128,7 +128,7 @@ def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harne
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
+def test_by_a_long_expression_a_pool_reads_records_and_the_loop_filters_them(
     with_properties: Harness, is_long: bool
 ) -> None:
     text = " OR ".join([SQL["subscription"]] * (LOOP_CHARACTERS_MAX // 9 + 2 * is_long))
@@ -148,7 +148,7 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
             pieces.extend(calls)
             return result
 
-        assert outcome.effect.kind is WorkKind.JUDGE
+        assert outcome.effect.kind is WorkKind.FILTER
         assert outcome.effect.work(do_steps).count == 2
         assert len(pieces) > 3, "one record in a step"
 

@@ -48,8 +48,8 @@ class KindLimits(NamedTuple):
 LIMITS: Final = {
     # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
     WorkKind.READ: KindLimits(4, 10_000, "the disk"),
-    # One reads while the other's records are judged. More would be judged no sooner.
-    WorkKind.JUDGE: KindLimits(2, 10_000, "the disk"),
+    # One reads while the other's records are filtered. More would be filtered no sooner.
+    WorkKind.FILTER: KindLimits(2, 10_000, "the disk"),
     # mqadmin waits for 6 s, a consumer's queryMessage for 15 s.
     WorkKind.SEARCH: KindLimits(2, 1_000, "the index", wait_seconds_max=10.0),
     # As in 4.9.3, where tools have other threads than clients that query.
@@ -82,7 +82,7 @@ class WorkPool:
     def run(self, effect: InPool, task: Task, run_steps: RunSteps | None = None) -> None:
         """Run the work in a thread; the task gets its result or what it raises.
 
-        run_steps: needed to judge.
+        run_steps: needed to filter.
 
         Raises: RemoteProtocolError if too much waits.
         """
@@ -104,7 +104,7 @@ class WorkPool:
             task.resume(None if error is not None else ended.result(), error)
 
         loop, work = asyncio.get_running_loop(), effect.work
-        if kind is WorkKind.JUDGE:
+        if kind is WorkKind.FILTER:
             assert run_steps is not None
             work = partial(work, partial(self._do_steps, loop, run_steps, task.request))
         begin = partial(self._begin, work, limits, time.monotonic())

@@ -2,7 +2,7 @@
 
 A pull is checked (``_admit``), in 4.9.3's order and with its codes. The store is read without
 waiting for the disk, and by a pool thread if that is not enough. Records that such a thread reads
-are judged in steps on the Broker's thread: a thread that computes would take Python from it.
+are filtered in steps on the Broker's thread: a thread that computes would take Python from it.
 ``_finish`` turns the result into a code, holds the pull if it may wait, and commits the offset that
 the client sent with it.
 
@@ -28,7 +28,7 @@ from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
 from wakelog.broker.processors.pull_filter import PullFilter, compile_expression, find_filter
 from wakelog.broker.state import BrokerState
-from wakelog.filter.record_filter import MatchRecord, judge_in_steps
+from wakelog.filter.record_filter import MatchRecord, match_in_steps
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.network.driver import NOW
 from wakelog.network.request import Request
@@ -107,7 +107,9 @@ def pull_message(
     match = pull.wanted.match_record
     if match is None:
         return _read_in_pool(state, pull, InPool(partial(read, blocking=True)))
-    return _read_in_pool(state, pull, InPool(partial(_read_and_judge, read, match), WorkKind.JUDGE))
+    return _read_in_pool(
+        state, pull, InPool(partial(_read_and_match, read, match), WorkKind.FILTER)
+    )
 
 
 def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
@@ -115,13 +117,13 @@ def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
     return _finish(state, pull, result, (yield NOW))
 
 
-def _read_and_judge(
+def _read_and_match(
     read: Callable[..., GetResult | None], match: MatchRecord, do_steps: DoSteps = do_at_once
 ) -> GetResult | None:
     return read(
         blocking=True,
         match_record=None,
-        match_records=lambda records: do_steps(judge_in_steps(match, records)),
+        match_records=lambda records: do_steps(match_in_steps(match, records)),
     )
 
 
