@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from wakelog.client.admin import Admin
+from wakelog.client.admin import Admin, open_admin
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import NO_NAME_SERVER
 from wakelog.console import progress, snapshot
@@ -15,6 +15,8 @@ from wakelog.console.runtime_values import runtime_number
 from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot
 from wakelog.console.waiting import Waiting
 from wakelog.network.errors import ConnectFailed
+from wakelog.network.self_signed import NOT_AFTER
+from wakelog.network.tls import Tls
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -40,6 +42,7 @@ from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.names import WAITING_FIELD
+from wakelog.testing import EmbeddedBroker
 
 NOW_MS = 1_000_000_000
 QUEUE = MessageQueue("T", "a", 0)
@@ -263,6 +266,18 @@ def test_the_clock_of_a_broker_is_compared(monkeypatch: pytest.MonkeyPatch) -> N
     assert ahead_ms is not None and 29_000 < ahead_ms <= 30_500
     monkeypatch.setitem(ANSWERS, Code.GET_BROKER_RUNTIME_INFO, KVTable({}))
     assert read(Peers()).brokers[0].clock_ahead_ms is None
+
+
+def test_the_certificate_of_a_broker_is_read() -> None:
+    async def read_with(tls: Tls | bool) -> int:
+        async with open_admin(broker.name_server, tls=tls) as admin:
+            found = await read_snapshot(admin, NOW_MS, with_groups=False)
+        return found.brokers[0].certificate_end_ms
+
+    with EmbeddedBroker() as broker:
+        end_ms = asyncio.run(read_with(Tls(checks_server=False)))
+        assert end_ms == NOT_AFTER.timestamp() * 1000
+        assert asyncio.run(read_with(False)) == 0
 
 
 def test_brokers_alone_are_read_on_request() -> None:

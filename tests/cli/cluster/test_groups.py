@@ -1,10 +1,12 @@
 """`wakelog groups`, `lag` and `reset`, against a broker in this process."""
 
 import asyncio
+import time
 
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from wakelog.cli.cluster import groups
 from wakelog.client import Consumer, Message, Producer
 
 
@@ -29,6 +31,24 @@ def test_a_group_lags_and_is_reset(cli: CommandLine) -> None:
     cli("lag", "billing", "--topic", "bills", "--max", "3", code=1)
     assert "group billing lags by 4, more than 3" in cli.err
     assert cli("lag", "billing", "--topic", "bills", "--max", "4")[0].split()[0] == "TOPIC"
+
+
+def test_a_group_that_lags_says_for_how_long(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.broker.create_topic("aged", queues=1)
+    for body in "abc":
+        cli("send", "aged", body)
+    cli.broker.wait_for_messages("aged", count=3)
+    cli.consume("ageing", "aged", 1)
+    now_ms = round(time.time() * 1000)
+    monkeypatch.setattr(groups, "_now_ms", lambda: now_ms + 61_000)
+    [row] = [x for x in cli.json("groups") if x["group"] == "ageing"]
+    assert row["lag"] == 2 and 61 <= row["behindSeconds"] < 90
+    assert cli.json("lag", "ageing", "--topic", "aged")[-1]["behindSeconds"] >= 61
+    assert cli("lag", "ageing", "--topic", "aged")[-1].startswith("lag 2 (1 min ")
+    cli.consume("ageing", "aged", 2)
+    assert cli.json("lag", "ageing", "--topic", "aged")[-1]["behindSeconds"] is None
 
 
 def test_an_unknown_group_is_refused(cli: CommandLine) -> None:

@@ -1,5 +1,6 @@
 """`wakelog groups`, `lag`, `reset`, `pause` and `resume`: who consumes, how far, from where on."""
 
+import time
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -13,6 +14,8 @@ from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
+from wakelog.console.lag import behind_of
+from wakelog.console.quantities import span_text
 from wakelog.protocol.bodies import ConsumerConnection, ConsumeStats
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import LanguageCode, ResponseCode
@@ -73,8 +76,19 @@ async def groups(admin: Admin) -> AsyncIterator[Output]:
         topics = sorted(x for x in subscribed if not x.startswith(RETRY_PREFIX))
         model = (clients.message_model or "").lower()
         counted = len(clients.connection_set), model, topics, behind(stats)
-        rows.append((name, *counted, float(stats.consume_tps)))
-    yield Columns(("group", "clients", "model", "topics", "lag", "per second"), rows, "no groups")
+        rows.append((name, *counted, behind_seconds(stats), float(stats.consume_tps)))
+    heads = ("group", "clients", "model", "topics", "lag", "behind seconds", "per second")
+    yield Columns(heads, rows, "no groups")
+
+
+def behind_seconds(stats: ConsumeStats) -> int | None:
+    """Return how old the last consumed message is where others wait, None if none do."""
+    behind_ms = behind_of(stats.offset_table, {}, _now_ms())
+    return None if behind_ms is None else behind_ms // 1000
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
 
 
 async def group(admin: Admin, name: str) -> AsyncIterator[Output]:
@@ -141,8 +155,10 @@ async def lag(
     )
     yield Columns(heads, rows)
     total = behind(stats)
-    value = {"group": name, "lag": total, "perSecond": stats.consume_tps}
-    yield Text(f"\nlag {total:,}, consumes {stats.consume_tps:,.1f} a second", value)
+    seconds = behind_seconds(stats)
+    value = {"group": name, "lag": total, "behindSeconds": seconds, "perSecond": stats.consume_tps}
+    old = "" if seconds is None else f" ({span_text(seconds * 1000)})"
+    yield Text(f"\nlag {total:,}{old}, consumes {stats.consume_tps:,.1f} a second", value)
     if lag_max is not None and total > lag_max:
         cause = f"group {name} lags by {total:,}, more than {lag_max:,}"
         raise DeploymentFailed(cause, f"Run wakelog doctor --group {name} to see why.")
