@@ -1,7 +1,7 @@
 """`./dev pictures`: the pictures of the console in docs/pictures.
 
 They show a cluster that is made for them. An hour passes on it within a minute, since the broker's
-clock is moved. Then its clients run for half a minute: one group falls behind, one gives up
+clock is moved. Then its clients run for a minute: one group falls behind, one gives up
 messages, and one has no client.
 """
 
@@ -41,7 +41,7 @@ FOLDER: Final = ROOT / "docs" / "pictures"
 PICTURE_BYTES_MAX: Final = 150_000
 
 MINUTES: Final = 60
-LIVE_SECONDS: Final = 30.0
+LIVE_SECONDS: Final = 50.0
 READ_SECONDS: Final = 5.0
 """Between two readings while the clients run, as for a page that is open."""
 SEND_SECONDS: Final = 0.025
@@ -82,8 +82,8 @@ class Picture(NamedTuple):
 
 
 PICTURES: Final = (
-    Picture("verdict-light", "/", View(1200, "light"), 500),
-    Picture("verdict-dark", "/", View(1200, "dark"), 500),
+    Picture("verdict-light", "/", View(1200, "light"), 620),
+    Picture("verdict-dark", "/", View(1200, "dark"), 620),
     Picture("group", "/groups/billing", View(1200, "light"), 600),
     Picture("message", "/messages/{id}?topic=mails", View(1200, "light"), 960),
     Picture("phone", "/groups", View(NARROW, "dark"), 760, scale=2),

@@ -6,6 +6,7 @@ from wakelog.console.quantities import (
     NOTHING,
     age_text,
     bytes_text,
+    lasting_text,
     number_text,
     percent_text,
     rate_text,
@@ -66,3 +67,10 @@ def test_a_time_is_written_in_its_two_largest_units(elapsed_ms: int, text: str) 
 )
 def test_how_long_ago_is_written_in_one_unit(elapsed_ms: int, text: str) -> None:
     assert age_text(elapsed_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("elapsed_ms", "text"), [(-1, "0 s"), (4_400, "4 s"), (370_000, "6 min"), (1 << 28, "3 days")]
+)
+def test_how_long_something_lasts_is_written_in_one_unit(elapsed_ms: int, text: str) -> None:
+    assert lasting_text(elapsed_ms) == text

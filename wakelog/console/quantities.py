@@ -55,13 +55,16 @@ def span_text(elapsed_ms: float) -> str:
 
 def age_text(elapsed_ms: float) -> str:
     """Return how long ago something was, in its largest unit: now, 6 min ago, 3 days ago."""
+    return "now" if elapsed_ms < 4_500 else f"{lasting_text(elapsed_ms)} ago"
+
+
+def lasting_text(elapsed_ms: float) -> str:
+    """Return a time in its largest unit: 35 s, 6 min, 3 days."""
     seconds = max(0, round(elapsed_ms / 1000))
-    if seconds < 5:
-        return "now"
     for unit_seconds, name in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * unit_seconds or (seconds >= unit_seconds and name != "days"):
-            return f"{seconds // unit_seconds:,} {name} ago"
-    return f"{seconds} s ago"
+            return f"{seconds // unit_seconds:,} {name}"
+    return f"{seconds} s"
 
 
 def _figures(value: float) -> str:

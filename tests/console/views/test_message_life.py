@@ -61,10 +61,14 @@ def test_a_clock_that_is_far_away_is_not_on_the_line() -> None:
     assert "-9,223,372,036,854,775,808 ms" in events[1].detail
 
 
-def test_marks_are_on_the_line_by_their_time_and_near_ones_apart() -> None:
+def test_marks_are_on_the_line_by_their_time_and_near_events_share_one() -> None:
     line = line_of(events_of(lived()))
-    assert line.marks[0].x == LINE_EDGE
-    assert line.marks[-1].x == LINE_WIDTH - LINE_EDGE
-    assert len({each.y for each in line.marks[:3]}) == 3
+    assert [(each.numbers, each.state) for each in line.marks] == [
+        ("1-3", "problem"),
+        ("4", "warning"),
+        ("5", "problem"),
+    ]
+    assert (line.marks[0].x, line.marks[-1].x) == (LINE_EDGE, LINE_WIDTH - LINE_EDGE)
+    assert "stored" in line.marks[0].label and "consumption failed" in line.marks[0].label
     assert line.span == "1 min 30 s"
     assert line_of([]).marks == []

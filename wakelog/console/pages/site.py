@@ -124,6 +124,7 @@ def make_templates() -> Environment:
         rate=quantities.rate_text,
         percent=quantities.percent_text,
         span=quantities.span_text,
+        lasting=quantities.lasting_text,
         exact=exact_text,
         moment=moment_text,
     )

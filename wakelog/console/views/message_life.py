@@ -17,12 +17,12 @@ from wakelog.protocol.properties import RETRY_TOPIC
 
 LINE_WIDTH: Final = 1_000
 LINE_EDGE: Final = 16
-LANES: Final = 4
-LANE_HEIGHT: Final = 16
-AXIS_Y: Final = LANES * LANE_HEIGHT + 8
+AXIS_Y: Final = 28
 LINE_HEIGHT: Final = AXIS_Y + 12
-NEAR: Final = 24
-"""Marks that are nearer than this are in different lanes."""
+NEAR: Final = 40
+"""Events that are nearer than this to the first of a mark share it."""
+_STATES: Final = ("plain", "done", "warning", "problem")
+"""Of marks; that of several events is the last of these."""
 YEARS_MS: Final = 10 * 365 * 86_400_000
 """A producer's clock that is further away is not on the line."""
 
@@ -52,11 +52,10 @@ class Event(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """An event on the line: its place, and that of its number."""
+    """Events on the line that are near to each other. numbers: 3, or 3-5 for several."""
 
-    number: int
+    numbers: str
     x: float
-    y: int
     state: str
     label: str
 
@@ -156,17 +155,21 @@ def line_of(events: list[Event]) -> Line:
     times = [each.time_ms or 0 for each in timed]
     low, high = min(times, default=0), max(times, default=0)
     wide = max(1, high - low)
-    marks: list[Mark] = []
-    last_x = [-NEAR * 2.0] * LANES
+    near: list[tuple[float, list[Event]]] = []
     for each, time_ms in zip(timed, times, strict=True):
         x = LINE_EDGE + (time_ms - low) / wide * (LINE_WIDTH - 2 * LINE_EDGE)
-        free = [lane for lane in range(LANES) if x - last_x[lane] >= NEAR]
-        lane = free[0] if free else len(marks) % LANES
-        last_x[lane] = x
-        y = AXIS_Y - 10 - lane * LANE_HEIGHT
-        label = f"{each.what} {each.by} {each.after}"
-        marks.append(Mark(each.number, round(x, 1), y, each.state or "plain", label))
-    return Line(marks, after_text(high - low).removeprefix("+"))
+        if near and x - near[-1][0] < NEAR:
+            near[-1][1].append(each)
+        else:
+            near.append((x, [each]))
+    return Line([_mark(x, events) for x, events in near], after_text(high - low).removeprefix("+"))
+
+
+def _mark(x: float, events: list[Event]) -> Mark:
+    first, last = events[0].number, events[-1].number
+    state = max((each.state or "plain" for each in events), key=_STATES.index)
+    label = "; ".join(" ".join(filter(None, (x.what, x.by, x.after))) for x in events)
+    return Mark(str(first) if first == last else f"{first}-{last}", round(x, 1), state, label)
 
 
 def origin_of(life: Life) -> str:
