@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wakelog.cli import console_process
+from wakelog.cli.console_beside import SAID_BYTES_MAX
 from wakelog.cli.console_process import run_words
 
 SECONDS_MAX = 30
@@ -29,6 +31,22 @@ def test_what_up_asks_for_is_served_and_its_failure_said() -> None:
         assert run_words(words).startswith(f"cannot listen on 127.0.0.1:{port}")
     words += ["--account", "/nowhere/account.yml"]
     assert "/nowhere/account.yml cannot be read" in run_words(words)
+
+
+def test_little_is_kept_of_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+
+    def talk(*_: object) -> int:
+        for stream in (sys.stdout, sys.stderr):
+            for number in range(10_000):
+                print(f"line {number}", file=stream)
+            assert isinstance(stream, console_process._End)
+            kept.append(len(stream.text))
+        return 1
+
+    monkeypatch.setattr(console_process, "_run", talk)
+    assert run_words(["console"]) == "line 9999"
+    assert max(kept) <= SAID_BYTES_MAX
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,18 @@ def test_a_handshake_that_does_not_come_ends(
             assert peer.recv(1) == b""
 
 
+def test_a_bad_request_writes_no_line(
+    console_broker: EmbeddedBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with console_of(console_broker.name_server) as console:
+        host, _, port = console.url.removeprefix("http://").rpartition(":")
+        for data in (b"\x00\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"x" * 100_000):
+            with socket.create_connection((host, int(port)), timeout=20) as peer:
+                peer.sendall(data)
+                assert peer.recv(100).startswith(b"HTTP/1.1 400")
+    assert capfd.readouterr().err == ""
+
+
 def test_a_port_that_other_hosts_reach_answers_its_proxy_alone(
     console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

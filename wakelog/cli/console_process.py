@@ -19,7 +19,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from wakelog.cli.console_beside import last_line
+from wakelog.cli.console_beside import SAID_BYTES_MAX, last_line
 from wakelog.cli.program import SIGNALLED
 from wakelog.cli.stop_signals import StopAsked, StopSignals, run_interruptibly
 
@@ -34,10 +34,21 @@ NICENESS: Final = 5
 
 def run_words(words: Sequence[str]) -> str:
     """Run a command line in this process; return what it said of its failure, "" for none."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+    said = _End()
+    with contextlib.redirect_stdout(_End()), contextlib.redirect_stderr(said):
         _run(words, StopSignals())
-    return last_line(said.getvalue())
+    return last_line(said.text)
+
+
+class _End(io.TextIOBase):
+    """Keeps the end of what is written, however long that goes on."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text = (self.text + text)[-SAID_BYTES_MAX:]
+        return len(text)
 
 
 class _Unread(Exception):

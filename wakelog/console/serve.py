@@ -147,6 +147,7 @@ async def serving(console: Console, listen: Listen) -> AsyncIterator[str]:
     config = uvicorn.Config(
         Guard(make_app(console), hosts, proxies, answers_proxies_alone=answers_proxies_alone),
         log_config=None,
+        log_level="error",  # a line for each bad request would be for all to write
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -170,6 +171,7 @@ async def serving(console: Console, listen: Listen) -> AsyncIterator[str]:
         server.should_exit = True
         await asyncio.wait((answering,))
         listening.close()
+        console.comparing.shutdown(wait=False, cancel_futures=True)
         console.audit.close()
 
 

@@ -152,3 +152,12 @@ def test_commands_ask_known_hosts_alone() -> None:
 def test_what_asks_no_cluster_is_no_action() -> None:
     with pytest.raises(PlanRefused, match="asks no cluster"):
         ask_of(["check", "--config", "/nowhere/broker.conf", "--help"])
+    assert callable(ask_of(["send", "--", "T", "--help"]))
+
+
+def test_a_group_named_like_an_option_prints_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(PlanRefused, match="asks no cluster"):
+        ask_of(["dlq", "show", "--help", "--lines", "100"])
+    assert capsys.readouterr() == ("", "")

@@ -6,14 +6,16 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.console.site import Browser, Serving
+from tests.console.site import Browser, console_of
+from wakelog.client.admin import Admin
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.sync import Producer
+from wakelog.console import reader as reader_module
 from wakelog.console.accounts import Role
 from wakelog.console.actions.table import ACTIONS
 from wakelog.console.pages.app import PAGES
 from wakelog.console.pages.site import make_templates
-from wakelog.console.snapshot import GroupReading
+from wakelog.console.snapshot import GroupReading, Snapshot
 from wakelog.console.views.messages import CELL_LENGTH_MAX
 from wakelog.protocol.bodies import Connection, ConsumerConnection, SubscriptionGroupConfig
 from wakelog.protocol.names import TRACE_TOPIC
@@ -136,30 +138,30 @@ def test_no_text_in_a_form_is_an_error(browser: Browser, text: str | bytes) -> N
 
 
 def test_names_that_clients_choose_are_text_on_every_page(
-    console: Serving, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"{SCRIPT}{HIDDEN}/..%2f?#&"
-    console.read()
-    reader = console.console.reader
+    name = f"{SCRIPT}{HIDDEN}?#&".replace("/", "")  # one with it has no page
+    read_snapshot = reader_module.read_snapshot
 
-    async def read_nothing() -> None: ...
+    async def read(admin: Admin, now_ms: int, before: Snapshot | None = None) -> Snapshot:
+        found = await read_snapshot(admin, now_ms, before)
+        config = SubscriptionGroupConfig(name)
+        group = found.groups[name] = GroupReading([config])
+        group.clients = ConsumerConnection([Connection(name, name)])
+        for broker in found.brokers:
+            broker.groups = {**broker.groups, name: config}
+        return found
 
-    monkeypatch.setattr(reader, "read", read_nothing)
-    [broker] = reader.shown.brokers
-    group = GroupReading([SubscriptionGroupConfig(name)])
-    group.clients = ConsumerConnection([Connection(name, name)])
-    monkeypatch.setitem(reader.shown.groups, name, group)
-    groups = {**broker.groups, name: SubscriptionGroupConfig(name)}
-    monkeypatch.setattr(broker, "groups", groups)
-    for path in ("/groups", "/clients", "/search?q=script"):
-        assert "\\u202egnp.exe" in check(browser, path), path
-    for path in ("/", "/dead-letters"):
-        check(browser, path)
-    page = name.replace("/", "")  # such a name has no page
-    monkeypatch.setitem(reader.shown.groups, page, group)
-    for tab in ("queues", "members", "subscriptions", "configuration"):
-        html = check(browser, f"/groups/{quote(page, safe='')}?tab={tab}")
-        assert "\\u202egnp.exe" in html, tab
+    monkeypatch.setattr(reader_module, "read_snapshot", read)
+    with console_of(console_broker.name_server) as console:
+        browser = console.browser
+        for path in ("/groups", "/clients", "/search?q=script"):
+            assert "\\u202egnp.exe" in check(browser, path), path
+        for path in ("/", "/dead-letters"):
+            check(browser, path)
+        for tab in ("queues", "members", "subscriptions", "configuration"):
+            html = check(browser, f"/groups/{quote(name, safe='')}?tab={tab}")
+            assert "\\u202egnp.exe" in html, tab
 
 
 def test_a_name_that_cannot_be_typed_is_confirmed_as_it_is_shown(browser: Browser) -> None:

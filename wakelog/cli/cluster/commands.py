@@ -538,7 +538,8 @@ def ask_of(words: Sequence[str]) -> "Callable[[Admin], AsyncIterator[Output]]":
             asked.append(ask)
 
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
-    if "--help" in words:  # it would be printed
+    options = words[: words.index("--")] if "--" in words else words
+    if "--help" in options:  # it would be printed
         raise PlanRefused(f"wakelog {words[0]} --help asks no cluster", "Run it in a shell.")
     add_commands(app, Kept)
     app(list(words), prog_name="wakelog", standalone_mode=False)

@@ -56,9 +56,12 @@ async def login(console: Console, request: Request) -> Page | Response:
 
 
 async def _compared(console: Console, name: str, password: str) -> Account | None:
-    """Return the account that a name and a password prove, in a thread."""
-    async with console.comparing:
-        return await asyncio.to_thread(console.accounts.log_in, name, password)
+    """Return the account that a name and a password prove, in a thread of their own.
+
+    Threads of other work would keep the memory of a comparison each.
+    """
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(console.comparing, console.accounts.log_in, name, password)
 
 
 async def logout(console: Console, request: Request) -> Response:

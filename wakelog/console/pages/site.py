@@ -6,6 +6,7 @@ alone, which is sent to a browser that watches.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -40,8 +41,8 @@ VIEWERS_OF_SESSION_MAX: Final = 32
 LOGINS_MAX: Final = 32
 LOGINS_OF_PLACE_MAX: Final = 4
 """Passwords that wait to be compared."""
-COMPARED_AT_ONCE_MAX: Final = 2
-"""Passwords that are compared beside each other: each may take a core for 0.2 s."""
+COMPARED_AT_ONCE_MAX: Final = 1
+"""Passwords that are compared beside each other: each takes a core for 0.2 s, and 16 MiB."""
 SEARCHES_MAX: Final = 4
 """Searches for messages that go on at once: each may hold 64 MiB of bodies."""
 
@@ -66,8 +67,8 @@ class Console:
     oldest: OldestMessages = field(init=False)
     attempts: Attempts = field(default_factory=Attempts)
     logins: Places = field(default_factory=lambda: Places(LOGINS_MAX, place=LOGINS_OF_PLACE_MAX))
-    comparing: asyncio.Semaphore = field(
-        default_factory=lambda: asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
+    comparing: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(COMPARED_AT_ONCE_MAX, "password")
     )
     searching: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SEARCHES_MAX))
     viewers: Places = field(
