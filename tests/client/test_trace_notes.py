@@ -1,8 +1,23 @@
 """What is read of the notes of clients."""
 
+import asyncio
+import zlib
+from typing import Any
+
 import pytest
 
-from wakelog.client.trace_notes import PUB, SUB_AFTER, SUB_BEFORE, TraceRow, read_notes
+from tests.fakes.records import record
+from wakelog.client.trace_notes import (
+    NOTES_BYTES_MAX,
+    PUB,
+    SUB_AFTER,
+    SUB_BEFORE,
+    TraceRow,
+    notes_of,
+    read_notes,
+)
+from wakelog.protocol.record import MessageRecord, decode_record
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 CASES = {
     "Pub,17,region,p,T,ID1,tag,key,127.0.0.1:1,4,7,0,false": TraceRow(
@@ -41,3 +56,21 @@ def test_a_number_that_java_has_not_is_no_note(text: str, number: str) -> None:
 def test_a_time_is_any_long(number: str) -> None:
     [note] = read_notes(f"Pub,{number},region,p,T,ID1,tag,key,h,4,7,0,true".replace(",", "\1"))
     assert note.time_ms == int(number)
+
+
+def test_a_body_that_is_broken_or_a_bomb_hides_no_other_note() -> None:
+    note = "Pub,17,region,p,T,ID1,tag,key,127.0.0.1:1,4,7,0,true".replace(",", "\1").encode()
+    bomb = zlib.compress(b"\2" * NOTES_BYTES_MAX + note)
+    bodies = {b"no zlib": MESSAGE_COMPRESSED, bomb: MESSAGE_COMPRESSED, note: 0}
+
+    class Traces:
+        async def query_messages(self, *_: object) -> list[MessageRecord]:
+            keys = b"KEYS\1ID1"
+            return [
+                decode_record(record(0, keys, body=body, sys_flag=flag))
+                for body, flag in bodies.items()
+            ]
+
+    admin: Any = Traces()
+    [found], is_all = asyncio.run(notes_of(admin, "ID1", is_id=True))
+    assert (found.kind, found.time_ms, is_all) == (PUB, 17, True)

@@ -15,7 +15,7 @@ from wakelog.console.accounts import Role
 from wakelog.console.actions.table import ACTIONS
 from wakelog.console.pages.app import PAGES
 from wakelog.console.pages.site import make_templates
-from wakelog.console.snapshot import GroupReading, Snapshot
+from wakelog.console.snapshot import GroupReading, Snapshot, read_snapshot
 from wakelog.console.views.messages import CELL_LENGTH_MAX
 from wakelog.protocol.bodies import Connection, ConsumerConnection, SubscriptionGroupConfig
 from wakelog.protocol.names import TRACE_TOPIC
@@ -141,7 +141,6 @@ def test_names_that_clients_choose_are_text_on_every_page(
     console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"{SCRIPT}{HIDDEN}?#&".replace("/", "")  # one with it has no page
-    read_snapshot = reader_module.read_snapshot
 
     async def read(admin: Admin, now_ms: int, before: Snapshot | None = None) -> Snapshot:
         found = await read_snapshot(admin, now_ms, before)
