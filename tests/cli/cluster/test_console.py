@@ -4,11 +4,13 @@ import asyncio
 import io
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.cluster import console as shown
 from wakelog.cli.cluster.commands import ask_of
 from wakelog.cli.cluster.console import account_line, checked_accounts, commands_at
 from wakelog.client.admin import Admin, open_admin
@@ -16,6 +18,14 @@ from wakelog.client.errors import ClientError
 from wakelog.console.accounts import Role, read_accounts
 from wakelog.console.actions.action import CommandFailed, Words
 from wakelog.console.serve import Listen
+from wakelog.protocol.bodies import BrokerData, ClusterInfo
+
+
+class Group(NamedTuple):
+    """What a replica knows of its group."""
+
+    register: str
+
 
 ACCOUNTS = "accounts: [{accessKey: ops, secretKey: secret-key, admin: true}]"
 
@@ -142,6 +152,44 @@ def test_commands_of_mqadmin_run_by_its_table() -> None:
         run(["admin", "deleteTopic"])
     with pytest.raises(CommandFailed, match="a value is -h"):
         run(["admin", "deleteTopic", "-c", "c", "-t", "-h"])
+
+
+@pytest.mark.parametrize("register", ["file:///etc", "etcd://10.0.0.9:2379", "", "etcd://a:1"])
+@pytest.mark.parametrize("is_joined", [True, False])
+def test_a_register_is_one_that_a_replica_names(
+    register: str, is_joined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    info = ClusterInfo({"a": BrokerData("c", "a", {0: "away:1", 1: "a1:1"})})
+
+    async def cluster(_: Admin) -> ClusterInfo:
+        return info
+
+    async def runtime_info(_: Admin, address: str) -> dict[str, str]:
+        if address == "away:1":
+            raise ClientError("away:1 is away", "Start it")
+        return {"register": "etcd://a:1"}
+
+    async def outputs(_: Admin) -> AsyncIterator[Output]:
+        opened.append(register)
+        yield Text("", {})
+
+    async def main() -> None:
+        async with open_admin("127.0.0.1:1") as admin:
+            commands = commands_at(admin, lambda _: outputs)
+            given = [f"--register={register}"] if is_joined else ["--register", register]
+            assert [x async for x in commands(["cluster", "failover", "a", *given])]
+
+    monkeypatch.setattr(Admin, "cluster", cluster)
+    monkeypatch.setattr(Admin, "runtime_info", runtime_info)
+    monkeypatch.setattr(shown, "known_group", lambda values: Group(values["register"]))
+    if register == "etcd://a:1":
+        asyncio.run(main())
+        assert opened == [register]
+    else:
+        with pytest.raises(CommandFailed, match="no replica of this broker says"):
+            asyncio.run(main())
+        assert not opened
 
 
 def test_commands_ask_known_hosts_alone() -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -202,7 +203,9 @@ def test_no_page_and_no_action_leads_to_another_host(console: Serving) -> None:
         message_id = create_message_id("127.0.0.1", port, 0)
         named = {"id": message_id, "broker": address, "address": address, "client": "c@1"}
         named |= {"register": f"etcd://{address}", "queue": "0", "offset": "0"}
-        for action in ACTIONS.values():
+        [reading] = console.console.reader.shown.brokers
+        pairs = product(ACTIONS.values(), (address, reading.name))
+        for action, named["broker"] in pairs:
             fields = {x.name: named.get(x.name, x.value or "T") for x in action.fields}
             typed = fields.get(action.typed, "")
             asked = {"token": token, **fields, "typed": typed}

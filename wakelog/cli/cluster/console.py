@@ -6,12 +6,15 @@ import getpass
 import json
 import sys
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from wakelog.actors.errors import PlanRefused
+from wakelog.broker.replication.known_group import known_group
 from wakelog.cli.admin.command import Output, Text, parse
 from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 from wakelog.console.accounts import Accounts, AccountsRefused, open_accounts
 from wakelog.console.actions.action import CommandFailed, Commands, Words
 from wakelog.console.defence.known_hosts import limited
@@ -22,6 +25,9 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import version
 
 PASSWORD_LENGTH_MIN: Final = 8
+REGISTER: Final = "--register"
+REPLICAS_ASKED_MAX: Final = 8
+"""Replicas of a broker that are asked for their register."""
 
 AskOf = Callable[[Words], Callable[[Admin], AsyncIterator[Output]]]
 
@@ -53,6 +59,7 @@ async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[O
     from wakelog.cli.admin.table import command_of
 
     if words[0] != "admin":
+        await _check_register(admin, words)
         outputs = ask_of(words)(admin)
     elif (command := command_of(words[1])) is None:
         raise PlanRefused(f"there is no command {words[1]}", "See wakelog admin.")
@@ -63,6 +70,31 @@ async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[O
         outputs = command.run(admin, flags)
     async for output in outputs:
         yield output
+
+
+async def _check_register(admin: Admin, words: Words) -> None:
+    """Refuse a register that no broker of the cluster names: it may be a file, or any host.
+
+    Raises: PlanRefused, ClientError.
+    """
+    given = [y for x, y in pairwise(words) if x == REGISTER]
+    given += [x.partition("=")[2] for x in words if x.startswith(f"{REGISTER}=")]
+    if not given:
+        return
+    table = (await admin.cluster()).broker_addr_table
+    named = [x for name in words if name in table for x in table[name].broker_addrs.values()]
+    known = set()
+    for address in named[:REPLICAS_ASKED_MAX]:
+        try:
+            group = known_group(await admin.runtime_info(address))
+        except ClientError:  # the others say it, too
+            continue
+        known.add("" if group is None else group.register)
+    for each in given:
+        if not each or each not in known:
+            cause = f"no replica of this broker says that its register is {each or 'empty'}"
+            remedy = "Give the one that the broker's page shows, or run it in a shell."
+            raise PlanRefused(cause, remedy)
 
 
 def checked_accounts(listen: Listen, path: str | None) -> Accounts:
