@@ -25,7 +25,7 @@ def test_sends_are_stopped_and_allowed_again(
     console.read()
     [reading] = console.console.reader.shown.brokers
     shown = browser.get(f"/do/stop-sends?broker={reading.name}").text
-    assert "producers find no queue at broker-a for 1 topic: 1 name server" in shown
+    assert "producers find no queue at broker-a for 1 topic, by 1 name server" in shown
     assert "1 topic can be sent to nowhere else: kept" in shown
     assert browser.submit("/do/stop-sends", broker=reading.name).status == 422
     answer = browser.submit("/do/stop-sends", broker=reading.name, typed=reading.name)

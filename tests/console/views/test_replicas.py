@@ -76,7 +76,7 @@ def test_what_is_wrong_with_a_replica_is_noted() -> None:
     silent = BrokerReading("c", "a", 3, "h:3", failure=ClientError("x", "y"))
     refuses = member(2, 0, 100, STATE, **{REFUSES_SENDS_VALUE: "no quorum"})
     old = member(1, 0, 90, STATE.led_by(1, epoch=3, in_sync=frozenset({1})))
-    notes = {x.address: x.note for x in rows(refuses, silent, old, plain(5, 1))}
+    notes = {x.address: x.note for x in rows(old, refuses, silent, plain(5, 1))}
     assert notes == {
         "h:2": "refuses sends: no quorum",
         "h:3": "no answer",

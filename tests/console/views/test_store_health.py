@@ -44,7 +44,7 @@ def test_a_store_of_wakelog_is_shown_whole() -> None:
         "sums": "of 4 GiB since the start; 6 GiB were read again, the whole log 2 times; "
         "nothing differs",
         "aside": "3 files with 354 B in wakelog.quarantine/",
-        "verify": "no broker does it for others, and nothing keeps a result: on its host run "
+        "verify": "on its host, and the result is kept nowhere: "
         "wakelog log verify --store '/srv/my store'",
     }
 

@@ -35,7 +35,7 @@ async def _before_wipe(admin: Admin, values: Values) -> list[str]:
     alone = sorted(own - others)
     count = len(admin.options.name_servers)
     servers = "1 name server" if count == 1 else f"{count:,} name servers"
-    found = [f"producers find no queue at {name} for {_topics(len(own))}: {servers} say so"]
+    found = [f"producers find no queue at {name} for {_topics(len(own))}, by {servers}"]
     if alone:
         names = ", ".join(alone[:5]) + (f" and {len(alone) - 5:,} more" if len(alone) > 5 else "")
         found.append(f"{_topics(len(alone))} can be sent to nowhere else: {names}")

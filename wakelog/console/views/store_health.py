@@ -128,7 +128,7 @@ def aside_text(health: StoreHealth) -> str:
 
 def verify_fact(root: str) -> Fact:
     """Return how a store is verified. root: "" if the broker does not tell."""
-    text = "no broker does it for others, and nothing keeps a result: on its host run"
+    text = "on its host, and the result is kept nowhere:"
     words = ["wakelog", "log", "verify", "--store", root or "DIR"]
     return Fact("verify", "Verify", text, shlex.join(words))
 
