@@ -28,6 +28,21 @@ def test_a_namespace_without_values_says_how_to_find_one(browser: Browser) -> No
     assert "The namespace <b> has no values" in text and "do not list their namespaces" in text
 
 
+def test_what_the_page_asks_for_itself_is_not_asked_again_and_again(
+    browser: Browser, console: Serving
+) -> None:
+    console.read()
+    [reading] = console.console.reader.shown.brokers
+    pages = "/name-servers?tab=", f"/brokers/{reading.name}?tab="
+    for page, tab, is_live in (
+        (pages[0], "values", False),
+        (pages[0], "settings", True),
+        (pages[1], "configuration", False),
+        (pages[1], "state", True),
+    ):
+        assert ("data-live=" in browser.get(page + tab).html) is is_live, tab
+
+
 def test_one_of_several_that_is_away_is_shown(console_broker: EmbeddedBroker) -> None:
     away = f"127.0.0.1:{free_port()}"
     with console_of(f"{console_broker.name_server};{away}") as serving:

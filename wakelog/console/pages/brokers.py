@@ -58,7 +58,8 @@ async def broker(console: Console, request: Request) -> Page:
         "tab": tab,
         "tabs": [(x, text, path("brokers", *here, tab=x)) for x, text in TABS],
     }
-    return Page("broker.html", name, values, here="brokers")
+    is_live = tab != "configuration"  # each viewer would ask for it after each reading
+    return Page("broker.html", name, values, here="brokers", is_live=is_live)
 
 
 async def _settings(

@@ -43,7 +43,8 @@ async def name_servers(console: Console, request: Request) -> Page:
         "tab": tab,
         "tabs": [(x, text, path("name-servers", tab=x)) for x, text in TABS],
     }
-    return Page("name_servers.html", "Name servers", values, here="brokers")
+    is_live = tab != "values"  # each viewer would ask for them after each reading
+    return Page("name_servers.html", "Name servers", values, here="brokers", is_live=is_live)
 
 
 async def _values(console: Console, namespace: str) -> dict[str, str]:
