@@ -2,7 +2,7 @@
 
 from wakelog.console.changes import Event
 from wakelog.console.history import History
-from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
+from wakelog.console.rules import OK, PROBLEM, RULES, WARNING, Finding
 from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import verdict
 
@@ -69,7 +69,7 @@ def test_rates_come_from_two_readings() -> None:
 
 
 def test_what_a_finding_is_about_has_a_page() -> None:
-    def paths(about: str, rule: str = "behind") -> list[tuple[str, ...]]:
+    def paths(about: str, rule: str = "no client") -> list[tuple[str, ...]]:
         return [each.parts for each in verdict.links_of(finding(WARNING, about, rule))]
 
     assert paths("group g") == [("groups", "g")]
@@ -77,7 +77,19 @@ def test_what_a_finding_is_about_has_a_page() -> None:
     assert paths("broker a (0) at a:1") == [("brokers", "a")]
     assert paths("broker a (0) at a:1", "broker gone") == [("brokers",)]
     assert paths("topic T") == [("topics", "T")]
-    assert paths("name server n:1") == paths("cluster") == paths("") == []
+    assert paths("name server n:1") == [("name-servers",)]
+    assert paths("cluster") == paths("") == []
+
+
+def test_a_finding_about_a_group_leads_to_the_part_that_says_more() -> None:
+    def tabs(rule: str) -> list[tuple[str, str]]:
+        return [(x.text, x.tab) for x in verdict.links_of(finding(PROBLEM, "group g", rule))]
+
+    assert tabs("falls behind") == [("Group", ""), ("Why", "why")]
+    assert tabs("no commit") == [("Group", ""), ("Why", "why"), ("Members", "members")]
+    assert tabs("no client") == [("Group", "")]
+    known = frozenset().union(*(rules for *_, rules in verdict.TABS), verdict.LETTER_RULES)
+    assert known <= RULES.keys()
 
 
 def test_what_changed_is_shown_the_newest_first_and_the_rest_counted() -> None:

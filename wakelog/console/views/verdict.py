@@ -15,16 +15,29 @@ SHAPES: Final = {PROBLEM: "■", OK: "●"}
 WARNING_SHAPE: Final = "▲"
 PAGES: Final = {"group": "groups", "broker": "brokers", "topic": "topics"}
 """Of a thing, by the word before its name."""
+TABS: Final = (
+    ("Why", "why", frozenset({"falls behind", "behind", "no commit", "retries loop"})),
+    (
+        "Members",
+        "members",
+        frozenset({"subscriptions differ", "queue without client", "lock held", "no commit"}),
+    ),
+)
+"""Of a group's page: what its link says, and the rules that lead there."""
 LETTER_RULES: Final = frozenset({"dead letters", "retries loop"})
 CHANGES_SHOWN_MAX: Final = 30
 """The newest; the others are counted."""
 
 
 class Link(NamedTuple):
-    """Where something is looked at: the parts of a path, and what the link says."""
+    """Where something is looked at: the parts of a path, and what the link says.
+
+    tab: of that page, "" for its first one.
+    """
 
     text: str
     parts: tuple[str, ...]
+    tab: str = ""
 
 
 MORE: Final = {
@@ -93,8 +106,12 @@ def links_of(finding: Finding) -> list[Link]:
         return [Link("Brokers", ("brokers",))]
     found = subject_links(finding.about)
     kind, _, name = finding.about.partition(" ")
-    if kind == "group" and finding.rule in LETTER_RULES:
-        found.append(Link("Dead letters", ("dead-letters", name)))
+    if kind == "group":
+        found += [
+            Link(text, ("groups", name), tab) for text, tab, rules in TABS if finding.rule in rules
+        ]
+        if finding.rule in LETTER_RULES:
+            found.append(Link("Dead letters", ("dead-letters", name)))
     if (more := MORE.get(finding.rule)) is not None:
         found.append(more)
     return found
@@ -102,6 +119,8 @@ def links_of(finding: Finding) -> list[Link]:
 
 def subject_links(about: str) -> list[Link]:
     """Return where a thing is looked at, by how it is named."""
+    if about.startswith("name server "):
+        return [Link("Name servers", ("name-servers",))]
     kind, _, rest = about.partition(" ")
     page = PAGES.get(kind)
     name = rest.split(" ")[0]
