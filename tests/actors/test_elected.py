@@ -23,7 +23,7 @@ from tests.actors.replicas import assert_equal, log_end, wait_until
 from tests.compat.frames import RawConnection
 from wakelog.protocol.codes import RequestCode
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
 
 WITHOUT_REGISTER_SECONDS = 12.0
 """Longer than anybody waits for the register, or for a silent master."""

@@ -18,7 +18,7 @@ from tests.actors.elected_group import (
 from tests.actors.guarded_group import APPLICATION, KNOWN, OPERATOR, guarded_settings, tls_file
 from wakelog.network.signing import Credentials
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
 
 WRONG_SECRET = OPERATOR._replace(secret_key="another-secret")
 UNKNOWN = OPERATOR._replace(access_key="unknown-key")

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.commands import running
 from tests.compat.processes import free_port
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
 
 PROGRAM = ("-m", "wakelog")
 ABOVE_EVERY_ADDRESS = "192.0.2.1"  # reserved for documents: no host has it
