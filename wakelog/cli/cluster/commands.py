@@ -234,7 +234,7 @@ def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False)
 
 
 def pause(wire: Wire, group: Group, yes: Yes = False) -> None:
-    """Let a group consume nothing more until `resume`; what comes waits.
+    """Let a group consume nothing until `resume`; what comes waits.
 
     \b
     wakelog pause billing
