@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakes.logs import batch_of, draft
+from tests.fakes.logs import batch_of, draft, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import (
     NOW_MS,
@@ -283,3 +283,19 @@ def test_a_topic_that_grows_is_named_until_all_of_the_log_may_be_read(
     assert store.take_grown(second.physical_offset_end) == {"V"}
     assert store.take_grown(store.write_pending()) == {"V"}
     assert store.take_grown(store.max_physical_offset) == set()
+
+
+def test_a_disk_that_refuses_to_say_what_is_kept_aside_is_no_error(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(fs, store_config())
+    write_file(fs, f"{store.config.paths.root}/wakelog.quarantine/7.1", b"cut")
+    assert store.quarantined() == (1, 3)
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(fs, "list_directory", refuse)
+    assert store.quarantined() == (0, 0)
+    monkeypatch.undo()
+    assert store.close(dispatch_behind_bytes=0)
