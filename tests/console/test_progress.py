@@ -4,17 +4,25 @@ import asyncio
 
 import pytest
 
-from wakelog.client.admin import Admin
+from wakelog.broker.processors import consume_stats
+from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.console import progress
 from wakelog.console.progress import PART_GROUPS_MAX, Progress, read_progress
+from wakelog.console.snapshot import Snapshot, read_snapshot
 from wakelog.network.errors import CallTimeout, ConnectFailed
-from wakelog.protocol.bodies import ConsumeStats, ConsumeStatsList, OffsetWrapper
+from wakelog.protocol.bodies import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+    SubscriptionGroupConfig,
+)
 from wakelog.protocol.body_codec import MessageQueue, encode_body
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.testing.embedded_broker import EmbeddedBroker
 
 QUEUE = MessageQueue("T", "a", 0)
 NAMES = [f"g{number:04}" for number in range(3 * PART_GROUPS_MAX)]
@@ -118,3 +126,29 @@ def test_a_part_ends_by_time_and_goes_on_from_there(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(progress, "PART_SECONDS_MAX", 0.0)
     with pytest.raises(ClientError, match="does not answer within"):
         Broker().read(Progress({}, NAMES[0]))
+
+
+def test_a_real_broker_that_refuses_is_read_in_parts(
+    console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = ("behind", "further_behind")
+    console_broker.create_topic("many_queues", queues=2)
+
+    async def main() -> Snapshot:
+        async with open_admin(console_broker.name_server) as admin:
+            for group in groups:
+                await admin.update_group(console_broker.address, SubscriptionGroupConfig(group))
+                at = {"consumerGroup": group, "topic": "many_queues", "commitOffset": 0}
+                for queue_id in (0, 1):
+                    fields = {**at, "queueId": queue_id}
+                    code = Code.UPDATE_CONSUMER_OFFSET
+                    await admin.ask(console_broker.address, code, fields)
+            return await read_snapshot(admin, 1)
+
+    monkeypatch.setattr(consume_stats, "QUEUES_MAX", 3)  # 2 for each group, and 4 for both
+    found = asyncio.run(main())
+    [broker] = found.brokers
+    assert broker.failure is None and broker.progress.is_part
+    assert all(len(found.groups[x].progress.offset_table) == 2 for x in groups)
+    assert all(found.groups[x].clients is not None for x in groups)
+    assert len(found.limits) == 1

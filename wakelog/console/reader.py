@@ -41,7 +41,7 @@ WATCHED_MS: Final = 60_000
 """How long after a page was asked for there is a viewer."""
 OLD_MS: Final = 30_000
 """What is older is read again before a page is shown, if that comes within FRESH_SECONDS_MAX."""
-FRESH_SECONDS_MAX: Final = 0.2
+FRESH_SECONDS_MAX: Final = 0.1
 RATE_MS_MAX: Final = 900_000
 """Between two readings of a topic's ends that make a rate."""
 FIRST_SECONDS_MAX: Final = 3.0
