@@ -254,8 +254,9 @@ class Admin:
     def certificate_end_ms(self, address: str) -> int:
         """Return until when the certificate of a server is valid, which was asked before.
 
-        0 without TLS, and without an open connection.
+        0 without TLS, and without an open connection. Raises: InvalidArgument.
         """
+        address = plain_text("address", address, "HOST:PORT")
         connections = self._connections
         if not isinstance(connections, RemotingClient):
             return 0
