@@ -241,7 +241,7 @@ RULES: Final[dict[str, Rule]] = {
     # what waits
     "delayed overdue": Rule(
         PROBLEM,
-        "{count:,} delayed messages are overdue, the first by {elapsed}: level {level}{delay} "
+        "{messages} overdue, the first by {elapsed}: level {level}{delay} "
         "stays at offset {offset:,}",
         "Look at its log and disk: it tries a message until the store takes it; start it again if "
         "the offset stays",

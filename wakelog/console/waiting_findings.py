@@ -35,11 +35,12 @@ def _delayed_findings(broker: BrokerReading, history: History) -> Iterator[Findi
     if not late:
         return
     first = min(late, key=lambda level: level.first_due_ms)
+    count = sum(counts.values())
     yield say(
         "delayed overdue",
         broker_text(broker),
         since_ms=first.first_due_ms,
-        count=sum(counts.values()),
+        messages="1 delayed message is" if count == 1 else f"{count:,} delayed messages are",
         elapsed=span_text(history.latest.taken_ms - first.first_due_ms),
         level=first.level,
         delay="" if first.delay_ms is None else f" ({span_text(first.delay_ms)})",

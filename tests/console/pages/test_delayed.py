@@ -1,5 +1,6 @@
 """The page of delayed messages, over a broker that has some."""
 
+import re
 from datetime import timedelta
 
 from tests.console.site import Browser, Serving
@@ -41,3 +42,22 @@ def test_what_waits_is_linked_from_its_broker(browser: Browser, console: Serving
     [broker] = console.console.reader.shown.brokers
     page = browser.get(f"/brokers/{broker.name}")
     assert f'href="/delayed?q={broker.name}"' in page.html and 'href="/transactions"' in page.html
+
+
+def test_what_a_full_disk_holds_up_is_overdue_until_it_is_delivered(
+    console: Serving, console_broker: EmbeddedBroker
+) -> None:
+    with Producer(console_broker.name_server, group="p") as producer:
+        producer.send("held-up", b"late", delay=timedelta(minutes=1))
+    with console_broker.full_disk():
+        console_broker.advance(timedelta(minutes=3))
+        console.read()
+        page = console.browser.get("/delayed")
+        row = page.html.partition('-5">')[2].partition("</tr>")[0]
+        assert "1 min" in row and "overdue</time>" in row, row
+        first = console.browser.get("/")
+        assert re.search(r"delayed messages? (is|are) overdue, the first by \d", first.text)
+        assert 'href="/delayed">Delayed messages' in first.html
+    console_broker.wait_for_messages("held-up", count=1, seconds_max=30)
+    console.read()
+    assert "delayed overdue" not in [each.rule for each in console.console.reader.findings]

@@ -43,6 +43,8 @@ def test_what_is_overdue_is_said_with_its_time() -> None:
     assert delayed.summary(found, NOW_MS) == (
         "12 delayed messages wait; 3 are overdue, the first by 1 min 30 s"
     )
+    one = rows(history_of(LATE._replace(late=1)))
+    assert delayed.summary(one, NOW_MS) == "8 delayed messages wait; 1 is overdue by 1 min 30 s"
 
 
 def test_what_a_broker_of_rocketmq_has_delivered_does_not_wait() -> None:

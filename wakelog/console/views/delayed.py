@@ -132,7 +132,8 @@ def summary(found: Iterable[LevelRow], now_ms: int) -> str:
     due = [row.due_ms for row in all_rows if row.due_ms is not None]
     if overdue:
         first_ms = min(row.due_ms for row in all_rows if row.overdue and row.due_ms is not None)
-        return f"{text}; {overdue:,} are overdue, the first by {span_text(now_ms - first_ms)}"
+        many = "1 is overdue" if overdue == 1 else f"{overdue:,} are overdue, the first"
+        return f"{text}; {many} by {span_text(now_ms - first_ms)}"
     if due and min(due) > now_ms:
         return f"{text}; the next is due in {span_text(min(due) - now_ms)}"
     return text
