@@ -7,10 +7,18 @@ from typing import TypeVar
 import pytest
 
 from tests.client.clusters import MESSAGE_ID, NAME_SERVER, FakeCluster
+from tests.fakes.records import record
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
-from wakelog.client.waiting import Due, delay_offsets, due_at, resume_check
+from wakelog.client.waiting import (
+    Due,
+    delay_offsets,
+    due_at,
+    entries_at,
+    message_at,
+    resume_check,
+)
 from wakelog.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -67,6 +75,27 @@ def test_the_time_of_an_entry_is_its_tags_code() -> None:
     fields = command.ext_fields
     assert (fields["topic"], fields["queueId"]) == ("SCHEDULE_TOPIC_XXXX", "1")
     assert (fields["index"], fields["count"]) == ("4", "1")
+
+
+def test_entries_are_asked_for_by_queue_and_offset() -> None:
+    found_body = QueryConsumeQueueResponseBody(
+        queue_data=[ConsumeQueueData(100, 50), ConsumeQueueData(150, 50)], max_queue_index=9
+    )
+    body = encode_body(found_body)
+    found, [command] = ask(body, lambda admin: entries_at(admin, BROKER, "T", 3, 7, 2))
+    assert (found.begin, found.end) == (0, 9)
+    assert [each.physic_offset for each in found.entries] == [100, 150]
+    expected = {"topic": "T", "queueId": "3", "index": "7", "count": "2"}
+    assert command.ext_fields == expected
+
+
+def test_a_message_is_asked_for_by_its_place_in_the_log() -> None:
+    stored = record(255, body=b"7")
+    found, [command] = ask(stored, lambda admin: message_at(admin, BROKER, 255))
+    assert (found.body, found.physical_offset) == (b"7", 255)
+    assert (command.code, command.ext_fields) == (RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "255"})
+    with pytest.raises(ClientError, match="VIEW_MESSAGE_BY_ID cannot be read"):
+        ask(b"nonsense", lambda admin: message_at(admin, BROKER, 255))
 
 
 def test_an_offset_without_an_entry_has_no_time() -> None:

@@ -1,5 +1,6 @@
 """The console's pages of what waits, and of access control, at 4.9.3's broker and at ours."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +13,14 @@ from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import wait_until
 from tests.compat.together import all_entered
 from tests.console.site import Answer, Serving, console_of
+from wakelog.client.admin import open_admin
+from wakelog.client.received import ReceivedMessage
 from wakelog.client.sync import Producer
 from wakelog.client.transactions import TransactionState
+from wakelog.client.waiting import entries_at, message_at
+from wakelog.console.waiting import ended_by
 from wakelog.network.signing import Credentials
+from wakelog.protocol.names import TRANS_OP_HALF_TOPIC
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -126,6 +132,19 @@ def test_half_messages_are_shown_until_they_are_ended_or_given_up(site: Serving)
         lambda x: len(re.findall(r'<tr id="u-', x.html)) == 2,
         what="given up again",
     )
+
+    assert 1 in asyncio.run(ended_at(site.console.name_server))  # the one that was committed
+
+
+async def ended_at(name_server: str) -> set[int]:
+    """Return which half messages the broker's op messages end, by the console's requests."""
+    key, secret, _ = ADMIN
+    async with open_admin(name_server, access_key=key, secret_key=secret) as admin:
+        [address] = await admin.masters("DefaultCluster")
+        found = await entries_at(admin, address, TRANS_OP_HALF_TOPIC, 0, 0, 8)
+        places = [each.physic_offset for each in found.entries]
+        records = [await message_at(admin, address, place) for place in places]
+    return ended_by(map(ReceivedMessage, records))
 
 
 def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:

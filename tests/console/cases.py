@@ -138,7 +138,7 @@ def delayed(late: int) -> Snapshots:
 def open_half(age_ms: int) -> Snapshots:
     """Return a broker whose first half message has this age."""
     half = OpenHalf("a", "7F", "orders", "payments", NOW_MS - age_ms, NOW_MS, 4)
-    return (cluster(messages=Waiting((), HalfReading(0, 1, 0, 0, 0, half))),)
+    return (cluster(messages=Waiting((), HalfReading(0, 1, 0, half))),)
 
 
 def with_broker(snapshot: Snapshot, **fields: Any) -> Snapshot:

@@ -53,11 +53,15 @@ Result = TypeVar("Result")
 
 
 class Broker(FakeCluster):
-    """A broker. due: by level, when each entry is due. offsets: by level, what was delivered."""
+    """A broker. due: by level, when each entry is due. offsets: by level, what was delivered.
+
+    ops: op messages, each at the offset of the log that is its place here.
+    """
 
     def __init__(self, due: dict[int, list[int]], offsets: dict[int, int]) -> None:
         super().__init__()
         self.due, self.offsets = due, offsets
+        self.ops: list[bytes] = []
         self.refused: Code | None = None
         self.fail = self.answer
 
@@ -71,15 +75,23 @@ class Broker(FakeCluster):
         elif code is Code.GET_TOPIC_STATS_INFO:
             body = encode_body(TopicStatsTable(self.ends(fields["topic"])))
         elif code is Code.QUERY_CONSUME_QUEUE:
-            entries, index = self.due[int(fields["queueId"]) + 1], int(fields["index"])
-            found = [ConsumeQueueData(0, 0, entries[index])]
-            entry = QueryConsumeQueueResponseBody(
-                queue_data=found, min_queue_index=0, max_queue_index=len(entries)
-            )
-            body = encode_body(entry)
+            body = self.entries(fields["topic"], int(fields["queueId"]), int(fields["index"]))
+        elif code is Code.VIEW_MESSAGE_BY_ID:
+            body = self.ops[int(fields["offset"])]
         else:
             return None
         return answer(command, ResponseCode.SUCCESS, body=body)
+
+    def entries(self, topic: str, queue_id: int, index: int) -> bytes:
+        if topic == TRANS_OP_HALF_TOPIC:
+            if index == len(self.ops):
+                return b""
+            found = [ConsumeQueueData(n) for n in range(index, len(self.ops))]
+            end = len(self.ops)
+        else:
+            times = self.due[queue_id + 1]
+            found, end = [ConsumeQueueData(0, 0, times[index])], len(times)
+        return encode_body(QueryConsumeQueueResponseBody(queue_data=found, max_queue_index=end))
 
     def ends(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         if topic == SCHEDULE_TOPIC:
@@ -235,18 +247,19 @@ def test_a_copy_replaces_what_it_was_made_of() -> None:
     assert [each.checks for each in open_halves(found, set())] == [0, 1]
 
 
-HALF_TOPICS = (TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC)
+HALF_TOPICS = (TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC)
 
 
 def broker_with_halves() -> Broker:
     broker = Broker({}, {})
     broker.queues = {
         HALF: [half(n, age_ms=600_000) for n in range(5)],
-        OP: [op("0"), op("2")],
         (NAME, TRANS_CHECK_MAX_TIME_TOPIC, 0): [
             half(n, topic=TRANS_CHECK_MAX_TIME_TOPIC) for n in range(3)
         ],
     }
+    broker.queues[OP] = []  # it has offsets, and no configuration
+    broker.ops = [op("0"), op("2")]
     broker.committed = {(TRANS_GROUP, *HALF): 2, (TRANS_GROUP, *OP): 1}
     return broker
 
@@ -254,7 +267,7 @@ def broker_with_halves() -> Broker:
 def test_half_messages_are_those_that_the_check_has_not_passed() -> None:
     found = read(broker_with_halves(), *HALF_TOPICS).halves
     assert found is not None
-    assert found[:5] == (2, 5, 1, 2, 3)
+    assert found[:3] == (2, 5, 3)
     assert found.first is not None and found.first.born_ms == NOW_MS - 600_000
     assert found.first.id.endswith(f"{3_000:016X}")  # 2 is ended
 
@@ -264,7 +277,16 @@ def test_young_half_messages_cost_no_op_messages() -> None:
     broker.queues[HALF] = [half(n) for n in range(5)]
     found = read(broker, *HALF_TOPICS).halves
     assert found is not None and found.first is not None
-    assert len([code for _, code in broker.asked if code is Code.PULL_MESSAGE]) == 1
+    codes = [code for _, code in broker.asked]
+    assert codes.count(Code.PULL_MESSAGE) == 1 and Code.VIEW_MESSAGE_BY_ID not in codes
+
+
+def test_a_broker_that_ended_no_transaction_has_no_op_messages() -> None:
+    broker = broker_with_halves()
+    broker.refused = Code.QUERY_CONSUME_QUEUE
+    found = read(broker, *HALF_TOPICS).halves
+    assert found is not None and found.first is not None
+    assert found.first.id.endswith(f"{2_000:016X}")
 
 
 def test_a_page_reads_what_is_open_and_what_was_given_up() -> None:
@@ -280,17 +302,20 @@ def test_a_page_reads_what_is_open_and_what_was_given_up() -> None:
 def test_a_page_reads_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "HALVES_READ_MAX", 2)
     monkeypatch.setattr(waiting, "GIVEN_UP_READ_MAX", 1)
+    monkeypatch.setattr(waiting, "OPS_READ_MAX", 1)
     broker = broker_with_halves()
-    halves = HalfReading(0, 5, 0, 2, 3)
+    broker.ops.append(op("3"))
+    halves = HalfReading(0, 5, 3)
     found = run(broker, lambda admin: read_open_halves(admin, NAME, ADDRESS, halves))
     assert (found.read, found.total, len(found.given_up)) == (2, 5, 1)
+    assert (found.ops_read, found.ops_total) == (1, 2)
     assert int(found.given_up[0].id[16:], 16) == 2_000  # the newest
 
 
 def test_a_page_says_why_half_messages_cannot_be_read() -> None:
     broker = broker_with_halves()
     broker.refused = Code.PULL_MESSAGE
-    halves = HalfReading(0, 5, 0, 2, 0)
+    halves = HalfReading(0, 5, 0)
     found = run(broker, lambda admin: read_open_halves(admin, NAME, ADDRESS, halves))
     assert found.failure is not None and not found.halves
 

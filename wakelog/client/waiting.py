@@ -4,18 +4,31 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor#{getAllDelayOf
 queryConsumeQueue, resumeCheckHalfMessage} (4.9.3).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.plain import plain_text, whole_number
-from wakelog.protocol.bodies import QueryConsumeQueueResponseBody
+from wakelog.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.fastjson import loads, to_long
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.names import SCHEDULE_TOPIC
+from wakelog.protocol.record import MessageRecord, decode_record
+
+
+class Entries(NamedTuple):
+    """Entries of a consume queue. [begin, end): the offsets that the queue has.
+
+    A broker says neither end, 0 and 0, if it has no entry at the offset that was asked for.
+    """
+
+    begin: int
+    end: int
+    entries: Sequence[ConsumeQueueData]
 
 
 class Due(NamedTuple):
@@ -48,17 +61,38 @@ async def due_at(admin: Admin, address: str, level: int, queue_offset: int) -> D
 
     Raises: ClientError, also for a level that never had a message.
     """
+    queue_id = whole_number("level", level, 1, INT_MAX) - 1
+    begin, end, entries = await entries_at(admin, address, SCHEDULE_TOPIC, queue_id, queue_offset)
+    return Due(begin, end, entries[0].tags_code if entries else 0)
+
+
+async def entries_at(
+    admin: Admin, address: str, topic: str, queue_id: int, queue_offset: int, count: int = 1
+) -> Entries:
+    """Return entries of a consume queue from an offset on; the topic may have no configuration.
+
+    Raises: ClientError, also for a queue that never had a message.
+    """
     fields = {
-        "topic": SCHEDULE_TOPIC,
-        "queueId": whole_number("level", level, 1, INT_MAX) - 1,
+        "topic": plain_text("topic", topic),
+        "queueId": whole_number("queue_id", queue_id, 0, INT_MAX),
         "index": whole_number("queue_offset", queue_offset, 0),
-        "count": 1,
+        "count": whole_number("count", count, 1, INT_MAX),
     }
     code = Code.QUERY_CONSUME_QUEUE
     found = await admin.ask_for(QueryConsumeQueueResponseBody, address, code, fields)
-    entries = found.queue_data or []
-    due_ms = entries[0].tags_code if entries else 0
-    return Due(found.min_queue_index, found.max_queue_index, due_ms)
+    return Entries(found.min_queue_index, found.max_queue_index, found.queue_data or ())
+
+
+async def message_at(admin: Admin, address: str, physical_offset: int) -> MessageRecord:
+    """Return the message at an offset of a broker's log. Raises: ClientError."""
+    offset = whole_number("physical_offset", physical_offset, 0)
+    response = await admin.ask(address, Code.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    try:
+        return decode_record(response.body)
+    except ProtocolError as error:
+        cause = f"the answer of {address} to {Code.VIEW_MESSAGE_BY_ID.name} cannot be read"
+        raise ClientError(f"{cause}: {error}", CHECK_LOG) from error
 
 
 async def resume_check(admin: Admin, message_id: str) -> str:

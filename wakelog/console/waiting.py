@@ -7,6 +7,9 @@
 Positions cost a few requests, and none reads a body but the first half messages. Both readings for
 pages are bounded, and all viewers share one (`shared`).
 
+The topic of op messages has no configuration, so that none can be pulled. Each is asked for by its
+place in the log, which the entries of its queue have.
+
 Invariants: what a broker refuses is kept as its failure, and is no failure of the snapshot.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService, org.apache.rocketmq.broker.
@@ -24,7 +27,7 @@ from wakelog.client.admin import Admin, records
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
-from wakelog.client.waiting import Due, delay_offsets, due_at
+from wakelog.client.waiting import Due, delay_offsets, due_at, entries_at, message_at
 from wakelog.protocol.bodies import TopicOffset, TopicStatsTable
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
@@ -41,8 +44,9 @@ LATE_MS_MIN: Final = 30_000
 """How long ago a delayed message was due that counts as overdue: 4.9.3 looks each 100 ms."""
 LEVELS_AT_ONCE_MAX: Final = 8
 PULL_MAX: Final = 32
-FIRST_OPS_MAX: Final = 256
+FIRST_OPS_MAX: Final = 64
 """Op messages that a snapshot reads, to know whether the first half message is ended."""
+OPS_AT_ONCE_MAX: Final = 8
 OPEN_MS_MIN: Final = 60_000
 """How old the first half message is for which op messages are read with a snapshot."""
 
@@ -51,7 +55,9 @@ DUE_A_LEVEL_MAX: Final = 8
 DUE_LEVELS_MAX: Final = 64
 """Levels, over all brokers, of which it takes some; those that are due first."""
 HALVES_READ_MAX: Final = 1_024
-"""Half messages of one broker that a page's reading takes, and op messages: twice as many."""
+"""Half messages of one broker that a page's reading takes."""
+OPS_READ_MAX: Final = 512
+"""Op messages of one broker that it takes."""
 GIVEN_UP_READ_MAX: Final = 64
 """Of the half messages that a broker gave up, the newest."""
 
@@ -93,15 +99,12 @@ class OpenHalf(NamedTuple):
 class HalfReading(NamedTuple):
     """Half messages of a broker. [offset, end): those that the check has not passed.
 
-    [op_offset, op_end): the op messages that the check has not passed; each ends a half message.
     given_up: half messages that are in TRANS_CHECK_MAX_TIME_TOPIC.
     first: the first of the half messages that is not ended, as far as was read.
     """
 
     offset: int
     end: int
-    op_offset: int
-    op_end: int
     given_up: int
     first: OpenHalf | None = None
 
@@ -254,8 +257,7 @@ async def _read_level(
 async def _read_halves(
     admin: Admin, name: str, address: str, topics: frozenset[str], now_ms: int
 ) -> HalfReading:
-    begin, end = await _open_range(admin, name, address, TRANS_HALF_TOPIC, topics)
-    op_begin, op_end = await _open_range(admin, name, address, TRANS_OP_HALF_TOPIC, topics)
+    begin, end = await _open_range(admin, name, address)
     given_up = 0
     if TRANS_CHECK_MAX_TIME_TOPIC in topics:
         places = await _ends(admin, address, TRANS_CHECK_MAX_TIME_TOPIC)
@@ -265,20 +267,44 @@ async def _read_halves(
         halves = await _pull(admin, _half_queue(name, address), begin, end, PULL_MAX)
         ended: set[int] = set()
         if halves and now_ms - halves[0].record.born_timestamp_ms > OPEN_MS_MIN:
-            ops = _half_queue(name, address, TRANS_OP_HALF_TOPIC)
-            ended = ended_by(await _pull(admin, ops, op_begin, op_end, FIRST_OPS_MAX))
+            ended = (await _read_ops(admin, name, address, FIRST_OPS_MAX)).ended
         first = next(iter(open_halves(halves, ended)), None)
-    return HalfReading(begin, end, op_begin, op_end, given_up, first)
+    return HalfReading(begin, end, given_up, first)
 
 
-async def _open_range(
-    admin: Admin, name: str, address: str, topic: str, topics: frozenset[str]
-) -> tuple[int, int]:
-    """Return [begin, end) of what the check of half messages has not passed of a topic."""
-    if topic not in topics:
-        return 0, 0
-    place = (await _ends(admin, address, topic)).get(HALF_QUEUE_ID, TopicOffset())
-    queue = _half_queue(name, address, topic)
+class _Ops(NamedTuple):
+    """Op messages that the check has not passed. ended: by those that were read of the total."""
+
+    ended: set[int]
+    read: int
+    total: int
+
+
+async def _read_ops(admin: Admin, name: str, address: str, count_max: int) -> _Ops:
+    queue = _half_queue(name, address, TRANS_OP_HALF_TOPIC)
+    offset = await admin.calls.committed_offset(queue, TRANS_GROUP) or 0
+    try:
+        _, end, entries = await entries_at(
+            admin, address, TRANS_OP_HALF_TOPIC, HALF_QUEUE_ID, offset, count_max
+        )
+    except ClientError as error:
+        if error.code is None:
+            raise
+        return _Ops(set(), 0, 0)  # as a broker says that has never ended a transaction
+    slots = asyncio.Semaphore(OPS_AT_ONCE_MAX)
+
+    async def read(physical_offset: int) -> ReceivedMessage:
+        async with slots:
+            return ReceivedMessage(await message_at(admin, address, physical_offset))
+
+    ops = await asyncio.gather(*(read(each.physic_offset) for each in entries[:count_max]))
+    return _Ops(ended_by(ops), len(ops), max(end - offset, len(ops)))
+
+
+async def _open_range(admin: Admin, name: str, address: str) -> tuple[int, int]:
+    """Return [begin, end) of the half messages that the check has not passed."""
+    place = (await _ends(admin, address, TRANS_HALF_TOPIC)).get(HALF_QUEUE_ID, TopicOffset())
+    queue = _half_queue(name, address)
     offset = await admin.calls.committed_offset(queue, TRANS_GROUP) or 0
     end = max(place.max_offset, 0)
     return min(max(offset, place.min_offset, 0), end), end
@@ -389,13 +415,7 @@ async def read_open_halves(
 ) -> OpenHalves:
     """Read the half messages of a master that are not ended, and the newest of those given up."""
     try:
-        ops = await _pull(
-            admin,
-            _half_queue(name, address, TRANS_OP_HALF_TOPIC),
-            halves.op_offset,
-            halves.op_end,
-            2 * HALVES_READ_MAX,
-        )
+        ops = await _read_ops(admin, name, address, OPS_READ_MAX)
         queue = _half_queue(name, address)
         found = await _pull(admin, queue, halves.offset, halves.end, HALVES_READ_MAX)
         given_up = await _read_given_up(admin, name, address) if halves.given_up else []
@@ -403,11 +423,11 @@ async def read_open_halves(
         return OpenHalves(name, failure=error)
     return OpenHalves(
         name,
-        open_halves(found, ended_by(ops)),
+        open_halves(found, ops.ended),
         len(found),
         halves.end - halves.offset,
-        len(ops),
-        halves.op_end - halves.op_offset,
+        ops.read,
+        ops.total,
         given_up,
     )
 

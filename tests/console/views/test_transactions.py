@@ -24,16 +24,16 @@ def snapshot(halves: HalfReading | None, **settings: str) -> Snapshot:
 
 def test_a_broker_says_how_many_are_open_and_how_often_it_asks() -> None:
     settings = {"transactionCheckInterval": "60000", "transactionCheckMax": "15"}
-    read = snapshot(HalfReading(3, 12, 0, 4, 2), **settings)
+    read = snapshot(HalfReading(3, 12, 2), **settings)
     [row] = transactions.broker_rows(read, [part(half(1), half(2))])
     assert (row.open, row.to_check, row.given_up, row.is_whole) == (2, 9, 2, True)
     assert (row.every, row.checks_max, row.offset, row.end) == ("1 min", "15", 3, 12)
-    [bare] = transactions.broker_rows(snapshot(HalfReading(0, 1, 0, 0, 0)), [])
+    [bare] = transactions.broker_rows(snapshot(HalfReading(0, 1, 0)), [])
     assert (bare.every, bare.checks_max, bare.open) == ("", "", 0)
 
 
 def test_a_broker_that_never_had_any_has_no_row() -> None:
-    assert transactions.broker_rows(snapshot(HalfReading(0, 0, 0, 0, 0)), []) == []
+    assert transactions.broker_rows(snapshot(HalfReading(0, 0, 0)), []) == []
     assert transactions.broker_rows(snapshot(None), []) == []
 
 
@@ -60,7 +60,7 @@ def test_what_was_not_read_is_said() -> None:
     assert "first 9 of 1,000 half messages" in said[0]
     assert "first 4 of 2,000 ends of transactions" in said[1]
     assert said[2] == "b: b refuses"
-    [row] = transactions.broker_rows(snapshot(HalfReading(0, 9, 0, 9, 0)), [part(total=10)])
+    [row] = transactions.broker_rows(snapshot(HalfReading(0, 9, 0)), [part(total=10)])
     assert not row.is_whole
 
 
