@@ -302,3 +302,7 @@ def test_masters_that_answer_are_asked_what_waits(monkeypatch: pytest.MonkeyPatc
     assert topics == master.topics
     assert (master.messages, slave.messages) == (Waiting(), None)
     assert master.in_use == {"a": "2"}  # until a restart
+    alone = ClusterInfo({"b": BrokerData("c", "b", {1: "b1:1"})})
+    monkeypatch.setitem(ANSWERS, Code.GET_BROKER_CLUSTER_INFO, alone)
+    assert read(Peers()).brokers[0].failure is None
+    assert len(asked) == 1  # a replica whose master is away delivers nothing
