@@ -54,6 +54,8 @@ def test_the_next_messages_begin_behind_those_taken_as_delivered() -> None:
     history = history_of((NOW_MS, LATE))
     [place] = places(history, history.latest)
     assert (place.begin, place.end, place.level) == (11, 20, LATE)
+    history.latest.brokers[0].clock_ahead_ms = 700.0
+    assert places(history, history.latest) == [place._replace(clock_ahead_ms=700)]
     nothing = LevelReading(1, 1_000, 7, 7)
     history.add(Snapshot(NOW_MS, brokers=[broker(nothing)]))
     assert places(history, history.latest) == []

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from tests.client.clusters import NAME_SERVER, FakeCluster
-from tests.fakes.records import record
+from tests.fakes.records import STORE_MS, record
 from wakelog.broker.names import TRANS_GROUP
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
@@ -330,10 +330,11 @@ def test_the_next_messages_are_some_of_each_level(monkeypatch: pytest.MonkeyPatc
         for level in (1, 2, 3)
     }
     places = [
-        Place(NAME, ADDRESS, LevelReading(level, 1_000, 5, 20, NOW_MS + level), 5, 20)
+        Place(NAME, ADDRESS, LevelReading(level, 1_000, 5, 20, NOW_MS + level), 5, 20, 700)
         for level in (3, 2, 1)
     ]
     found = run(broker, lambda admin: read_next_due(admin, places))
     assert {each.level.level for each in found} == {1, 2}
     assert len(found) == 2 * waiting.DUE_A_LEVEL_MAX
     assert min(each.message.queue_offset for each in found) == 5
+    assert {each.stored_ms for each in found} == {STORE_MS - 700}

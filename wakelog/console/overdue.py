@@ -35,5 +35,7 @@ def places(history: History, snapshot: Snapshot) -> list[Place]:
         for level in broker.messages.levels if broker.messages else ():
             begin = level.offset + delivered_count(broker, level, history)
             if begin < level.end:
-                found.append(Place(broker.name, broker.address, level, begin, level.end))
+                ahead_ms = round(broker.clock_ahead_ms or 0)
+                place = Place(broker.name, broker.address, level, begin, level.end, ahead_ms)
+                found.append(place)
     return found

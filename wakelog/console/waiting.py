@@ -122,21 +122,26 @@ class Waiting(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where to read: a broker, one of its levels, and the offsets [begin, end) of what waits."""
+    """Where to read: a broker, one of its levels, and the offsets [begin, end) of what waits.
+
+    clock_ahead_ms: of the broker.
+    """
 
     broker: str
     address: str
     level: LevelReading
     begin: int
     end: int
+    clock_ahead_ms: int = 0
 
 
 class DueMessage(NamedTuple):
-    """A delayed message with its level."""
+    """A delayed message with its level. stored_ms: when, by our clock."""
 
     broker: str
     level: LevelReading
     message: ReceivedMessage
+    stored_ms: int
 
 
 class OpenHalves(NamedTuple):
@@ -403,7 +408,11 @@ async def read_next_due(admin: Admin, places: Sequence[Place]) -> list[DueMessag
         queue = QueueAt(place.broker, SCHEDULE_TOPIC, place.level.level - 1, place.address)
         async with slots:
             found = await _pull(admin, queue, place.begin, place.end, DUE_A_LEVEL_MAX)
-        return [DueMessage(place.broker, place.level, message) for message in found]
+        ahead_ms = place.clock_ahead_ms
+        return [
+            DueMessage(place.broker, place.level, x, x.record.store_timestamp_ms - ahead_ms)
+            for x in found
+        ]
 
     first = sorted(places, key=lambda place: place.level.first_due_ms)[:DUE_LEVELS_MAX]
     parts = await asyncio.gather(*(read(place) for place in first))

@@ -55,6 +55,8 @@ def test_what_a_full_disk_holds_up_is_overdue_until_it_is_delivered(
         page = console.browser.get("/delayed")
         row = page.html.partition('-5">')[2].partition("</tr>")[0]
         assert "1 min" in row and "overdue</time>" in row, row
+        message = page.html.partition('<tr id="d-')[2].partition("</tr>")[0]
+        assert "overdue</time>" in message, message
         first = console.browser.get("/")
         assert re.search(r"delayed messages? (is|are) overdue, the first by \d", first.text)
         assert 'href="/delayed">Delayed messages' in first.html

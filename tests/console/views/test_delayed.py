@@ -108,7 +108,7 @@ def message(topic: str, stored_ms: int, level: LevelReading) -> DueMessage:
         properties(REAL_TOPIC=topic, KEYS="k1 k2"),
         store_timestamp_ms=stored_ms,
     )
-    return DueMessage("a", level, ReceivedMessage(decode_record(data), broker="a"))
+    return DueMessage("a", level, ReceivedMessage(decode_record(data), broker="a"), stored_ms)
 
 
 def test_the_next_messages_come_by_the_time_that_they_are_due() -> None:

@@ -174,7 +174,7 @@ def due_rows(messages: Iterable[DueMessage], now_ms: int) -> list[DueRow]:
 
 
 def _due_row(each: DueMessage) -> DueRow:
-    message, stored_ms = each.message, each.message.record.store_timestamp_ms
+    message, stored_ms = each.message, each.stored_ms
     topic = message.properties.get(REAL_TOPIC, "")
     group = topic.removeprefix(RETRY_PREFIX) if topic.startswith(RETRY_PREFIX) else ""
     delay_ms = each.level.delay_ms
