@@ -12,6 +12,8 @@ from tests.console.site import Browser
 from wakelog.console.pages.app import PAGES, page_at
 
 ROUTES: Final = tuple(row.path for row in PAGES)
+DISTINCT_ROUTES: Final = tuple({row.handler: row.path for row in reversed(PAGES)}.values())[::-1]
+"""The first route of each page: what others lead to is the same page."""
 ADDRESSES_MAX: Final = 500
 
 _LINK: Final = re.compile(r'(?:href|action)="([^"]*)"')

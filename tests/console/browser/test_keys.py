@@ -5,16 +5,16 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page
 
-from tests.console.browser.addresses import ROUTES, Addresses
+from tests.console.browser.addresses import DISTINCT_ROUTES, Addresses
 from tests.console.browser.window import Window
 from tests.console.demonstration import ORDERS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-# What a person can get to, in the order of the page.
-_NUMBERED: Final = """() => {
+# What a person can get to within something, in the order of the page.
+_NUMBERED: Final = """(within) => {
   const wanted = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
-  const seen = [...document.querySelectorAll(wanted)].filter(
+  const seen = [...document.querySelector(within).querySelectorAll(wanted)].filter(
     (each) => each.checkVisibility() && !each.disabled);
   window.stops = seen;  // and no attributes: what is live takes them away
   return seen.length;
@@ -64,23 +64,33 @@ def test_keys_typed_into_a_field_lead_nowhere(window: Window) -> None:
 def test_the_first_stop_leads_past_the_navigation(window: Window) -> None:
     page = window.open("/topics")
     page.keyboard.press("Tab")
-    page.evaluate(_NUMBERED)
+    page.evaluate(_NUMBERED, "body")
     assert page.evaluate(_FOCUSED)[1:] == [True, '<a class="skip" href="#main">To the page</a>']
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate('document.activeElement.closest("main") !== null')
 
 
-@pytest.mark.parametrize("route", ROUTES)
+def test_the_tabulator_reaches_all_of_a_page_from_its_begin(window: Window) -> None:
+    check_stops(window.open("/"), "body")
+
+
+@pytest.mark.parametrize("route", DISTINCT_ROUTES)
 def test_the_tabulator_reaches_all_in_its_order_and_shows_where_it_is(
     window: Window, addresses: Addresses, route: str
 ) -> None:
     for address in addresses.of_pages[route][:1]:
         page = window.open(address)
-        numbers = range(page.evaluate(_NUMBERED))
-        stops = [next_stop(page) for _ in numbers]
-        assert [at for at, _, _ in stops] == list(numbers), address
-        assert [text for _, is_seen, text in stops if not is_seen] == [], address
+        page.get_by_placeholder("Search").focus()  # the last before what differs
+        check_stops(page, "main")
+
+
+def check_stops(page: Page, within: str) -> None:
+    """Press the tabulator through a part of a page, which comes next."""
+    numbers = range(page.evaluate(_NUMBERED, within))
+    stops = [next_stop(page) for _ in numbers]
+    assert [at for at, _, _ in stops] == list(numbers)
+    assert [text for _, is_seen, text in stops if not is_seen] == []
 
 
 def next_stop(page: Page) -> tuple[int, bool, str]:

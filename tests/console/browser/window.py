@@ -1,6 +1,6 @@
 """Chromium over the console: started in a folder of its own, and pages that note what is wrong."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -17,8 +17,9 @@ WAIT_MS_MAX: Final = 20_000
 OPTIONS: Final = ("--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb")
 FAULTS: Final = frozenset({"serious", "critical"})
 """Impacts of axe's rules that are faults; what is moderate or minor is a matter of taste."""
-AXE_OPTIONS: Final = {"resultTypes": ["violations"]}
-
+_AXE: Final = Axe()
+_VIOLATIONS: Final = """async (options) => (await axe.run(document, options)).violations.map(
+  ({ id, help, impact, nodes }) => ({ id, help, impact, nodes: nodes.map((each) => each.html) }))"""
 _FONTS: Final = """<?xml version="1.0"?>
 <fontconfig>
 <dir>{fonts}</dir>
@@ -109,12 +110,17 @@ class Window:
         self.page.set_viewport_size({"width": view.width, "height": VIEW_HEIGHT})
         self.page.emulate_media(color_scheme=view.scheme)
 
-    def faults(self) -> Iterator[str]:
-        """Yield what is wrong with the page as it is shown: axe's faults, and an overflow."""
-        found = Axe().run(self.page, options=AXE_OPTIONS).response["violations"]
-        for fault in found:
+    def faults(self, rules: Sequence[str] = ()) -> Iterator[str]:
+        """Yield what is wrong with the page as it is shown: faults of axe, and an overflow.
+
+        rules: those of axe that are asked, all without.
+        """
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(_AXE.axe_script)
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        for fault in self.page.evaluate(_VIOLATIONS, options):
             if fault["impact"] in FAULTS:
-                nodes = "; ".join(node["html"][:160] for node in fault["nodes"][:3])
+                nodes = "; ".join(node[:160] for node in fault["nodes"][:3])
                 count = len(fault["nodes"])
                 yield f"axe: {fault['id']} ({fault['help']}) at {count} places: {nodes}"
         over = self.page.evaluate(_OVERFLOWING)
