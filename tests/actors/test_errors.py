@@ -7,12 +7,12 @@ import pytest
 from wakelog.actors.errors import (
     DeploymentError,
     DeploymentFailed,
-    PlanRefused,
+    NotPossible,
     PreflightRefused,
 )
 
 
-@pytest.mark.parametrize("kind", [PlanRefused, PreflightRefused, DeploymentFailed])
+@pytest.mark.parametrize("kind", [NotPossible, PreflightRefused, DeploymentFailed])
 def test_an_error_is_cause_and_remedy_also_on_the_other_side_of_a_process(
     kind: type[DeploymentError],
 ) -> None:

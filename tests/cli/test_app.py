@@ -11,7 +11,7 @@ from tests.cli.commands import Command, running
 from tests.cli.fakes import FakeDeployment
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.plan import Plan, UpOptions
-from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli import app
 from wakelog.cli.stop_signals import StopAsked, StopSignals
@@ -172,7 +172,7 @@ def test_an_error_of_a_command_is_explained(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*asked: object) -> None:
-        raise PlanRefused("no", "Yes.")
+        raise NotPossible("no", "Yes.")
 
     monkeypatch.setattr("wakelog.cli.cluster.codes.explain_code", refuse)
     assert run("explain", "17") == 2

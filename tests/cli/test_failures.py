@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
+from wakelog.actors.errors import DeploymentFailed, NotPossible, PreflightRefused
 from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
 from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.failures import WORDS, Failure, explain, with_options
@@ -24,7 +24,7 @@ from wakelog.storage.errors import (
 )
 
 ERRORS = [
-    (PlanRefused("--brokers 0 is not possible", "Give 1 to 26."), MISUSED, "Give 1 to 26."),
+    (NotPossible("--brokers 0 is not possible", "Give 1 to 26."), MISUSED, "Give 1 to 26."),
     (PreflightRefused("port 1 is taken", "Stop it."), FAILED, "port 1 is taken. Stop it."),
     (DeploymentFailed("Ray has died", "Look."), FAILED, "Ray has died. Look."),
     (RegisterRefused("no address", "Give one."), MISUSED, "no address. Give one."),

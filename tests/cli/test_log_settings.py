@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.records import LogBytes
 from tests.golden_stores import open_golden
 from tests.spark.logs import write_segments
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.log_settings import store_config
 
 
@@ -67,12 +67,12 @@ def test_a_folder_of_segments_alone_is_a_log(tmp_path: Path) -> None:
 
 def test_a_log_alone_is_no_store(tmp_path: Path) -> None:
     folder = write_segments(tmp_path / "commitlog", LogBytes(8192))
-    with pytest.raises(PlanRefused, match="is a log without a store") as refused:
+    with pytest.raises(NotPossible, match="is a log without a store") as refused:
         store_config(str(folder), None, [])
     assert f"--store {tmp_path} " in refused.value.remedy
     (tmp_path / "empty").mkdir()
     for none in (tmp_path / "empty", tmp_path / "none", min(folder.iterdir())):
-        with pytest.raises(PlanRefused, match="holds no commitlog"):
+        with pytest.raises(NotPossible, match="holds no commitlog"):
             store_config(str(none), None, [], takes_log_alone=True)
 
 
@@ -81,7 +81,7 @@ def test_an_index_of_another_shape_needs_its_settings(tmp_path: Path) -> None:
     index_bytes = 40 + 4 * 100 + 20 * 999
     for path in (store / "index").iterdir():
         os.truncate(path, index_bytes)
-    with pytest.raises(PlanRefused, match=f"have {index_bytes} bytes") as refused:
+    with pytest.raises(NotPossible, match=f"have {index_bytes} bytes") as refused:
         store_config(str(store), None, [], needs_index=True)
     assert "--set maxHashSlotNum=... --set maxIndexNum=..." in refused.value.remedy
     given = ["maxHashSlotNum=100", "maxIndexNum=999"]

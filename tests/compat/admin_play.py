@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tests.compat.clusters import Cluster
 from tests.compat.driver import DriverError, JavaDriver, message, wait_until
 from tests.compat.frames import RawConnection
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.table import run_admin
 from wakelog.client.errors import ClientError
 from wakelog.protocol.names import RETRY_PREFIX
@@ -201,7 +201,7 @@ def by_wakelog(cluster: Cluster, words: list[str]) -> list[str]:
         run_admin([*words, "-n", cluster.name_server, *signed], say)
     except _Enough:
         pass
-    except (ClientError, PlanRefused):
+    except (ClientError, NotPossible):
         return [FAILED]
     return "\n".join(said).splitlines()
 

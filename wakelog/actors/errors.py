@@ -1,7 +1,7 @@
 """Errors of starting and running a deployment: each says the cause and what the user can do.
 
     DeploymentError
-    |-- PlanRefused        what was asked for cannot be: flags, broker.conf or --set
+    |-- NotPossible        what was asked for cannot be: flags, broker.conf or --set
     |-- PreflightRefused   something on this machine stands in the way; nothing was started
     `-- DeploymentFailed   a part did not start, or could not go on
 
@@ -29,7 +29,7 @@ class DeploymentError(Exception):
         return f"{self.cause}. {self.remedy}"
 
 
-class PlanRefused(DeploymentError):
+class NotPossible(DeploymentError):
     """Flags, file and settings contradict each other or ask for what cannot be."""
 
 

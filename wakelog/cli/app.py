@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.commands import add_commands
 from wakelog.cli.log import log
 from wakelog.cli.options import Number, Settings, Store, Text, option
@@ -278,7 +278,7 @@ def _fail(error: BaseException) -> int:
 
 def _refuse_not_utf_8(arguments: Sequence[str]) -> None:
     for word in words_not_utf_8(arguments):
-        raise PlanRefused(
+        raise NotPossible(
             f"{word} on the command line is not UTF-8",
             "Give it in UTF-8; let the terminal use a locale such as C.UTF-8.",
         )
@@ -301,7 +301,7 @@ def _command_path(arguments: Sequence[str]) -> str:
     return " ".join(names)
 
 
-def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> PlanRefused:
+def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> NotPossible:
     """Split typer's message into cause and remedy, in words of our own where it has Python's."""
     text: str = getattr(error, "format_message", error.__str__)()
     cause, _, hint = text.removesuffix(".").partition(". ")
@@ -315,4 +315,4 @@ def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> PlanRefuse
         kind = next((ours for theirs, ours in _KINDS.items() if theirs in bad[2]), None)
         last = bad[2].rpartition(" ")[2]
         cause = f"{bad[1]} needs {kind.format(last)}" if kind else f"{bad[1]}: {bad[2]}"
-    return PlanRefused(cause[:1].lower() + cause[1:], hint or remedy)
+    return NotPossible(cause[:1].lower() + cause[1:], hint or remedy)

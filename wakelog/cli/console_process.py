@@ -94,7 +94,7 @@ def _run(words: Sequence[str], signals: StopSignals) -> int:
 
 
 async def _serve(given: argparse.Namespace, listen: "Listen") -> None:
-    """Serve until interrupted, and say where. Raises: PlanRefused, PortUnavailable, ClientError."""
+    """Serve until interrupted, and say where. Raises: NotPossible, PortUnavailable, ClientError."""
     from wakelog.cli.admin.client_flags import client_options
     from wakelog.cli.admin.command import Flags, show
     from wakelog.cli.cluster.console import console

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.actors.errors import DeploymentError, PlanRefused
+from wakelog.actors.errors import DeploymentError, NotPossible
 from wakelog.actors.registers.register import RegisterError, RegisterRefused
 from wakelog.actors.start_outcome import cause_and_remedy, sentence
 from wakelog.audit.operator import AuditRefused
@@ -60,7 +60,7 @@ def explain(error: BaseException) -> Failure:
     described = cause_and_remedy(error)
     match error:
         case DeploymentError():
-            exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
+            exit_code = MISUSED if isinstance(error, NotPossible) else FAILED
             return Failure(error.cause, error.remedy, exit_code)
         case AuditRefused() | RegisterRefused() | TakeoverRefused():
             return Failure(error.cause, sentence(error.remedy), MISUSED)

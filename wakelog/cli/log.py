@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
     Config,
@@ -107,7 +107,7 @@ def dump(
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
-        raise PlanRefused("a count below zero", "Give --limit and --body-bytes from 0 on.")
+        raise NotPossible("a count below zero", "Give --limit and --body-bytes from 0 on.")
     selection = Selection(
         physical_offset=offset,
         topic=topic,
@@ -151,7 +151,7 @@ def lag(
     places = committed_places(FileSystem(), settled)
     groups = sorted({place.group for place in places})
     if group is not None and group not in groups:
-        raise PlanRefused(
+        raise NotPossible(
             f"group {group} has committed no offset in this store",
             f"Groups here: {', '.join(groups[:GROUPS_NAMED_MAX]) or 'none'}.",
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from posixpath import abspath, basename, dirname, expanduser, isdir, join
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.broker.names import LMQ_PREFIX
 from wakelog.storage.config import StoreConfig
@@ -34,7 +34,7 @@ def store_config(
 
     takes_log_alone: accept a folder that holds segments only.
     needs_index: refuse a store if the shape of its index files is unknown.
-    Raises: PlanRefused; IllegalConfiguration; OSError for `config`.
+    Raises: NotPossible; IllegalConfiguration; OSError for `config`.
     """
     text = Path(config).read_text("utf-8") if config else ""
     overrides = dict(_setting(setting) for setting in settings)
@@ -58,26 +58,26 @@ def store_config(
 
 
 def _check_log_alone(root: str, takes_log_alone: bool) -> None:
-    """Refuse what is no log, or one without its store. Raises: PlanRefused, PermissionError."""
+    """Refuse what is no log, or one without its store. Raises: NotPossible, PermissionError."""
     try:
         has_segments = any(parse_offset_name(name) is not None for name in os.listdir(root))
     except (FileNotFoundError, NotADirectoryError):
         has_segments = False
     if not has_segments:
-        raise PlanRefused(f"{root} holds no commitlog", "Give the --store of a broker.")
+        raise NotPossible(f"{root} holds no commitlog", "Give the --store of a broker.")
     if not takes_log_alone:
         store = dirname(root) if basename(root) == "commitlog" else "DIR"
-        raise PlanRefused(
+        raise NotPossible(
             f"{root} is a log without a store",
             f"Give --store {store} if it has one; dump, and rebuild with --into, need none.",
         )
 
 
 def _check_index_shape(asked: StoreConfig) -> None:
-    """Refuse index files whose length does not give their shape. Raises: PlanRefused."""
+    """Refuse index files whose length does not give their shape. Raises: NotPossible."""
     index_bytes = _usual_size([asked.paths.index_directory], index=True)
     if index_bytes:
-        raise PlanRefused(
+        raise NotPossible(
             f"the index files of {asked.paths.root} have {index_bytes} bytes, which does not give "
             "their numbers of slots and entries",
             "Give both as the broker had them: --set maxHashSlotNum=... --set maxIndexNum=... "
@@ -96,7 +96,7 @@ def _warn_of_unknown(settings: Sequence[str], asked: BrokerSettings) -> None:
 def _setting(setting: str) -> tuple[str, str]:
     key, separator, value = setting.partition("=")
     if not separator or not key:
-        raise PlanRefused(f"--set {setting!r} is no KEY=VALUE", "Give one setting of broker.conf.")
+        raise NotPossible(f"--set {setting!r} is no KEY=VALUE", "Give one setting of broker.conf.")
     return key.strip(), value.strip()
 
 

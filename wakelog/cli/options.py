@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 
 Text = str | None
 Number = int | None
@@ -31,10 +31,10 @@ def pairs(name: str, help_text: str) -> Any:
 
 
 def _read_pair(name: str, word: str) -> Pair:
-    """Split the text of an option. Raises: PlanRefused."""
+    """Split the text of an option. Raises: NotPossible."""
     key, separator, value = word.partition("=")
     if not separator or not key:
-        raise PlanRefused(f"--{name} {word!r} is no KEY=VALUE", "Give a name and a value.")
+        raise NotPossible(f"--{name} {word!r} is no KEY=VALUE", "Give a name and a value.")
     return Pair(key, value)
 
 

@@ -68,7 +68,7 @@ def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None
     The plan returned has the changes that requests made while it ran before. Without an option for
     the port of the metrics or the console, it has a free one.
 
-    Raises: PlanRefused, PreflightRefused, ModuleNotFoundError, TlsRefused, StoreError.
+    Raises: NotPossible, PreflightRefused, ModuleNotFoundError, TlsRefused, StoreError.
     """
     if not plan.is_local and find_spec("ray") is None:
         raise ModuleNotFoundError("Ray is not installed", name="ray")

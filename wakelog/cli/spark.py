@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.log import passed_over
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
@@ -259,9 +259,9 @@ def deadletters(
 
     as_json = output == "json"
     if again and not name_server:
-        raise PlanRefused("--resend needs an address", "Give --name-server, as 127.0.0.1:9876.")
+        raise NotPossible("--resend needs an address", "Give --name-server, as 127.0.0.1:9876.")
     if not again and (name_server or to != "origin"):
-        raise PlanRefused("--to and --name-server are of --resend", "Give it too, or neither.")
+        raise NotPossible("--to and --name-server are of --resend", "Give it too, or neither.")
     given = dict(options or ())
     with _session(master, confs, store, options) as session:
         if not again:

@@ -16,7 +16,7 @@ from tests.broker.other_values import other_value
 from wakelog.actors.deploy.kept_changes import with_kept_changes
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
@@ -180,7 +180,7 @@ def test_an_option_that_says_something_else_than_before_ends_a_change(tmp_path: 
 
 def test_a_value_that_no_start_takes_names_the_file(tmp_path: Path) -> None:
     path = keep(tmp_path, "config", deleteWhen=("never", "04"), listenPort=("no", "10911"))
-    with pytest.raises(PlanRefused) as caught:
+    with pytest.raises(NotPossible) as caught:
         plan(tmp_path)
     assert "as broker-a was changed while it ran" in caught.value.cause
     assert str(path) in caught.value.remedy
@@ -201,5 +201,5 @@ def test_brokers_follow_their_name_server_to_another_port(tmp_path: Path) -> Non
 
 def test_two_uses_of_one_port_are_refused(tmp_path: Path) -> None:
     keep(tmp_path, "config", listenPort=("9876", "10911"))
-    with pytest.raises(PlanRefused, match="port 9876"):
+    with pytest.raises(NotPossible, match="port 9876"):
         plan(tmp_path)

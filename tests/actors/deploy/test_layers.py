@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.deploy.layers import CONFIG_BYTES_MAX, Layers, read_layers
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 
 
 def read(
@@ -67,7 +67,7 @@ def test_a_comment_in_any_encoding_is_accepted(tmp_path: Path, encoding: str) ->
 def test_settings_without_a_value_or_given_twice_are_refused(
     settings: list[str], store: str | None, cause: str
 ) -> None:
-    with pytest.raises(PlanRefused) as refused:
+    with pytest.raises(NotPossible) as refused:
         read(*settings, store=store)
     assert refused.value.cause == cause
 
@@ -89,6 +89,6 @@ def test_a_file_that_is_no_broker_conf_is_refused(
         path.mkdir()
     elif content is not None:
         conf(tmp_path, content)
-    with pytest.raises(PlanRefused) as refused:
+    with pytest.raises(NotPossible) as refused:
         read(config=path)
     assert refused.value.cause == f"--config {path} {cause}"

@@ -14,7 +14,7 @@ from wakelog.actors.deploy import planning as module
 from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.actors.deploy.plan import ConsolePlan, NameServerOptions, Plan, PortUse, UpOptions
 from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import TlsSource
@@ -51,7 +51,7 @@ def plan(*settings: str, conf: str | None = None, **options: Any) -> Plan:
 
 
 def refusal(*settings: str, **options: Any) -> str:
-    with pytest.raises(PlanRefused) as refused:
+    with pytest.raises(NotPossible) as refused:
         plan(*settings, **options)
     return str(refused.value)
 
@@ -566,7 +566,7 @@ def test_an_impossible_name_server_is_refused(
     settings: tuple[str, ...], port: int | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
-    with pytest.raises(PlanRefused) as refused:
+    with pytest.raises(NotPossible) as refused:
         name_server_plan(*settings, port=port)
     assert said in str(refused.value)
 
@@ -596,5 +596,5 @@ def test_every_option_of_odd_value_gives_a_plan_or_a_refusal(
         for odd in values:
             try:
                 assert isinstance(make(kind(**{field.name: odd})), Plan)
-            except PlanRefused as refused:
+            except NotPossible as refused:
                 assert refused.cause and refused.remedy, (field.name, odd)

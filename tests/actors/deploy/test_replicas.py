@@ -22,7 +22,7 @@ from tests.compat.clusters import Wakelog
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 from wakelog.actors.deploy.replicas import Replica, check_replicas, replicas_of
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.actors.registers.register import GroupRegister, group_key, open_register
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
@@ -44,7 +44,7 @@ def test_one_replica_is_a_broker_as_ever() -> None:
 
 @pytest.mark.parametrize("count", [-1, 0, 17])
 def test_an_impossible_number(count: int) -> None:
-    with pytest.raises(PlanRefused, match="is not possible"):
+    with pytest.raises(NotPossible, match="is not possible"):
         check_replicas(count, {})
 
 

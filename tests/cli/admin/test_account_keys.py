@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.account_keys import FILE_BYTES_MAX, Ask, account_keys
 
 OWN = "accessKey: filed\nsecretKey: 12345\n"
@@ -75,7 +75,7 @@ def test_a_secret_key_is_asked_for_at_a_terminal() -> None:
 def test_half_an_account_is_refused(
     flags: Mapping[str, str], environment: Mapping[str, str], said: str
 ) -> None:
-    with pytest.raises(PlanRefused) as refused:
+    with pytest.raises(NotPossible) as refused:
         account_keys(flags, environment, lambda _: "")
     assert said in str(refused.value)
 
@@ -95,6 +95,6 @@ def test_half_an_account_is_refused(
 def test_a_file_without_an_account_is_named(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "tools.yml"
     path.write_bytes(content)
-    with pytest.raises(PlanRefused) as refused:
+    with pytest.raises(NotPossible) as refused:
         account_keys({"account": str(path)}, {})
     assert f"{path} {said}" in str(refused.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.client_flags import ENVIRONMENT_NAME, client_options
 from wakelog.cli.admin.command import Flags
 
@@ -12,7 +12,7 @@ def test_name_servers_come_from_a_flag_or_the_environment(monkeypatch: pytest.Mo
     assert client_options(Flags()).name_servers == ("10.0.0.1:9876", "10.0.0.2:9876")
     assert client_options(Flags(n="10.0.0.3:9876")).name_servers == ("10.0.0.3:9876",)
     monkeypatch.delenv(ENVIRONMENT_NAME)
-    with pytest.raises(PlanRefused, match="no name server is given"):
+    with pytest.raises(NotPossible, match="no name server is given"):
         client_options(Flags())
 
 
@@ -21,5 +21,5 @@ def test_tls_is_what_the_flags_say() -> None:
     for flags, checks in (({"tls": "true"}, True), ({"tls-insecure": "true"}, False)):
         tls = client_options(Flags(n="a:1", **flags)).tls
         assert tls is not None and tls.checks_server is checks
-    with pytest.raises(PlanRefused, match="contradict each other"):
+    with pytest.raises(NotPossible, match="contradict each other"):
         client_options(Flags(n="a:1", **{"tls-trust": "x", "tls-insecure": "true"}))

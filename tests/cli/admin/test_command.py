@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import (
     Command,
     Flags,
@@ -45,7 +45,7 @@ def test_flags_are_read_as_mqadmin_reads_them() -> None:
 
 @pytest.mark.parametrize("words", [[], ["-t", "a", "--absent", "b"], ["-t"], ["-t", "a", "b"]])
 def test_a_mistake_says_where_the_help_is(words: list[str]) -> None:
-    with pytest.raises(PlanRefused, match="wakelog admin walk --help"):
+    with pytest.raises(NotPossible, match="wakelog admin walk --help"):
         parse(COMMAND, words)
 
 
@@ -55,7 +55,7 @@ def test_numbers_and_truths() -> None:
     assert (flags.truth("c"), flags.truth("d"), flags.truth("z", default=True)) == (
         True, False, True
     )  # fmt: skip
-    with pytest.raises(PlanRefused, match="no number"):
+    with pytest.raises(NotPossible, match="no number"):
         flags.number("b")
 
 

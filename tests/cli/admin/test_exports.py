@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.admin.conftest import AdminCommand
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ def test_parts_of_a_broker_are_written(admin: AdminCommand, online: str, tmp_pat
     assert retries not in export(admin, f"{line} -t", tmp_path)["topicConfigTable"]
     assert retries in export(admin, f"{line} -t -s", tmp_path)["topicConfigTable"]
     assert online in export(admin, f"{line} -g", tmp_path)["subscriptionGroupTable"]
-    with pytest.raises(PlanRefused, match="-b exports topics or groups"):
+    with pytest.raises(NotPossible, match="-b exports topics or groups"):
         admin(line)
 
 

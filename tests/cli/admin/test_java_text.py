@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fakes.records import record
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.java_text import (
     bean_text,
     map_text,
@@ -22,7 +22,7 @@ def test_a_time_is_written_and_read_back() -> None:
     assert plain_time(1_700_000_000_123) == text[:-4]
     assert read_time(text.replace(" ", "#").replace(",", ":")) == 1_700_000_000_123
     assert (read_time("now"), read_time("-1"), read_time("5")) == (-1, -1, 5)
-    with pytest.raises(PlanRefused, match="is no time"):
+    with pytest.raises(NotPossible, match="is no time"):
         read_time("yesterday")
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.admin.conftest import HEARTBEAT, AdminCommand
 from tests.compat.driver import wait_until
 from tests.compat.frames import RawConnection
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -76,7 +76,7 @@ def test_what_is_not_there_is_an_error(admin: AdminCommand) -> None:
 
 def test_a_queue_needs_its_broker(admin: AdminCommand) -> None:
     for words in ("sendMessage -t x -p b -i 1", "consumeMessage -t x -o 1"):
-        with pytest.raises(PlanRefused, match="-i"):
+        with pytest.raises(NotPossible, match="-i"):
             admin(words)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.admin.conftest import AdminCommand
 from tests.compat.frames import RawConnection
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -45,5 +45,5 @@ def test_a_group_that_was_never_there_is_refused(admin: AdminCommand) -> None:
 
 
 def test_a_time_has_to_be_one(admin: AdminCommand) -> None:
-    with pytest.raises(PlanRefused, match="no time"):
+    with pytest.raises(NotPossible, match="no time"):
         admin("resetOffsetByTime -g g -t t -s yesterday")

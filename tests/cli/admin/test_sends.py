@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.admin.conftest import AdminCommand
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -13,7 +13,7 @@ def test_a_message_is_sent_to_a_queue(admin: AdminCommand) -> None:
     topic = admin.create("sent")
     [row] = admin.json(f"sendMessage -t {topic} -p body -b broker-a -i 1")
     assert (row["brokerName"], row["qid"], row["sendResult"]) == ("broker-a", 1, "SEND_OK")
-    with pytest.raises(PlanRefused, match="-i names a queue of no broker"):
+    with pytest.raises(NotPossible, match="-i names a queue of no broker"):
         admin(f"sendMessage -t {topic} -p body -i 1")
 
 
@@ -36,7 +36,7 @@ def test_queues_are_sent_to_in_turn(admin: AdminCommand) -> None:
     ]
     assert last.startswith("Avg RT: ")
     assert admin(f"checkMsgSendRT -t {topic} -a 1 -s 10")[-1] == "Avg RT: NaN"
-    with pytest.raises(PlanRefused, match="-a '0' is no number from 1 to"):
+    with pytest.raises(NotPossible, match="-a '0' is no number from 1 to"):
         admin(f"checkMsgSendRT -t {topic} -a 0 -s 10")
 
 

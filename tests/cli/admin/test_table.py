@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
+from wakelog.cli.admin.client_flags import client_options
 from wakelog.cli.admin.command import COMMON, Flags
-from wakelog.cli.admin.table import COMMANDS, client_options, run_admin
+from wakelog.cli.admin.table import COMMANDS, run_admin
 from wakelog.client.errors import ClientError
 
 
@@ -28,9 +29,9 @@ def test_help_needs_no_cluster() -> None:
 
 
 def test_an_unknown_command_is_refused() -> None:
-    with pytest.raises(PlanRefused, match=r"no command topicLst\. Did you mean topicList"):
+    with pytest.raises(NotPossible, match=r"no command topicLst\. Did you mean topicList"):
         run_admin(["topicLst"], print)
-    with pytest.raises(PlanRefused, match=r"no command walk\. See"):
+    with pytest.raises(NotPossible, match=r"no command walk\. See"):
         run_admin(["walk"], print)
 
 
@@ -40,7 +41,7 @@ def test_the_name_server_comes_from_the_environment(monkeypatch: pytest.MonkeyPa
     assert client_options(Flags(n="c:3")).name_servers == ("c:3",)
     monkeypatch.delenv("NAMESRV_ADDR")
     for flags in (Flags(), Flags(n="nonsense"), Flags(n="a:1", output="xml")):
-        with pytest.raises(PlanRefused):
+        with pytest.raises(NotPossible):
             client_options(flags)
 
 
@@ -72,7 +73,7 @@ def test_any_certificate_is_trusted_on_request_alone() -> None:
     plain = client_options(Flags({"n": "a:1", "tls-insecure": "false", "tls": "true"})).tls
     assert plain is not None and plain.checks_server
     for name in ("tls-trust", "tls-config"):
-        with pytest.raises(PlanRefused, match=f"--{name} and --tls-insecure contradict"):
+        with pytest.raises(NotPossible, match=f"--{name} and --tls-insecure contradict"):
             client_options(Flags({"n": "a:1", "tls-insecure": "true", name: "f"}))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.admin.conftest import AdminCommand
 from tests.compat.driver import wait_until
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -88,7 +88,7 @@ def test_an_address_without_a_port_is_named(admin: AdminCommand) -> None:
 
 def test_a_broker_or_a_cluster_must_be_given(admin: AdminCommand) -> None:
     for words in ("-t x", "-t x -b a:1 -c b"):
-        with pytest.raises(PlanRefused, match="-b or -c"):
+        with pytest.raises(NotPossible, match="-b or -c"):
             admin(f"updateTopic {words}")
 
 

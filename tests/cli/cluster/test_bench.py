@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.bench import (
     UNDER_WAY_BYTES_MAX,
     Figure,
@@ -54,7 +54,7 @@ def test_a_figure_ends_with_its_last_message() -> None:
     ],
 )
 def test_a_load_that_cannot_be_is_refused(load: Load, part: str) -> None:
-    with pytest.raises(PlanRefused, match=part):
+    with pytest.raises(NotPossible, match=part):
         load.check()
     assert Load("t", size_bytes=1 << 20, in_flight=512).under_way_bytes == UNDER_WAY_BYTES_MAX
 

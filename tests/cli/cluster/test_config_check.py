@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.cluster.conftest import CommandLine
 from wakelog.actors.deploy.own_keys import OWN_KEYS
-from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.broker.config_file import OBEYED_KEYS
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster import config_check
@@ -82,7 +82,7 @@ def test_a_file_with_a_refused_key_is_an_error(tmp_path: Path) -> None:
         DeploymentFailed, match="would not start a broker with enableDLegerCommitLog"
     ):
         check_file(str(path), shown.append)
-    with pytest.raises(PlanRefused, match="cannot be read"):
+    with pytest.raises(NotPossible, match="cannot be read"):
         check_file(str(tmp_path), shown.append)
 
 

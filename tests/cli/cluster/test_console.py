@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster import console as shown
 from wakelog.cli.cluster.commands import ask_of
@@ -53,12 +53,12 @@ def test_other_hosts_need_accounts_and_a_certificate(files: dict[str, str]) -> N
     plain = Listen("0.0.0.0")
     safe = Listen("0.0.0.0", cert_path=files["cert"], key_path=files["key"])
     for listen, accounts in ((plain, None), (plain, files["accounts"]), (safe, None)):
-        with pytest.raises(PlanRefused, match="other hosts reach the console"):
+        with pytest.raises(NotPossible, match="other hosts reach the console"):
             checked_accounts(listen, accounts)
     assert checked_accounts(safe, files["accounts"]).are_asked_for
     proxied = Listen("0.0.0.0", proxies=("10.0.0.2",))
     assert checked_accounts(proxied, files["accounts"]).are_asked_for
-    with pytest.raises(PlanRefused, match="other hosts reach the console"):
+    with pytest.raises(NotPossible, match="other hosts reach the console"):
         checked_accounts(proxied, None)
 
 
@@ -92,7 +92,7 @@ def test_a_password_may_come_by_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_password_that_cannot_be_is_refused(typed: list[str], cause: str) -> None:
-    with pytest.raises(PlanRefused, match=cause):
+    with pytest.raises(NotPossible, match=cause):
         account_line("ops", is_admin=True, ask=lambda _: typed.pop(0))
 
 
@@ -114,7 +114,7 @@ def test_a_password_that_cannot_be_is_refused(typed: list[str], cause: str) -> N
 def test_what_cannot_be_is_refused_with_its_reason(
     listen: Listen, accounts: str | None, cause: str, files: dict[str, str]
 ) -> None:
-    with pytest.raises(PlanRefused, match=cause):
+    with pytest.raises(NotPossible, match=cause):
         checked_accounts(listen, files.get(accounts or "", accounts))
 
 
@@ -198,7 +198,7 @@ def test_commands_ask_known_hosts_alone() -> None:
 
 
 def test_what_asks_no_cluster_is_no_action() -> None:
-    with pytest.raises(PlanRefused, match="asks no cluster"):
+    with pytest.raises(NotPossible, match="asks no cluster"):
         ask_of(["check", "--config", "/nowhere/broker.conf", "--help"])
     assert callable(ask_of(["send", "--", "T", "--help"]))
 
@@ -206,6 +206,6 @@ def test_what_asks_no_cluster_is_no_action() -> None:
 def test_a_group_named_like_an_option_prints_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(PlanRefused, match="asks no cluster"):
+    with pytest.raises(NotPossible, match="asks no cluster"):
         ask_of(["dlq", "show", "--help", "--lines", "100"])
     assert capsys.readouterr() == ("", "")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.times import read_moment_ms, read_span_ms
 
 NOW_MS = 1_795_500_000_000
@@ -25,5 +25,5 @@ def test_a_time_is_read(text: str, moment_ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "m", "1w", "-5m", "٣m"])
 def test_a_length_of_time_needs_number_and_unit(text: str) -> None:
-    with pytest.raises(PlanRefused, match="no length of time"):
+    with pytest.raises(NotPossible, match="no length of time"):
         read_span_ms(text)

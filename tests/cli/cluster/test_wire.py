@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.wire import NAME_SERVER_DEFAULT, Wire, over_wire
 
 
@@ -16,7 +16,7 @@ def test_the_name_server_is_the_option_then_the_environment(
     monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
     assert Wire().options().name_servers == ("a:1", "b:2")
     assert Wire("c:3").options().name_servers == ("c:3",)
-    with pytest.raises(PlanRefused, match="no HOST:PORT"):
+    with pytest.raises(NotPossible, match="no HOST:PORT"):
         Wire("nonsense").options()
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.planning import refuse_shared_ports
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.actors.transport.service_plan import NameServerPlan, ServicePlan
 from wakelog.broker import config_file as broker_settings
 from wakelog.nameserver import config as name_server_settings
@@ -29,7 +29,7 @@ SettingsT = TypeVar("SettingsT")
 def with_kept_changes(plan: Plan, fs: FileSystem) -> Plan:
     """Return the plan with the changes that hold, and a warning for each that is over.
 
-    Raises: PlanRefused, StoreError.
+    Raises: NotPossible, StoreError.
     """
     start = _Start(fs)
     brokers = tuple(start.broker(one) for one in plan.brokers)
@@ -87,7 +87,7 @@ class _Start:
         try:
             return use(changes.held)
         except IllegalConfiguration as error:
-            raise PlanRefused(
+            raise NotPossible(
                 f"{error.key}={error.value}, as {name} was changed while it ran, is not accepted",
                 f"Give {error.accepted}, or remove the key from {path}.",
             ) from None

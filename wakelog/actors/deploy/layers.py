@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.network.tls_properties import CONFIG_FILE
 from wakelog.storage.settings_text import parse_properties
 
@@ -46,7 +46,7 @@ def read_layers(
 
     flags: key of broker.conf and value by flag, None where the flag was not given.
 
-    Raises: PlanRefused; IllegalConfiguration for an escape in the file that Java would refuse.
+    Raises: NotPossible; IllegalConfiguration for an escape in the file that Java would refuse.
     """
     sets = dict(map(_split_setting, settings))
     given = {}
@@ -54,7 +54,7 @@ def read_layers(
         if value is None:
             continue
         if key in sets:
-            raise PlanRefused(
+            raise NotPossible(
                 f"{flag} {value} and --set {key}={sets[key]} say the same thing twice",
                 "Leave one of them out.",
             )
@@ -66,7 +66,7 @@ def read_layers(
 def _split_setting(setting: str) -> tuple[str, str]:
     key, equals, value = setting.partition("=")
     if not equals or not key.strip():
-        raise PlanRefused(
+        raise NotPossible(
             f"--set {setting} has no value",
             "Write --set key=value, with a key of broker.conf.",
         )
@@ -78,13 +78,13 @@ def _read_file(path: str) -> dict[str, str]:
         with Path(path).open("rb") as file:
             data = file.read(CONFIG_BYTES_MAX + 1)
     except OSError as error:
-        raise PlanRefused(
+        raise NotPossible(
             f"--config {path} cannot be read: {error.strerror}", "Name a file that can be read."
         ) from None
     except ValueError as error:  # of a path with a NUL
-        raise PlanRefused(f"--config is no path: {error}", "Name a file of settings.") from None
+        raise NotPossible(f"--config is no path: {error}", "Name a file of settings.") from None
     if len(data) > CONFIG_BYTES_MAX or b"\0" in data:
-        raise PlanRefused(
+        raise NotPossible(
             f"--config {path} is not a text of settings", "Name a file of KEY=VALUE lines."
         )
     try:

@@ -45,7 +45,7 @@ from wakelog.actors.deploy.own_keys import (
 )
 from wakelog.actors.deploy.plan import ConsolePlan, NameServerOptions, Plan, UpOptions
 from wakelog.actors.deploy.replicas import check_replicas, register_of, replicas_of
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.actors.registers.register import RegisterRefused, read_address
 from wakelog.actors.start_outcome import sentence
 from wakelog.actors.transport.service_plan import NameServerPlan, ServicePlan, memory_directory
@@ -105,7 +105,7 @@ _DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII
 
 
 def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Plan:
-    """Return the plan of a deployment. Raises: PlanRefused."""
+    """Return the plan of a deployment. Raises: NotPossible."""
     broker_port = None if options.broker_port is None else str(options.broker_port)
     flags = {
         "--store": ("storePathRootDir", options.store),
@@ -123,7 +123,7 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
 def _in_words_of_options(
     flags: Mapping[str, tuple[str, str | None]], config_path: str | None, sets: Sequence[str]
 ) -> Iterator[Layers]:
-    """Yield the settings; say of one that is refused where it was given. Raises: PlanRefused."""
+    """Yield the settings; say of one that is refused where it was given. Raises: NotPossible."""
     layers = Layers({}, {}, {})
     try:
         layers = read_layers(config_path, sets, flags)
@@ -132,18 +132,18 @@ def _in_words_of_options(
         place = "--set" if error.key in layers.sets else config_path or "not set"
         if error.key in layers.flags:
             [place] = [flag for flag, (key, _) in flags.items() if key == error.key]
-        raise PlanRefused(
+        raise NotPossible(
             f"{error.key}={error.value} is not accepted ({place})", f"Give {error.accepted}."
         ) from None
     except TlsRefused as error:
         cause, _, remedy = str(error).partition("; ")
-        raise PlanRefused(cause, sentence(remedy)) from None
+        raise NotPossible(cause, sentence(remedy)) from None
 
 
 def make_name_server_plan(
     options: NameServerOptions, addresses: HostAddresses | None = None
 ) -> Plan:
-    """Return the plan of a name server alone, in one process. Raises: PlanRefused."""
+    """Return the plan of a name server alone, in one process. Raises: NotPossible."""
     flags = {
         "--store": ("kvConfigPath", options.store and join(options.store, KV_CONFIG_NAME)),
         "--port": ("listenPort", None if options.port is None else str(options.port)),
@@ -340,13 +340,13 @@ class _Planning:
         return access_key
 
     def _check_open(self, bind_host: str, broker: BrokerConfig, trusted: str) -> None:
-        """Refuse what other hosts could use without an account, or note it. Raises: PlanRefused."""
+        """Refuse what other hosts could use without an account, or note it. Raises: NotPossible."""
         is_open = self._own(OPEN, bool)
         if is_loopback(bind_host) or broker.acl_enable:
             return
         port = broker.listen_port
         if not is_open:
-            raise PlanRefused(
+            raise NotPossible(
                 f"--bind {bind_host} lets other hosts connect, and aclEnable is not true: whoever "
                 f"reaches port {port} could read and send every message",
                 "Set aclEnable=true with a file of accounts, or --bind 127.0.0.1, or add --open to "
@@ -387,7 +387,7 @@ class _Planning:
         if (count := self._options.store_count) > 1:
             for key in LOG_PATH_KEYS:
                 if self._given.get(key):
-                    raise PlanRefused(
+                    raise NotPossible(
                         f"{key} names one place and {count} brokers need several",
                         f"Leave {key} out: each broker keeps its log in its own store.",
                     )
@@ -399,7 +399,7 @@ class _Planning:
         where = "--advertise" if self._options.advertise else "brokerIP1"
         advertised = self._resolve(where, said)
         if is_wildcard(advertised):
-            raise PlanRefused(
+            raise NotPossible(
                 f"{where} {said} is no address that a client could connect to",
                 "Give the address by which clients reach this host.",
             )
@@ -412,7 +412,7 @@ class _Planning:
         try:
             return self._addresses.resolve(host)
         except OSError as error:
-            raise PlanRefused(
+            raise NotPossible(
                 f"{where} {host} is not known: {error.strerror or error}",
                 "Give an address, such as 127.0.0.1 or one that `ip addr` shows.",
             ) from None
@@ -427,7 +427,7 @@ class _Planning:
             raise IllegalConfiguration("namesrvAddr", text, accepted) from None
         port = self._options.name_server_port
         if port == 0 and not listed:
-            raise PlanRefused(
+            raise NotPossible(
                 "--namesrv-port 0 starts no name server, and no other one is named",
                 "Name one with --set namesrvAddr=HOST:PORT, or leave --namesrv-port out.",
             )
@@ -502,12 +502,12 @@ def _check_address(register: str) -> None:
     try:
         read_address(register)
     except RegisterRefused as error:
-        raise PlanRefused(error.cause, error.remedy) from None
+        raise NotPossible(error.cause, error.remedy) from None
 
 
 def _refuse_without_pyarrow(store: StoreConfig) -> None:
     if store.parquet_dispatcher and find_spec("pyarrow") is None:
-        raise PlanRefused(
+        raise NotPossible(
             "parquetDispatcher=true needs pyarrow, which is not installed",
             "Install wakelog with its extra spark, or leave parquetDispatcher out.",
         )
@@ -522,12 +522,12 @@ def _broker_names(first_name: str, options: UpOptions) -> list[str]:
     """Return broker-a, broker-b, ... for broker-a, and lone-a, lone-b, ... for lone."""
     count = options.broker_count
     if not 1 <= count <= BROKERS_MAX:
-        raise PlanRefused(f"--brokers {count} is not possible", f"Give 1 to {BROKERS_MAX}.")
+        raise NotPossible(f"--brokers {count} is not possible", f"Give 1 to {BROKERS_MAX}.")
     is_legal = options.store_count == 1 or _DIRECTORY_NAME.fullmatch(first_name) is not None
     if not is_legal or "/" in first_name or first_name in (".", ".."):
         plural = options.store_count > 1
         cause = f"{options.store_count} brokers need some" if plural else "a broker needs one"
-        raise PlanRefused(
+        raise NotPossible(
             f"brokerName {first_name} cannot name a directory, and {cause}",
             "Use letters, digits, '-' and '_'.",
         )
@@ -541,21 +541,21 @@ def _refuse_unknown_own_keys(given: Mapping[str, str]) -> None:
     for key in given:
         if key in PASSWORD_KEYS:
             cause = f"{key} may be in tls.properties only, which others need not be able to read"
-            raise PlanRefused(cause, f"Put it there, and name the file with {CONFIG_FILE}.")
+            raise NotPossible(cause, f"Put it there, and name the file with {CONFIG_FILE}.")
         for prefix, keys in ((OWN_PREFIX, list(OWN_KEYS)), (PREFIX, sorted(GIVEN_KEYS))):
             if not key.startswith(prefix) or key in keys:
                 continue
             near = difflib.get_close_matches(key, keys, n=1) or [" or ".join(keys)]
-            raise PlanRefused(f"there is no setting {key}", f"Did you mean {near[0]}?")
+            raise NotPossible(f"there is no setting {key}", f"Did you mean {near[0]}?")
 
 
 def refuse_shared_ports(plan: Plan) -> None:
-    """Refuse two uses of one port. Raises: PlanRefused."""
+    """Refuse two uses of one port. Raises: NotPossible."""
     users: dict[int, str] = {}
     for use in plan.ports:
         _refuse_no_port(use.port, use.flag)
         if use.port in users:
-            raise PlanRefused(
+            raise NotPossible(
                 f"port {use.port} is for {users[use.port]} and for {use.user} alike",
                 f"Choose another one with {use.flag}.",
             )
@@ -564,4 +564,4 @@ def refuse_shared_ports(plan: Plan) -> None:
 
 def _refuse_no_port(port: int, flag: str) -> None:
     if not 0 < port <= 0xFFFF:
-        raise PlanRefused(f"{flag}: {port} is no port", "Give 1 to 65535.")
+        raise NotPossible(f"{flag}: {port} is no port", "Give 1 to 65535.")

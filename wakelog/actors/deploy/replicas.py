@@ -17,7 +17,7 @@ from os.path import join
 from typing import Final, NamedTuple
 
 from wakelog.actors.deploy.own_keys import REGISTER
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.broker.config import MASTER_ID, PORTS_ABOVE
 from wakelog.broker.replication.group_state import REPLICAS_MAX
 from wakelog.storage.config import BrokerRole
@@ -50,9 +50,9 @@ class Replica(NamedTuple):
 
 
 def check_replicas(count: int, given: Mapping[str, str]) -> None:
-    """Refuse what replicas cannot have. Raises: PlanRefused."""
+    """Refuse what replicas cannot have. Raises: NotPossible."""
     if not 1 <= count <= REPLICAS_MAX:
-        raise PlanRefused(f"--replicas {count} is not possible", f"Give 1 to {REPLICAS_MAX}.")
+        raise NotPossible(f"--replicas {count} is not possible", f"Give 1 to {REPLICAS_MAX}.")
     if given.get(REGISTER):
         _check_register(count, given)
     elif count > 1 and not given.get(ROLE):
@@ -61,24 +61,24 @@ def check_replicas(count: int, given: Mapping[str, str]) -> None:
         return
     for key in SET_BY_REPLICAS:
         if given.get(key):
-            raise PlanRefused(
+            raise NotPossible(
                 f"{key} is of one broker, and --replicas {count} start several",
                 f"Leave {key} out, or start each replica by a command of its own.",
             )
     if given.get(ROLE) == BrokerRole.SLAVE.value:
-        raise PlanRefused(
+        raise NotPossible(
             f"--replicas {count} with {ROLE}=SLAVE would have no master",
             f"Leave {ROLE} out, or give SYNC_MASTER or ASYNC_MASTER.",
         )
 
 
 def _check_durable(given: Mapping[str, str]) -> None:
-    """Refuse what would take messages from a group that elects its master. Raises: PlanRefused."""
+    """Refuse what would take messages from a group that elects its master. Raises: NotPossible."""
     undurable = [key for key in (TRANSIENT_POOL,) if given.get(key)]
     if given.get(ACK_DURABLE) == "false":
         undurable.append(f"{ACK_DURABLE}=false")
     if undurable:
-        raise PlanRefused(
+        raise NotPossible(
             f"{undurable[0]} would acknowledge what no disk has, and replicas have a register",
             f"Leave it out, or give {ROLE}=SYNC_MASTER for a master and slaves.",
         )
@@ -87,14 +87,14 @@ def _check_durable(given: Mapping[str, str]) -> None:
 def _check_register(count: int, given: Mapping[str, str]) -> None:
     for key in SET_BY_REGISTER:
         if given.get(key):
-            raise PlanRefused(
+            raise NotPossible(
                 f"{key} and {REGISTER} cannot both be given: the register decides who is master",
                 "Leave one of them out.",
             )
     _check_durable(given)
     number = given.get(BROKER_ID) or ""
     if count == 1 and not (number.isdecimal() and 1 <= int(number) <= REPLICAS_MAX):
-        raise PlanRefused(
+        raise NotPossible(
             f"{REGISTER} is for replicas, and this one has no number",
             f"Give {BROKER_ID}, 1 to {REPLICAS_MAX}; each replica of the group another one.",
         )

@@ -155,7 +155,7 @@ class RayDeployment:
 def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]:
     """Yield the running actors of a plan, at the head, and stop them in order at the end.
 
-    Raises: DeploymentFailed, PlanRefused, StoreError.
+    Raises: DeploymentFailed, NotPossible, StoreError.
     """
     plan = with_kept_changes(plan, FileSystem())
     placements = {broker.name: Placement(node_id=cluster.node_id) for broker in plan.brokers}

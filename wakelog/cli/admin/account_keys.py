@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import yaml
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.network.signing import Credentials
 
 ACCESS_KEY_NAME: Final = "WAKELOG_ACCESS_KEY"
@@ -43,12 +43,12 @@ def account_keys(
 
     flags: ``access-key``, ``secret-key`` and ``account``, those that are given.
     ask: how to ask for a secret key; by the terminal if None and there is one.
-    Raises: PlanRefused.
+    Raises: NotPossible.
     """
     access_key, secret_key = flags.get("access-key", ""), flags.get("secret-key", "")
     if secret_key and not access_key:
         cause = "--secret-key is given without --access-key"
-        raise PlanRefused(cause, "Give both, or neither.")
+        raise NotPossible(cause, "Give both, or neither.")
     if access_key:
         secret_key = secret_key or environment.get(SECRET_KEY_NAME, "") or _asked(access_key, ask)
         return Credentials(access_key, secret_key)
@@ -59,7 +59,7 @@ def account_keys(
     if bool(access_key) != bool(secret_key):
         missing = SECRET_KEY_NAME if access_key else ACCESS_KEY_NAME
         cause = f"{missing} is not set, and the other key of the account is"
-        raise PlanRefused(cause, f"Set {ACCESS_KEY_NAME} and {SECRET_KEY_NAME}, or neither.")
+        raise NotPossible(cause, f"Set {ACCESS_KEY_NAME} and {SECRET_KEY_NAME}, or neither.")
     if access_key:
         return Credentials(access_key, secret_key)
     home = environment.get(HOME_NAME, "")
@@ -73,7 +73,7 @@ def _asked(access_key: str, ask: Ask | None) -> str:
     secret_key = ask(f"Secret key of {access_key}: ") if ask is not None else ""
     if not secret_key:
         remedy = f"Give --secret-key or --account FILE, set {SECRET_KEY_NAME}, or use a terminal."
-        raise PlanRefused(f"there is no secret key for {access_key}", remedy)
+        raise NotPossible(f"there is no secret key for {access_key}", remedy)
     return secret_key
 
 
@@ -84,12 +84,12 @@ def _of_file(path: Path) -> Credentials:
             found = _values(file.read(FILE_BYTES_MAX + 1))
     except OSError as error:
         cause = f"the account in {path} cannot be read: {error.strerror}"
-        raise PlanRefused(cause, "Give --account a file that can be read.") from error
+        raise NotPossible(cause, "Give --account a file that can be read.") from error
     except (ValueError, yaml.YAMLError) as error:
-        raise PlanRefused(f"{path} is no file of an account", remedy) from error
+        raise NotPossible(f"{path} is no file of an account", remedy) from error
     keys = [found.get(name) for name in ("accessKey", "secretKey")]
     if not all(isinstance(key, str | int) and str(key).strip() for key in keys):
-        raise PlanRefused(f"{path} has no account", remedy)
+        raise NotPossible(f"{path} has no account", remedy)
     return Credentials(*(str(key).strip() for key in keys))
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.actors.start_outcome import sentence
 from wakelog.cli.admin.account_keys import account_keys
 from wakelog.cli.admin.command import Flags
@@ -20,7 +20,7 @@ ENVIRONMENT_NAME: Final = "NAMESRV_ADDR"
 
 
 def client_options(flags: Flags) -> ClientOptions:
-    """Return how the cluster is reached. Raises: PlanRefused."""
+    """Return how the cluster is reached. Raises: NotPossible."""
     text = flags["n"] if "n" in flags else os.environ.get(ENVIRONMENT_NAME, "")
     try:
         name_servers = read_name_servers(text)
@@ -28,9 +28,9 @@ def client_options(flags: Flags) -> ClientOptions:
         name_servers = ()
     if not name_servers:
         cause = f"-n {text} is no HOST:PORT" if text.strip() else "no name server is given"
-        raise PlanRefused(cause, f"Give -n HOST:PORT, or set {ENVIRONMENT_NAME}.")
+        raise NotPossible(cause, f"Give -n HOST:PORT, or set {ENVIRONMENT_NAME}.")
     if flags.get("output", "table") not in ("table", "json"):
-        raise PlanRefused(f"--output {flags['output']} is not known", "Give table or json.")
+        raise NotPossible(f"--output {flags['output']} is not known", "Give table or json.")
     return ClientOptions(
         name_servers,
         group=GROUP,
@@ -42,12 +42,12 @@ def client_options(flags: Flags) -> ClientOptions:
 
 
 def _tls(flags: Flags) -> Tls | None:
-    """Return what TLS is to trust and to show, None for none. Raises: PlanRefused, TlsRefused."""
+    """Return what TLS is to trust and to show, None for none. Raises: NotPossible, TlsRefused."""
     given = [name for name in ("tls-trust", "tls-config") if name in flags]
     is_insecure = parse_boolean(flags.get("tls-insecure"))
     if len(given) + is_insecure > 1:
         names = " and ".join(f"--{name}" for name in (*given, "tls-insecure")[:2])
-        raise PlanRefused(f"{names} contradict each other", "Give one of them.")
+        raise NotPossible(f"{names} contradict each other", "Give one of them.")
     if "tls-config" in flags:
         from wakelog.network.tls_properties import CONFIG_FILE, TlsSource, read_tls
 
@@ -56,7 +56,7 @@ def _tls(flags: Flags) -> Tls | None:
             found = read_tls(source)
         except TlsRefused as error:
             cause, _, remedy = str(error).replace(CONFIG_FILE, "--tls-config").partition("; ")
-            raise PlanRefused(cause, sentence(remedy or "correct that file")) from error
+            raise NotPossible(cause, sentence(remedy or "correct that file")) from error
         for warning in found.warnings:
             print(f"wakelog: {warning}", file=sys.stderr)
         return found.client

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.client.admin import Admin
 from wakelog.protocol.java import LONG_MAX, LONG_MIN, parse_boolean, parse_integer
 
@@ -85,7 +85,7 @@ class Flags(dict[str, str]):
     def number(
         self, short: str, default: int = 0, *, minimum: int = LONG_MIN, maximum: int = LONG_MAX
     ) -> int:
-        """Return a number within bounds, by default those of Java's long. Raises: PlanRefused."""
+        """Return a number within bounds, by default those of Java's long. Raises: NotPossible."""
         if short not in self:
             return default
         try:
@@ -93,7 +93,7 @@ class Flags(dict[str, str]):
         except ValueError:
             is_bounded = (minimum, maximum) != (LONG_MIN, LONG_MAX)
             kind = f"number from {minimum} to {maximum}" if is_bounded else "number"
-            raise PlanRefused(f"-{short} {self[short]!r} is no {kind}", f"Give a {kind}.") from None
+            raise NotPossible(f"-{short} {self[short]!r} is no {kind}", f"Give a {kind}.") from None
 
     def truth(self, short: str, *, default: bool = False) -> bool:
         """Return whether it is `true`."""
@@ -156,11 +156,11 @@ class _Parser(argparse.ArgumentParser):
     """Raises where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise PlanRefused(message, f"See {self.prog} --help.")
+        raise NotPossible(message, f"See {self.prog} --help.")
 
 
 def parse(command: Command, words: Sequence[str]) -> Flags | None:
-    """Read the flags of a command line; None if it asks for help. Raises: PlanRefused."""
+    """Read the flags of a command line; None if it asks for help. Raises: NotPossible."""
     if "-h" in words or "--help" in words:
         return None
     parser = _Parser(prog=f"wakelog admin {command.name}", add_help=False, allow_abbrev=False)
@@ -181,7 +181,7 @@ def parse(command: Command, words: Sequence[str]) -> Flags | None:
     given = [short for short in command.one_of if short in found]
     if command.one_of and len(given) != 1:
         choice = " or ".join(f"-{short}" for short in command.one_of)
-        raise PlanRefused(f"{command.name} needs {choice}", f"Give one of them, not {len(given)}.")
+        raise NotPossible(f"{command.name} needs {choice}", f"Give one of them, not {len(given)}.")
     return Flags({name: text.strip() for name, text in found.items()})
 
 

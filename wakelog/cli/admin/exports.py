@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import (
     BROKER,
     CLUSTER,
@@ -133,7 +133,7 @@ async def _export_broker(admin: Admin, flags: Flags) -> Output:
         topics = await _user_topics(admin, flags["b"], with_retries="s" in flags)
         return _write(flags, "topic.json", topics)
     if "g" not in flags:
-        raise PlanRefused("-b exports topics or groups", "Give -t or -g as well.")
+        raise NotPossible("-b exports topics or groups", "Give -t or -g as well.")
     return _write(flags, "subscriptionGroup.json", await _user_groups(admin, flags["b"]))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.compression import inflate
 from wakelog.protocol.errors import RemoteProtocolError
@@ -45,7 +45,7 @@ def first_rate(values: Mapping[str, str], name: str) -> float:
 def read_time(text: str) -> int:
     """Return the milliseconds of `now` (-1), a number, or yyyy-MM-dd#HH:mm:ss:SSS.
 
-    Raises: PlanRefused.
+    Raises: NotPossible.
     """
     if text == "now":
         return -1
@@ -57,7 +57,7 @@ def read_time(text: str) -> int:
         return round(datetime.strptime(text, _TIME_PATTERN).astimezone().timestamp() * 1000)
     except ValueError:
         remedy = "Give milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS."
-        raise PlanRefused(f"{text!r} is no time", remedy) from None
+        raise NotPossible(f"{text!r} is no time", remedy) from None
 
 
 def word(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text, may, need, switch
 from wakelog.cli.admin.java_text import (
     bean_text,
@@ -290,7 +290,7 @@ async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Print the oldest messages of a topic or queue, as many as -c says."""
     left = flags.number("c", COUNT_DEFAULT, minimum=1)
     if ("i" in flags and "b" not in flags) or ("o" in flags and "i" not in flags):
-        raise PlanRefused("-o needs -i, and -i needs -b", "Give them as well.")
+        raise NotPossible("-o needs -i, and -i needs -b", "Give them as well.")
     if "i" in flags:
         queues = [await _queue(admin, flags["t"], flags["b"], flags.number("i"))]
     else:

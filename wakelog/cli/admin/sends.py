@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text, may, need
 from wakelog.cli.admin.java_text import bean_text, queue_text
 from wakelog.client.admin import Admin, cluster_members
@@ -29,7 +29,7 @@ def _encode(message: Message) -> EncodedMessage:
 async def send_message(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     """Send one message."""
     if "i" in flags and "b" not in flags:
-        raise PlanRefused("-i names a queue of no broker", "Give -b as well.")
+        raise NotPossible("-i names a queue of no broker", "Give -b as well.")
     queue = (flags["b"], flags.number("i")) if "b" in flags and "i" in flags else None
     tags, keys = flags.get("c", ""), flags.get("k", "")
     message = _encode(Message(flags["t"], flags["p"], tags=tags, keys=keys, queue=queue))

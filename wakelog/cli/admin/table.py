@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin import (
     accounts,
     brokers,
@@ -47,7 +47,7 @@ def command_of(word: str) -> Command | None:
 def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
     """Run a command, or say the help.
 
-    Raises: PlanRefused for a mistake in the command line; ClientError.
+    Raises: NotPossible for a mistake in the command line; ClientError.
     """
     asks_help = bool(words) and words[0] in ("help", "-h", "--help")
     rest = words[1:] if asks_help else words
@@ -59,7 +59,7 @@ def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
         near = get_close_matches(rest[0].lower(), _BY_LOWER_NAME, 1, NEAR_ENOUGH)
         hint = f"Did you mean {_BY_LOWER_NAME[near[0]].name}? " if near else ""
         remedy = f"{hint}See wakelog admin for the list of commands."
-        raise PlanRefused(f"there is no command {rest[0]}", remedy)
+        raise NotPossible(f"there is no command {rest[0]}", remedy)
     flags = None if asks_help else parse(command, rest[1:])
     if flags is None:
         for line in usage(command):

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Literal, NamedTuple
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.output import Columns
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.consumer import Consumer
@@ -64,14 +64,14 @@ class Load(NamedTuple):
     rate: float = 0.0
 
     def check(self) -> None:
-        """Raise PlanRefused for what cannot be sent."""
+        """Raise NotPossible for what cannot be sent."""
         if not BODY_BYTES_MIN <= self.size_bytes <= BODY_BYTES_MAX:
             cause = f"--size {self.size_bytes} is out of range"
-            raise PlanRefused(cause, f"Give {BODY_BYTES_MIN} to {BODY_BYTES_MAX}.")
+            raise NotPossible(cause, f"Give {BODY_BYTES_MIN} to {BODY_BYTES_MAX}.")
         if self.under_way_bytes > UNDER_WAY_BYTES_MAX:
             cause = f"{self.under_way_bytes:,} bytes would be under way"
             remedy = f"Lower --in-flight, --batch or --size to {UNDER_WAY_BYTES_MAX:,} in all."
-            raise PlanRefused(cause, remedy)
+            raise NotPossible(cause, remedy)
 
     @property
     def under_way_bytes(self) -> int:
@@ -151,7 +151,7 @@ class Bench:
         *,
         now_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        """Connect to nothing yet. Raises: PlanRefused."""
+        """Connect to nothing yet. Raises: NotPossible."""
         load.check()
         self._options = options
         self._load = load

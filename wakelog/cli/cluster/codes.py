@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.broker.processors.table import PROCESSORS
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -146,7 +146,7 @@ class Explained(NamedTuple):
 def explain_code(text: str) -> list[Explained]:
     """Return what a number or a name means: as a response, and as a request.
 
-    Raises: PlanRefused for one that is neither.
+    Raises: NotPossible for one that is neither.
     """
     wanted = text.strip().upper()
     found = [_response(code) for code in ResponseCode if wanted in (str(code.value), code.name)] + [
@@ -154,7 +154,7 @@ def explain_code(text: str) -> list[Explained]:
     ]
     if not found:
         remedy = "Give a number such as 17, or a name such as TOPIC_NOT_EXIST."
-        raise PlanRefused(f"4.9.3 has no code {text!r}", remedy)
+        raise NotPossible(f"4.9.3 has no code {text!r}", remedy)
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.wire import Wire, over_wire
 from wakelog.cli.options import Number, OutputForm, Pair, Text, help_without_command, option, pairs
 
@@ -108,7 +108,7 @@ def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> N
 
     if address is not None:
         if wire.name_server is not None:
-            raise PlanRefused("the name server is given twice", "Give HOST:PORT or -n, not both.")
+            raise NotPossible("the name server is given twice", "Give HOST:PORT or -n, not both.")
         wire = wire._replace(name_server=address)
     wire.run(lambda admin: greet(admin, topic))
 
@@ -147,7 +147,7 @@ def send(
         message = Message(topic, body, **fields)  # type: ignore[arg-type]
         wire.run(lambda admin: send_one(admin, message))
     elif sys.stdin is None or sys.stdin.isatty():  # None if it is closed
-        raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
+        raise NotPossible("there is nothing to send", "Give a BODY, or lines on standard input.")
     else:
         send_lines(wire.options(), sys.stdin.buffer, topic, fields, as_json=wire.as_json)
 
@@ -309,7 +309,7 @@ def console(
         from wakelog.console.serve import Listen
     except ModuleNotFoundError as error:
         cause = f"the console needs {error.name}, which is not installed"
-        raise PlanRefused(cause, "Install it: pip install 'wakelog[console]'.") from error
+        raise NotPossible(cause, "Install it: pip install 'wakelog[console]'.") from error
 
     if make_account is not None:
         print(shown.account_line(make_account, is_admin=admin))
@@ -528,7 +528,7 @@ GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]
 
 
 def ask_of(words: Sequence[str]) -> "Callable[[Admin], AsyncIterator[Output]]":
-    """Return what a command line would ask a cluster. Raises: PlanRefused, typer.TyperException."""
+    """Return what a command line would ask a cluster. Raises: NotPossible, typer.TyperException."""
     asked: list[Callable[[Admin], AsyncIterator[Output]]] = []
 
     class Kept(Wire):
@@ -540,11 +540,11 @@ def ask_of(words: Sequence[str]) -> "Callable[[Admin], AsyncIterator[Output]]":
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
     options = words[: words.index("--")] if "--" in words else words
     if "--help" in options:  # it would be printed
-        raise PlanRefused(f"wakelog {words[0]} --help asks no cluster", "Run it in a shell.")
+        raise NotPossible(f"wakelog {words[0]} --help asks no cluster", "Run it in a shell.")
     add_commands(app, Kept)
     app(list(words), prog_name="wakelog", standalone_mode=False)
     if not asked:
-        raise PlanRefused(f"wakelog {words[0]} asks no cluster", "Run it in a shell.")
+        raise NotPossible(f"wakelog {words[0]} asks no cluster", "Run it in a shell.")
     return asked[0]
 
 

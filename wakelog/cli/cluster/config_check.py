@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.broker.config_file import WITHOUT_EFFECT, is_unknown
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
@@ -54,14 +54,14 @@ def check_keys(given: Mapping[str, str]) -> Iterator[KeyCheck]:
 def check_file(path: str, show: Any) -> None:
     """Put out a row for each key of a file.
 
-    Raises: PlanRefused for the file; DeploymentFailed if a key is refused.
+    Raises: NotPossible for the file; DeploymentFailed if a key is refused.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             given = parse_properties(file.read(), name=path)
     except OSError as error:
         cause = f"--config {path} cannot be read: {error.strerror}"
-        raise PlanRefused(cause, "Give a broker.conf.") from None
+        raise NotPossible(cause, "Give a broker.conf.") from None
     rows = list(check_keys(given))
     show(Columns(("key", "value", "outcome", "why"), rows, "no keys"))
     _raise_for(rows, f"{path} would not start a broker", path)
@@ -124,7 +124,7 @@ def _check(key: str, value: str, given: Mapping[str, str], usual: set[str] | Non
     """Plan with these keys. usual: warnings of every plan; None if warnings do not matter."""
     try:
         found = _warnings(given)
-    except PlanRefused as refusal:
+    except NotPossible as refusal:
         return KeyCheck(key, value, REFUSED, f"{refusal.cause}. {refusal.remedy}")
     more = [] if usual is None else [each for each in found if each not in usual]
     outcome = HONOURED

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.broker.replication.known_group import known_group
 from wakelog.cli.admin.command import Output, Text, parse
 from wakelog.client.admin import Admin
@@ -62,11 +62,11 @@ async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[O
         await _check_register(admin, words)
         outputs = ask_of(words)(admin)
     elif (command := command_of(words[1])) is None:
-        raise PlanRefused(f"there is no command {words[1]}", "See wakelog admin.")
+        raise NotPossible(f"there is no command {words[1]}", "See wakelog admin.")
     else:
         flags = parse(command, words[2:])
         if flags is None:
-            raise PlanRefused("a value is -h or --help", "Run this command in a shell.")
+            raise NotPossible("a value is -h or --help", "Run this command in a shell.")
         outputs = command.run(admin, flags)
     async for output in outputs:
         yield output
@@ -75,7 +75,7 @@ async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[O
 async def _check_register(admin: Admin, words: Words) -> None:
     """Refuse a register that no broker of the cluster names: it may be a file, or any host.
 
-    Raises: PlanRefused, ClientError.
+    Raises: NotPossible, ClientError.
     """
     given = [y for x, y in pairwise(words) if x == REGISTER]
     given += [x.partition("=")[2] for x in words if x.startswith(f"{REGISTER}=")]
@@ -94,37 +94,37 @@ async def _check_register(admin: Admin, words: Words) -> None:
         if not each or each not in known:
             cause = f"no replica of this broker says that its register is {each or 'empty'}"
             remedy = "Give the one that the broker's page shows, or run it in a shell."
-            raise PlanRefused(cause, remedy)
+            raise NotPossible(cause, remedy)
 
 
 def checked_accounts(listen: Listen, path: str | None) -> Accounts:
-    """Return who may log in, and refuse what would be open to others. Raises: PlanRefused.
+    """Return who may log in, and refuse what would be open to others. Raises: NotPossible.
 
     path: of the file of accounts; None for none, which is for loopback alone.
     """
     if bool(listen.cert_path) != bool(listen.key_path):
-        raise PlanRefused("--tls-cert and --tls-key belong together", "Give both, or neither.")
+        raise NotPossible("--tls-cert and --tls-key belong together", "Give both, or neither.")
     for each in filter(None, (listen.cert_path, listen.key_path)):
         if not Path(each).is_file():
-            raise PlanRefused(f"there is no file {each}", "Give the path of a PEM file.")
+            raise NotPossible(f"there is no file {each}", "Give the path of a PEM file.")
     _check_proxies(listen)
     accounts = Accounts()
     if path is not None:
         try:
             accounts = open_accounts(path)
         except OSError as error:
-            raise PlanRefused(f"--accounts {path} cannot be read: {error}", "Check it.") from error
+            raise NotPossible(f"--accounts {path} cannot be read: {error}", "Check it.") from error
         except AccountsRefused as error:
             remedy = "Give accounts with accessKey and secretKey, as in plain_acl.yml."
-            raise PlanRefused(f"--accounts {path} is not accepted: {error}", remedy) from error
+            raise NotPossible(f"--accounts {path} is not accepted: {error}", remedy) from error
     ends_tls = listen.cert_path or listen.proxies
     if not _is_loopback(listen) and not (accounts.are_asked_for and ends_tls):
         cause = f"on {listen.bind} other hosts reach the console"
         remedy = "Give --accounts, --tls-cert and --tls-key, or leave --bind out."
-        raise PlanRefused(cause, remedy)
+        raise NotPossible(cause, remedy)
     if listen.proxies and not accounts.are_asked_for:
         cause = "--behind-proxy lets other hosts reach the console"
-        raise PlanRefused(cause, "Give --accounts, too.")
+        raise NotPossible(cause, "Give --accounts, too.")
     return accounts
 
 
@@ -132,7 +132,7 @@ def _is_loopback(listen: Listen) -> bool:
     try:
         return listen.is_loopback
     except ValueError:
-        raise PlanRefused(f"--bind {listen.bind} is no IP address", "Give one.") from None
+        raise NotPossible(f"--bind {listen.bind} is no IP address", "Give one.") from None
 
 
 def _check_proxies(listen: Listen) -> None:
@@ -141,14 +141,14 @@ def _check_proxies(listen: Listen) -> None:
     except ValueError as error:
         cause = f"--behind-proxy is no address and no network: {error}"
         remedy = "Give the address that the proxy asks from, as 127.0.0.1 or 10.0.0.0/24."
-        raise PlanRefused(cause, remedy) from None
+        raise NotPossible(cause, remedy) from None
 
 
 def account_line(name: str, *, is_admin: bool, ask: Callable[[str], str] | None = None) -> str:
     """Return a line for a file of accounts, with a hash of a password that is typed twice.
 
     ask: returns what a person types at a prompt, unseen; None for a terminal, or else the first
-        line of standard input. Raises: PlanRefused.
+        line of standard input. Raises: NotPossible.
     """
     if ask is None and sys.stdin is not None and sys.stdin.isatty():
         ask = getpass.getpass
@@ -157,10 +157,10 @@ def account_line(name: str, *, is_admin: bool, ask: Callable[[str], str] | None 
     else:
         password = ask(f"Password of {name}: ")
         if ask("The same again: ") != password:
-            raise PlanRefused("the two passwords differ", "Type the same one twice.")
+            raise NotPossible("the two passwords differ", "Type the same one twice.")
     if len(password) < PASSWORD_LENGTH_MIN:
         cause = f"the password has {len(password)} characters"
-        raise PlanRefused(cause, f"Take {PASSWORD_LENGTH_MIN} or more.")
+        raise NotPossible(cause, f"Take {PASSWORD_LENGTH_MIN} or more.")
     entry = {"accessKey": name, "secretKey": hashed(password), "admin": is_admin}
     return f"- {json.dumps(entry)}"
 

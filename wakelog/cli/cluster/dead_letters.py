@@ -10,7 +10,7 @@ rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl#resetRetryAndNamespace (
 from collections.abc import AsyncIterator
 from typing import Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.groups import refuse_unknown
 from wakelog.cli.cluster.output import Columns, Moment
@@ -66,10 +66,10 @@ async def resend(
 ) -> AsyncIterator[Output]:
     """Have dead letters consumed again, and yield a row for each. They stay where they are.
 
-    ids: of the messages, the producer's or the broker's. Raises: PlanRefused, ClientError.
+    ids: of the messages, the producer's or the broker's. Raises: NotPossible, ClientError.
     """
     if sends_all == bool(ids):
-        raise PlanRefused("it is not said which dead letters", "Give --id ID, or --all.")
+        raise NotPossible("it is not said which dead letters", "Give --id ID, or --all.")
     rows = []
     async for output in show(admin, group, 0, 0):
         if not isinstance(output, Shown):

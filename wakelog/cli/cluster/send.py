@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import Output, Text, show
 from wakelog.cli.cluster.output import Columns
 from wakelog.cli.stop_signals import run_interruptibly
@@ -34,7 +34,7 @@ async def send_one(admin: Admin, message: Message) -> AsyncIterator[Output]:
 def send_lines(
     options: ClientOptions, lines: Iterable[bytes], topic: str, fields: Any, *, as_json: bool
 ) -> None:
-    """Send each line that is not empty. Raises: ClientError; PlanRefused if there is none."""
+    """Send each line that is not empty. Raises: ClientError; NotPossible if there is none."""
     bodies = (line.rstrip(b"\r\n") for line in lines)
     messages = (Message(topic, body, **fields) for body in bodies if body)
     run_interruptibly(_send(options, messages, as_json=as_json))
@@ -64,7 +64,7 @@ async def _send(options: ClientOptions, messages: Iterator[Message], *, as_json:
                 reported_seconds = time.monotonic()
                 print(f"\rsent {count:,}", end="", file=sys.stderr, flush=True)
     if not count:
-        raise PlanRefused("there is nothing to send", "Give a BODY, or lines on standard input.")
+        raise NotPossible("there is nothing to send", "Give a BODY, or lines on standard input.")
     if not as_json:
         noun = "message" if count == 1 else "messages"
         show(Text(f"sent {count:,} {noun} to {topic}", {}), print, as_json=False)

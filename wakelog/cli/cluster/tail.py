@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final, NamedTuple
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.output import Moment
 from wakelog.client import message_filter
@@ -87,11 +87,11 @@ class Shown(NamedTuple):
 
 
 def make_filter(tags: str, sql: str) -> Accepts:
-    """Return what says whether a message is shown. Raises: PlanRefused."""
+    """Return what says whether a message is shown. Raises: NotPossible."""
     try:
         return message_filter.make_filter(tags, sql)
     except message_filter.FilterRefused as error:
-        raise PlanRefused(f"--{error.part} {error.cause}", error.remedy) from None
+        raise NotPossible(f"--{error.part} {error.cause}", error.remedy) from None
 
 
 async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output]:

@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from wakelog.actors.errors import PlanRefused
+from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.java_text import read_time
 
 BEGINNING: Final = "beginning"
@@ -15,16 +15,16 @@ _SPAN: Final = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
 
 
 def read_span_ms(text: str) -> int:
-    """Return the milliseconds of `500ms`, `10s`, `5m`, `2h` or `7d`. Raises: PlanRefused."""
+    """Return the milliseconds of `500ms`, `10s`, `5m`, `2h` or `7d`. Raises: NotPossible."""
     found = _SPAN.fullmatch(text)
     if found is None:
         remedy = "Give a number and a unit: 500ms, 10s, 5m, 2h, 7d."
-        raise PlanRefused(f"{text!r} is no length of time", remedy)
+        raise NotPossible(f"{text!r} is no length of time", remedy)
     return int(found[1]) * MS_OF[found[2]]
 
 
 def read_moment_ms(text: str, now_ms: int) -> int:
-    """Return milliseconds since 1970: 0 for `beginning`, -1 for `now`. Raises: PlanRefused."""
+    """Return milliseconds since 1970: 0 for `beginning`, -1 for `now`. Raises: NotPossible."""
     if text == BEGINNING:
         return 0
     if _SPAN.fullmatch(text):
@@ -36,6 +36,6 @@ def read_moment_ms(text: str, now_ms: int) -> int:
         pass
     try:
         return read_time(text)
-    except PlanRefused as error:
+    except NotPossible as error:
         remedy = "Give 10m, 2h, 2026-11-24T06:00, beginning, now, or milliseconds since 1970."
-        raise PlanRefused(error.cause, remedy) from None
+        raise NotPossible(error.cause, remedy) from None

@@ -54,7 +54,7 @@ class Wire(NamedTuple):
         return self.output == "json"
 
     def options(self) -> "ClientOptions":
-        """Return them for a client. Raises: PlanRefused."""
+        """Return them for a client. Raises: NotPossible."""
         import logging
 
         from wakelog.cli.admin.client_flags import client_options
@@ -83,7 +83,7 @@ class Wire(NamedTuple):
     def run(
         self, ask: "Callable[[Admin], AsyncIterator[Output]]", *, flushes: bool = False
     ) -> None:
-        """Ask the cluster, and put out what comes. Raises: PlanRefused, ClientError."""
+        """Ask the cluster, and put out what comes. Raises: NotPossible, ClientError."""
         from wakelog.cli.admin.command import show
         from wakelog.client.admin import open_admin
 
