@@ -8,6 +8,7 @@ from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import names
 from wakelog.protocol.properties import (
     CLUSTER,
+    FORM_NAMES_MAX,
     WAIT,
     decode_properties,
     encode_properties,
@@ -110,3 +111,11 @@ def test_a_send_is_rewritten_to_what_the_real_broker_stored() -> None:
 def test_keys_are_split_at_spaces() -> None:
     assert split_keys("k1  k2 ") == ["k1", "k2"]
     assert split_keys("") == []
+
+
+@pytest.mark.parametrize("count", [1, FORM_NAMES_MAX + 1])
+def test_a_send_stores_signs_of_a_format_as_they_are(count: int) -> None:
+    sent = {f"%s%{number}": f"100 %(x)s {number}" for number in range(count)}
+    properties, text = read_send_properties(encode_properties({**sent, WAIT: "true"}), "c")
+    assert decode_properties(text) == {**sent, CLUSTER: "c"}
+    assert properties == {**sent, CLUSTER: "c", WAIT: "true"}

@@ -11,7 +11,7 @@ Source: org.apache.rocketmq.common.message.{MessageDecoder, MessageConst} and
 org.apache.rocketmq.broker.processor.SendMessageProcessor (4.9.3)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import itemgetter
 from typing import Final
@@ -77,10 +77,7 @@ def decode_properties(text: str | None) -> dict[str, str]:
 
 def encode_properties(properties: Mapping[str, str]) -> str:
     """Write properties in 4.9.3's form: in HashMap order, no separator after the last."""
-    order = iteration_order(tuple(properties))
-    return PROPERTY_SEPARATOR.join(
-        [f"{name}{NAME_VALUE_SEPARATOR}{properties[name]}" for name in order]
-    )
+    return _join(properties, iteration_order(tuple(properties)))
 
 
 def read_send_properties(text: str | None, cluster_name: str) -> tuple[dict[str, str], str]:
@@ -93,23 +90,35 @@ def read_send_properties(text: str | None, cluster_name: str) -> tuple[dict[str,
     properties = decode_properties(text)
     properties[CLUSTER] = cluster_name
     names = tuple(properties)
-    form = _stored_form if len(names) <= FORM_NAMES_MAX else _stored_form.__wrapped__
-    template, values_of = form(names)
+    if len(names) > FORM_NAMES_MAX:
+        return properties, _join(properties, _stored_order(names))
+    template, values_of = _stored_form(names)
     return properties, template % values_of(properties)
 
 
 @lru_cache(maxsize=FORMS_REMEMBERED_MAX)
 def _stored_form(names: tuple[str, ...]) -> tuple[str, Callable[[Mapping[str, str]], object]]:
-    """Return the string that a single send stores, with %s for each value, and what gets these.
+    """Return the string that a single send stores, with %s for each value, and what gets these."""
+    order = _stored_order(names)
+    pairs = [f"{name.replace('%', '%%')}{NAME_VALUE_SEPARATOR}%s" for name in order]
+    return PROPERTY_SEPARATOR.join(pairs), itemgetter(*order)
+
+
+def _stored_order(names: tuple[str, ...]) -> list[str]:
+    """Return the names that a single send stores, in order.
 
     4.9.3 removes WAIT from the map after CLUSTER is in it. WAIT has counted for the growth of the
     table, so the order is that of the map with it.
     """
-    order = [name for name in iteration_order(names) if name != WAIT]
-    pairs = [f"{name.replace('%', '%%')}{NAME_VALUE_SEPARATOR}%s" for name in order]
-    return PROPERTY_SEPARATOR.join(pairs), itemgetter(*order)
+    return [name for name in iteration_order(names) if name != WAIT]
 
 
 def split_keys(keys: str) -> list[str]:
     """Split the KEYS property at single spaces; doubled spaces give no empty key."""
     return [key for key in keys.split(KEY_SEPARATOR) if key]
+
+
+def _join(properties: Mapping[str, str], order: Iterable[str]) -> str:
+    return PROPERTY_SEPARATOR.join(
+        [f"{name}{NAME_VALUE_SEPARATOR}{properties[name]}" for name in order]
+    )
