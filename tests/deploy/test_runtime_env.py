@@ -11,7 +11,7 @@ import yaml
 from ray._private.runtime_env.packaging import create_package
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-UPLOAD_BYTES_MAX = 5_000_000
+UPLOAD_BYTES_MAX = 6_000_000
 
 
 def runtime_env(name: str = "runtime_env.yaml") -> dict[str, Any]:

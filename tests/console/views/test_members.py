@@ -93,6 +93,16 @@ def test_threads_that_do_the_same_are_one_row_those_that_consume_first() -> None
     assert windows.rows == [first, second]
 
 
+def test_idle_threads_that_consume_come_first_among_those_of_other_pools() -> None:
+    waits = "TID: 1 STATE: WAITING\n\tjava.util.concurrent.LinkedBlockingQueue.take"
+    others = "AsyncAppender-1 TID: 2 STATE: WAITING\n\tjava.lang.Object.wait"
+    names = ("AsyncTrace_1", "ConsumeMessageThread_1", "Netty_1")
+    text = "\n\n".join([others, *(f"{name} {waits}" for name in names)])
+    first, second = members.stacks_of(text).rows
+    assert first.names == ["ConsumeMessageThread_1", "AsyncTrace_1", "Netty_1"]
+    assert second.names == ["AsyncAppender-1"]
+
+
 def test_tasks_of_python_are_shown_by_name() -> None:
     first, second = members.stacks_of(PYTHON).rows
     assert (first.names, first.state, len(first.frames)) == (["Task-1"], "", 2)

@@ -190,9 +190,13 @@ def stacks_of(text: str) -> Stacks:
     same: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, state, frames in _threads(shown):
         same.setdefault((state, frames), []).append(name)
-    rows = [Stack(sorted(names), *key) for key, names in same.items()]
-    rows.sort(key=lambda row: (not row.names[0].startswith(CONSUMING), row.names))
+    rows = [Stack(sorted(names, key=_consuming_first), *key) for key, names in same.items()]
+    rows.sort(key=lambda row: list(map(_consuming_first, row.names)))
     return Stacks(rows[:STACKS_MAX], max(0, len(text) - STACKS_LENGTH_MAX))
+
+
+def _consuming_first(name: str) -> tuple[bool, str]:
+    return not name.startswith(CONSUMING), name
 
 
 def _threads(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
