@@ -460,18 +460,6 @@ def test_close_waits_for_long_work_and_what_waits_behind_it(run: Run) -> None:
     run(main)
 
 
-def test_a_turn_can_be_scheduled(run: Run) -> None:
-    async def main() -> None:
-        handler = FakeHandler()
-        async with serving(handler) as (server, _):
-            server.schedule_turn()
-            server.schedule_turn()
-            await asyncio.sleep(0)
-            assert handler.turns_ended == 1
-
-    run(main)
-
-
 @pytest.mark.parametrize("how", ["idle", "requested"])
 def test_many_connections_are_closed_in_pieces(run: Run, how: str) -> None:
     """9,000 that were cut at once held up everybody for 150 ms."""

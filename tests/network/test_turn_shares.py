@@ -198,3 +198,11 @@ def test_a_closed_connection_of_which_much_is_left_is_reported_again() -> None:
     assert reports == [connection.id, other.id]
     bench.loop.run_until_quiet()
     assert reports == [connection.id, other.id, *[connection.id] * 3]
+
+
+def test_a_turn_that_is_asked_for_twice_is_one() -> None:
+    bench = Bench(FakeHandler())
+    bench.turn.schedule()
+    bench.turn.schedule()
+    bench.loop.turn_over()
+    assert bench.handler.turns_ended == 1

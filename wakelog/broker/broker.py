@@ -195,7 +195,7 @@ class Broker:
         if failed:
             changes.undo()
         elif changes.were_asked_for or (changes and _is_awaited(command, outcome)):
-            return self._keep(command, outcome, changes, failed=False)
+            return self._keep(command, outcome, changes)
         return self._unanswered(outcome) if command.is_oneway else outcome
 
     def body_bytes_max(self, code: int) -> int:
@@ -212,14 +212,13 @@ class Broker:
         return BodyTooLarge(command.missing_body_bytes, "bytes", limit, processor.body.refusal)
 
     def _carry_out(self, command: RemotingCommand, work: Work, changes: Changes) -> Work:
-        """Do the work of a request: answer what it raises, and save what it changes.
+        """Do the work of a request: answer what it raises, and save what it changes, or undo it.
 
         What it was asked to change is saved before it has anything else done: queues of a topic
         are not removed while the topic may come back.
         """
         instructions, result = self.state.instructions, None
         failure: Exception | None = None
-        failed = False
         try:
             while True:
                 begin = len(instructions)
@@ -242,7 +241,9 @@ class Broker:
                 except Exception as error:
                     failure = error
         except (ProtocolError, StoreError) as error:
-            outcome, failed = self._refuse(command, error), True
+            changes.undo()
+            refusal = self._refuse(command, error)
+            return None if command.is_oneway else refusal
         except GeneratorExit:
             # The client has left. What it has changed until here is saved all the same.
             instructions += [Persist(each.name) for each in changes.saves()]
@@ -250,19 +251,12 @@ class Broker:
             raise
         finally:
             work.close()
-        return (yield from self._keep(command, outcome, changes, failed=failed))
+        return (yield from self._keep(command, outcome, changes))
 
-    def _keep(
-        self, command: RemotingCommand, outcome: Outcome, changes: Changes, *, failed: bool
-    ) -> Work:
-        """Wait until what a request changed is saved, and its topics are registered.
-
-        What a request that failed has changed is undone.
-        """
+    def _keep(self, command: RemotingCommand, outcome: Outcome, changes: Changes) -> Work:
+        """Wait until what a request changed is saved, and its topics are registered."""
         saves = changes.saves()
-        if failed:
-            changes.undo()
-        elif changes.were_asked_for or (saves and _is_awaited(command, outcome)):
+        if changes.were_asked_for or (saves and _is_awaited(command, outcome)):
             why_not = yield Saved(saves)
             if why_not:
                 return self._not_saved(command, why_not)
@@ -270,7 +264,7 @@ class Broker:
                 self.state.instructions += changes.registrations
         if command.is_oneway:
             return self._unanswered(outcome)
-        if changes.registrations and isinstance(outcome, RemotingCommand) and not failed:
+        if changes.registrations and isinstance(outcome, RemotingCommand):
             yield Registered(NEW_TOPIC_SECONDS_MAX)
         return outcome
 

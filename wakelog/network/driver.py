@@ -65,6 +65,7 @@ class Task:
     """One request and the rest of its work.
 
     connection: where the response goes; None for steps of something else.
+    is_counted: whether it is one of the new tasks that have paused.
     at_end: what an executor wants to be called once the work has ended.
     """
 
@@ -72,10 +73,10 @@ class Task:
         "_driver",
         "at_end",
         "connection",
+        "is_counted",
         "is_in_order",
         "is_large",
         "is_new",
-        "is_paused",
         "request",
         "work",
     )
@@ -96,7 +97,7 @@ class Task:
         self.is_in_order = is_in_order
         self.is_large = len(request.body) >= LARGE_BODY_BYTES
         self.is_new = True
-        self.is_paused = False
+        self.is_counted = False
         self.at_end: Callable[[], None] | None = None
 
     @property
@@ -247,16 +248,16 @@ class Driver:
             self._owner.task_refused(task)
             return False
         self._new_count += 1
-        task.is_paused = True
+        task.is_counted = True
         self._owner.task_paused(task)
         return True
 
     def _leave(self, task: Task) -> None:
         """Count a task as new no more."""
         task.is_new = False
-        if not task.is_paused:
+        if not task.is_counted:
             return
-        task.is_paused = False
+        task.is_counted = False
         self._new_count -= 1
         self._owner.task_left(task)
         if task.is_large:

@@ -224,10 +224,6 @@ class Server:
             if timer is not None:
                 timer.cancel()
 
-    def schedule_turn(self) -> None:
-        """Ask for a turn, so that ``end_of_turn`` and a flush happen without a request."""
-        self._turn.schedule()
-
     def carry_on(self, channel_id: int, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request that came earlier, as if `process` had returned this outcome."""
         connection = self._table.get(channel_id)

@@ -329,9 +329,7 @@ class Turn:
                 self._has_answered = self._has_answered or not self._lanes.yields
         except Exception as error:
             self._fail(connection, request, error)
-        connection.waiting_count -= 1
-        if connection.closed and not connection.waiting_count:
-            self._closed.append(connection)
+        self._release(connection)
 
     def carry_on(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request whose answer is not ready: begin its work, or park its outcome."""

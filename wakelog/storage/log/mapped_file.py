@@ -188,9 +188,7 @@ class MappedFile:
         length = sum(map(len, buffers))
         assert position >= 0 and position + length <= self.size_bytes, (position, length)
         try:
-            # The log's files are written once a turn: without the call of `fd`.
-            fd = self._fd if self._open_files is None else None
-            self._fs.pwritev(self.fd if fd is None else fd, buffers, position)
+            self._fs.pwritev(self.fd, buffers, position)
         except OSError as error:
             raise store_failure(self.path, "write", error) from error
 
