@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from tests.console.site import Answer, Serving, console_of
 from wakelog.client.sync import Producer
 from wakelog.client.transactions import TransactionState
-from wakelog.testing.embedded_broker import EmbeddedBroker
+from wakelog.testing.embedded_broker import EmbeddedBroker, MessagesMissing
 
 TOPIC, GROUP = "orders", "payments"
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -55,8 +56,7 @@ def test_what_is_open_and_what_was_given_up_is_shown_and_checked_again(
     assert "3 transactions are open" in page.text, page.text
     row = page.html.partition(f'id="g-{GROUP}"')[2].partition("</tr>")[0]
     assert 'title="3"' in row and TOPIC in row
-    broker.advance(130)
-    broker.wait_for_messages(GIVEN_UP, count=3)
+    give_up(broker, 3)
     site.read()
     page = shown(site)
     assert "No transaction is open" in page.text, page.text
@@ -70,6 +70,16 @@ def test_what_is_open_and_what_was_given_up_is_shown_and_checked_again(
     assert f"checks {ids[0]} again" in done.text
     site.read()
     assert "1 transaction is open" in shown(site).text
+
+
+def give_up(broker: EmbeddedBroker, count: int) -> None:
+    """Let rounds of the check pass, of which a busy machine may miss one, until it gave `count` up."""
+    for _ in range(10):
+        broker.advance(70)
+        with suppress(MessagesMissing):
+            broker.wait_for_messages(GIVEN_UP, count=count, seconds_max=2)
+            return
+    pytest.fail(f"the check did not give {count} half messages up in ten rounds")
 
 
 def shown(site: Serving) -> Answer:
