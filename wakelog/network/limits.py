@@ -35,7 +35,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     closed, down to three quarters. 128 producers may send 4 MiB each at the same time."""
 
     held_bytes_step: int = 32 * MEBIBYTE
-    """After so many bytes that may be held, they are counted: by so much more may be held."""
+    """After so many bytes that may be held, they are counted. By so much more may be held, and by
+    what one connection is sent in a turn."""
 
     write_stall_seconds_max: float = 30.0
     """How long a peer may read no byte of its responses; 4.9.3 has no limit."""

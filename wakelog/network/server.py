@@ -303,7 +303,7 @@ class Server:
         self._uncounted_bytes += size_bytes
         if self._uncounted_bytes >= self._limits.held_bytes_step:
             self._uncounted_bytes = 0
-            self._loop.call_soon(self._limit_held)
+            self._limit_held()
 
     def _limit_held(self) -> None:
         """Close the connections that hold most, if all together hold too much."""
