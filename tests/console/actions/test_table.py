@@ -1,6 +1,6 @@
 """Every action: its command is one that wakelog has, and its page is one that the console has."""
 
-import asyncio
+import inspect
 import re
 import shlex
 
@@ -64,4 +64,4 @@ def test_names_and_texts_of_an_action_are_whole(action: Action) -> None:
     assert len(set(names)) == len(names)
     assert not action.typed or action.typed in names
     assert action.title[:1].isupper() and not action.title.endswith(".")
-    assert asyncio.iscoroutinefunction(action.preview) or action.preview is None
+    assert inspect.iscoroutinefunction(action.preview) or action.preview is None

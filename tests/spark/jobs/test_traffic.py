@@ -1,7 +1,7 @@
 """Lag, latency, hot keys and dead letters of known logs."""
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ BEGIN_MS = STORE_MS - STORE_MS % HOUR_MS
 
 
 def at(hour: int) -> datetime:
-    return datetime.utcfromtimestamp((BEGIN_MS + hour * HOUR_MS) / 1000)
+    return datetime.fromtimestamp((BEGIN_MS + hour * HOUR_MS) / 1000, UTC).replace(tzinfo=None)
 
 
 @pytest.fixture
