@@ -22,7 +22,7 @@ from tests.actors.lines import Line, MemberLine
 from tests.compat.processes import TestProcess, free_port, hold
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.name_server import NameServerService
+from wakelog.actors.name_server import NameServerService, start_name_server
 from wakelog.actors.registers.register import GroupRegister, group_key, open_register
 from wakelog.broker.config import PORTS_ABOVE
 from wakelog.broker.replication.group_state import GroupState
@@ -147,8 +147,7 @@ class ElectedGroup:
         )
         plan = make_plan(options).name_server
         assert plan is not None
-        self._name_server = NameServerService(plan)
-        await self._name_server.start()
+        self._name_server = await start_name_server(plan)
 
     def start(self, number: int) -> None:
         """Start a replica's process; it need not serve yet."""

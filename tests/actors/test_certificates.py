@@ -14,7 +14,7 @@ from tests.network.fakes import FakeHandler
 from tests.network.test_server import serving
 from tests.network.test_tls import CLIENT, FILES, SERVER, SERVER_KEY, SIGNER, TRUSTING
 from tests.network.test_tls_gate import called, echo
-from wakelog.actors.certificates import Certificates
+from wakelog.actors.certificates import read_certificates
 from wakelog.network.errors import SendFailed, TlsFailed, TlsRefused
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import TlsSource
@@ -38,9 +38,9 @@ def source(directory: Path, mode: TlsMode = TlsMode.ENFORCING) -> TlsSource:
 @asynccontextmanager
 async def watched(tls: TlsSource) -> AsyncIterator[int]:
     """The port of a server that watches its files."""
-    async with serving(FakeHandler(echo)) as (server, port):
-        certificates = Certificates(tls, watch_seconds=WATCH_SECONDS)
-        await certificates.start(server)
+    certificates = await read_certificates(tls, watch_seconds=WATCH_SECONDS)
+    async with serving(FakeHandler(echo), tls=certificates.context) as (server, port):
+        certificates.watch(server)
         yield port
         certificates.close()
 
@@ -52,7 +52,8 @@ def test_a_server_uses_its_files_and_a_client_of_the_process_trusts_it(tmp_path:
             assert await called(port, TRUSTING) == b"hello"
             with pytest.raises(SendFailed):
                 await called(port, None)
-        assert (await Certificates(tls).client_context()).verify_mode.name == "CERT_REQUIRED"
+        context = await (await read_certificates(tls)).client_context()
+        assert context.verify_mode.name == "CERT_REQUIRED"
 
     asyncio.run(main())
 

@@ -14,12 +14,13 @@ import pytest
 from tests.actors.bounded import run
 from tests.actors.client import Client
 from tests.broker.access.requests import ADMIN, FILE, LOW, UNSIGNED, signed
+from tests.compat.processes import free_port
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.nameserver.harness import Announced, FakeChannel, topic
 from wakelog.actors import name_server
 from wakelog.actors.broker import account_files
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.name_server import NameServerActor, NameServerService
+from wakelog.actors.name_server import NameServerActor, NameServerService, start_name_server
 from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
 from wakelog.network.errors import PortUnavailable
@@ -71,8 +72,10 @@ class Peer:
         return response
 
 
-def make_service(path: str, fs: FileSystem | None = None, *, port: int = 0) -> NameServerService:
-    return NameServerService(make_plan(path, port), fs=fs)
+async def make_service(
+    path: str, fs: FileSystem | None = None, *, port: int = 0
+) -> NameServerService:
+    return await start_name_server(make_plan(path, port), fs=fs)
 
 
 def make_plan(path: str, port: int) -> NameServerPlan:
@@ -110,8 +113,7 @@ def read_text(fs: MemoryFileSystem, path: str = PATH) -> str:
 
 def test_a_body_beyond_its_bound_is_refused_without_being_read() -> None:
     async def main() -> None:
-        service = make_service(PATH, MemoryFileSystem())
-        await service.start()
+        service = await make_service(PATH, MemoryFileSystem())
         async with Peer(service) as peer:
             request = make_request(RequestCode.QUERY_DATA_VERSION, body=bytes(3 << 20), opaque=9)
             refused = await peer.ask(request)
@@ -125,8 +127,7 @@ def test_a_body_beyond_its_bound_is_refused_without_being_read() -> None:
 
 def test_a_route_comes_with_a_registration_and_goes_with_its_connection() -> None:
     async def main() -> None:
-        service = make_service(PATH, MemoryFileSystem())
-        await service.start()
+        service = await make_service(PATH, MemoryFileSystem())
         async with Peer(service) as client:
             async with Peer(service) as broker:
                 registered = await broker.ask(Announced(topics=(topic("T"),)).request())
@@ -150,8 +151,7 @@ def test_a_route_comes_with_a_registration_and_goes_with_its_connection() -> Non
 
 def test_the_connection_of_an_expired_broker_is_closed() -> None:
     async def main() -> None:
-        service = make_service(PATH, MemoryFileSystem())
-        await service.start()
+        service = await make_service(PATH, MemoryFileSystem())
         async with Peer(service) as broker, Peer(service) as client:
             await broker.ask(Announced(topics=(topic("T"),)).request())
             service.name_server.tick(1 << 62)
@@ -166,14 +166,12 @@ def test_a_value_that_was_answered_is_there_after_a_restart(tmp_path: Path) -> N
     path = tmp_path / "namesrv" / "kvConfig.json"
 
     async def main() -> None:
-        service = make_service(str(path))
-        await service.start()
+        service = await make_service(str(path))
         async with Peer(service) as client:
             assert (await client.ask(put("v"))).code == ResponseCode.SUCCESS
             assert saved_value(path.read_text()) == "v"
         await service.stop()
-        again = make_service(str(path))
-        await again.start()
+        again = await make_service(str(path))
         async with Peer(again) as client:
             assert (await client.ask(get())).ext_fields == {"value": "v"}
         await again.stop()
@@ -187,8 +185,7 @@ def test_a_file_that_was_read_from_its_backup_is_named(tmp_path: Path) -> None:
     Path(f"{path}.bak").write_text('{"configTable": {}}')
 
     async def scenario() -> None:
-        service = NameServerService(make_plan(str(path), 0))
-        await service.start()
+        service = await start_name_server(make_plan(str(path), 0))
         [notice] = service.notices
         assert notice.startswith(f"kvConfig.json: {path}: it cannot be read: ")
         assert "is in use: what was changed since is lost" in notice
@@ -200,20 +197,17 @@ def test_a_file_that_was_read_from_its_backup_is_named(tmp_path: Path) -> None:
 def test_a_second_one_in_the_same_folder_is_refused_and_nothing_left_open() -> None:
     async def main() -> None:
         fs = MemoryFileSystem()
-        first = make_service(PATH, fs)
-        await first.start()
+        first = await make_service(PATH, fs)
         beside = fs.other_process()
         for name in ("kvConfig.json", "other.json"):  # changedSettings.json is one for both
             with pytest.raises(StoreLocked) as refused:
-                await make_service(f"/n/{name}", beside).start()
+                await make_service(f"/n/{name}", beside)
             assert refused.value.holder_pid == fs.pid
         assert beside.descriptor_count == 0
-        elsewhere = make_service("/m/kvConfig.json", beside)
-        await elsewhere.start()
+        elsewhere = await make_service("/m/kvConfig.json", beside)
         await elsewhere.stop()
         await first.stop()
-        again = make_service(PATH, beside)
-        await again.start()
+        again = await make_service(PATH, beside)
         await again.stop()
         assert fs.descriptor_count == beside.descriptor_count == 0
 
@@ -223,8 +217,7 @@ def test_a_second_one_in_the_same_folder_is_refused_and_nothing_left_open() -> N
 def test_changes_made_during_a_save_share_the_next() -> None:
     async def main() -> None:
         fs = MemoryFileSystem()
-        service = make_service(PATH, fs)
-        await service.start()
+        service = await make_service(PATH, fs)
         async with Peer(service) as client:
             client.send(*(put(str(i), opaque=i) for i in range(10)))
             answers = [await client.receive() for _ in range(10)]
@@ -240,8 +233,7 @@ def test_changes_made_during_a_save_share_the_next() -> None:
 def test_a_value_that_cannot_be_saved_is_not_acknowledged() -> None:
     async def main() -> None:
         fs = MemoryFileSystem()
-        service = make_service(PATH, fs)
-        await service.start()
+        service = await make_service(PATH, fs)
         async with Peer(service) as client:
             await client.ask(put("old"))
             fs.fail("sync")
@@ -261,8 +253,7 @@ def test_a_value_that_cannot_be_saved_is_not_acknowledged() -> None:
 def test_a_oneway_change_is_saved_without_an_answer() -> None:
     async def main() -> None:
         fs = MemoryFileSystem()
-        service = make_service(PATH, fs)
-        await service.start()
+        service = await make_service(PATH, fs)
         async with Peer(service) as client:
             client.send(put("v", oneway=True))
             assert (await client.ask(get())).ext_fields == {"value": "v"}
@@ -289,8 +280,7 @@ class SlowDisk(MemoryFileSystem):
 def test_a_stop_answers_what_waits_for_the_disk() -> None:
     async def main() -> None:
         fs = SlowDisk()
-        service = make_service(PATH, fs)
-        await service.start()
+        service = await make_service(PATH, fs)
         async with Peer(service) as client:
             client.send(put("v"))
             await asyncio.to_thread(fs.reached.wait, 10)
@@ -314,9 +304,8 @@ def test_a_taken_port_is_refused_and_nothing_left_open() -> None:
         with socket.socket() as taken:
             taken.bind((HOST, 0))
             taken.listen()
-            service = make_service(PATH, MemoryFileSystem(), port=taken.getsockname()[1])
             with pytest.raises(PortUnavailable):
-                await service.start()
+                await make_service(PATH, MemoryFileSystem(), port=taken.getsockname()[1])
 
     run(main)
 
@@ -326,13 +315,12 @@ def test_a_damaged_file_is_refused_and_the_port_given_back(tmp_path: Path) -> No
     path.write_text("{")
 
     async def main() -> None:
-        service = make_service(str(path))
+        port = free_port()
         with pytest.raises(DamagedStore, match="kvConfig"):
-            await service.start()
+            await make_service(str(path), port=port)
         path.unlink()
-        again = make_service(str(path), port=service.port)
-        await again.start()
-        assert again.port == service.port != 0
+        again = await make_service(str(path), port=port)
+        assert again.port == port
         await again.stop()
 
     run(main)
@@ -356,10 +344,9 @@ def test_where_there_are_accounts_an_admins_signature_administers(
     async def main() -> None:
         file.write_text("accounts: [")
         with pytest.raises(DeploymentFailed, match="this is no YAML"):
-            await NameServerService(plan).start()
+            await start_name_server(plan)
         file.write_text("accounts: []")
-        service = NameServerService(plan)
-        await service.start()
+        service = await start_name_server(plan)
         assert not passes(service, ADMIN)
         file.write_text(FILE)
         while not passes(service, ADMIN):

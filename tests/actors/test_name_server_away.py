@@ -10,7 +10,7 @@ from tests.actors.client import Client, brokers_in, records, route_of
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.deploy.local import LocalDeployment
 from wakelog.actors.deploy.plan import Plan
-from wakelog.actors.name_server import NameServerService
+from wakelog.actors.name_server import start_name_server
 from wakelog.broker import housekeeping
 from wakelog.client.producer import Producer
 from wakelog.protocol.codes import ResponseCode
@@ -53,8 +53,7 @@ async def serve_without_it(plan: Plan) -> None:
 
         await wait_until(all_are_seen, "what was sent meanwhile")
 
-        deployment._name_server = NameServerService(plan.name_server)
-        await deployment._name_server.start()
+        deployment._name_server = await start_name_server(plan.name_server)
         for topic in ("known", "new"):
             await wait_until(partial(is_routed, plan, topic), f"the route of {topic}")
         async with Producer(address, group="later") as later:

@@ -184,9 +184,9 @@ def wakelog_name_server(folder: Path) -> Iterator[str]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    service = make_service(str(folder / "kvConfig.json"))
     try:
-        asyncio.run_coroutine_threadsafe(service.start(), loop).result()
+        made = make_service(str(folder / "kvConfig.json"))
+        service = asyncio.run_coroutine_threadsafe(made, loop).result()
         yield f"127.0.0.1:{service.port}"
         asyncio.run_coroutine_threadsafe(service.stop(), loop).result()
     finally:

@@ -2,22 +2,22 @@
 
 import asyncio
 import contextlib
-import socket
 import struct
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
-import uvloop
 
+from tests.network.conftest import Run
 from tests.network.fakes import FakeClock, FakeHandler
 from wakelog.broker.effects import Work
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
+from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
-from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
+from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
@@ -26,24 +26,6 @@ from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 
 HOST = "127.0.0.1"
-
-Run = Callable[[Callable[[], Awaitable[None]]], None]
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Run a coroutine function on one kind of loop."""
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    def run_on_loop(main: Callable[[], Awaitable[None]]) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(10):
-                await main()
-
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(bounded())
-
-    return run_on_loop
 
 
 def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **options: Any) -> Server:
@@ -58,14 +40,21 @@ def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **opti
     return Server(handler, lanes, limits=limits, **given | options)
 
 
+async def listening_port(server: Server) -> int:
+    """Have a server listen, and return its port."""
+    ports = BoundPorts()
+    port = ports.bind(HOST, 0)
+    await server.listen(ports)
+    return port
+
+
 @contextlib.asynccontextmanager
 async def serving(
     handler: FakeHandler, limits: ServerLimits | None = None, **options: Any
 ) -> AsyncIterator[tuple[Server, int]]:
     """A listening server and its port, closed in order at the end."""
     server = make_server(handler, limits, **options)
-    port = server.bind(HOST, 0)
-    await server.start_listening()
+    port = await listening_port(server)
     try:
         yield server, port
     finally:
@@ -109,45 +98,17 @@ class Peer:
 
 def test_a_bound_port_refuses_connections_until_it_listens(run: Run) -> None:
     async def main() -> None:
-        server = make_server(FakeHandler())
-        port = server.bind(HOST, 0)
+        server, ports = make_server(FakeHandler()), BoundPorts()
+        port = ports.bind(HOST, 0)
         with pytest.raises(ConnectionRefusedError):
             await Peer.connect(port)
-        await server.start_listening()
+        await server.listen(ports)
         peer = await Peer.connect(port)
         assert (await peer.ask(1, 5)).opaque == 5
         await peer.close()
         await server.close()
         with pytest.raises(ConnectionRefusedError):
             await Peer.connect(port)
-
-    run(main)
-
-
-def test_a_port_in_use_is_one_clear_error(run: Run) -> None:
-    async def main() -> None:
-        with socket.create_server((HOST, 0)) as other:
-            port = other.getsockname()[1]
-            with pytest.raises(PortUnavailable, match="another process uses this port"):
-                make_server(FakeHandler()).bind(HOST, port)
-        with pytest.raises(PortUnavailable, match="no such address"):
-            make_server(FakeHandler()).bind("192.0.2.1", 0)
-        with pytest.raises(PortUnavailable):
-            make_server(FakeHandler()).bind("no-such-host.invalid", 0)
-
-    run(main)
-
-
-def test_two_servers_that_bound_one_port_do_not_both_listen(run: Run) -> None:
-    async def main() -> None:
-        first, second = make_server(FakeHandler()), make_server(FakeHandler())
-        port = first.bind(HOST, 0)
-        assert second.bind(HOST, port) == port
-        await first.start_listening()
-        with pytest.raises(PortUnavailable):
-            await second.start_listening()
-        await first.close()
-        await second.close()
 
     run(main)
 
@@ -172,8 +133,9 @@ def test_pipelined_requests_are_all_answered(run: Run) -> None:
 def test_the_second_port_does_not_serve_pulls(run: Run) -> None:
     async def main() -> None:
         server = make_server(FakeHandler())
-        ports = [server.bind(HOST, 0), server.bind(HOST, 0, refused_codes={11})]
-        await server.start_listening()
+        bound = BoundPorts()
+        ports = [bound.bind(HOST, 0), bound.bind(HOST, 0, refused_codes={11})]
+        await server.listen(bound)
         codes = []
         for port in ports:
             peer = await Peer.connect(port)
@@ -413,8 +375,7 @@ def test_close_answers_what_waits_and_closes_everything(run: Run) -> None:
     async def main() -> None:
         handler = FakeHandler()
         server = make_server(handler)
-        port = server.bind(HOST, 0)
-        await server.start_listening()
+        port = await listening_port(server)
         busy, idle = await Peer.connect(port), await Peer.connect(port)
         await idle.ask(1, 1)
         busy.writer.write(b"".join(encode_frame(RemotingCommand(7, n)) for n in range(50)))
@@ -447,8 +408,7 @@ def test_close_waits_for_long_work_and_what_waits_behind_it(run: Run) -> None:
             return answer(request, 0)
 
         server = make_server(FakeHandler(rule), clock_seconds=clock, in_order_codes={10})
-        port = server.bind(HOST, 0)
-        await server.start_listening()
+        port = await listening_port(server)
         peer = await Peer.connect(port)
         peer.writer.write(b"".join(encode_frame(RemotingCommand(10, n)) for n in (1, 2)))
         while not server.statistics().turn.requests_count:

@@ -12,8 +12,9 @@ import pytest
 import uvloop
 
 from tests.compat.driver import DriverError, JavaDriver
+from tests.network.conftest import Run
 from tests.network.fakes import FakeClock, FakeHandler, no_collections
-from tests.network.test_server import HOST, Peer, Run, make_server, run, serving
+from tests.network.test_server import HOST, Peer, listening_port, make_server, serving
 from tests.network.test_tls import (
     CLIENT,
     CLIENT_KEY,
@@ -36,8 +37,6 @@ from wakelog.network.tls_gate import TlsGate
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
-
-__all__ = ["run"]
 
 # Netty reads no key with a password of this kind.
 KNOWN_TO_JAVA = Tls(SIGNER, CLIENT, str(FILES / "client_without_password.key"))
@@ -328,8 +327,7 @@ def test_a_connection_in_its_handshake_counts_and_ends_with_the_server(run: Run)
     async def main() -> None:
         limits = ServerLimits(connections_max=1, connections_per_host_max=1)
         server = make_server(FakeHandler(echo), limits, tls=ServerContext(PERMISSIVE))
-        port = server.bind(HOST, 0)
-        await server.start_listening()
+        port = await listening_port(server)
         async with raw(port) as connection:
             await asyncio.get_running_loop().sock_sendall(connection, b"\x16\x03\x01")
             while not server.statistics().connections.open_count:

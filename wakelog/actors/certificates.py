@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from wakelog.network.background import keep, log_failure
 from wakelog.network.certificate_changes import CertificateChanges
 from wakelog.network.errors import TlsRefused
 from wakelog.network.server import Server
-from wakelog.network.tls import ServerContext, ServerTls, TlsMode, make_context
+from wakelog.network.tls import WITHOUT_TLS, ServerContext, ServerTls, TlsMode, make_context
 from wakelog.network.tls_properties import TlsProperties, TlsSource, read_tls
 from wakelog.telemetry.logs import Log, logger
 
@@ -27,34 +28,63 @@ WATCH_SECONDS = 0.5
 """WATCH_INTERVAL of 4.9.3's FileWatchService."""
 
 
-class Certificates:
-    """The certificates of one server and of the client beside it."""
+class ReadFiles(NamedTuple):
+    """What tls.properties says, and a digest of each file that it names, by path."""
 
-    def __init__(self, source: TlsSource, *, watch_seconds: float = WATCH_SECONDS) -> None:
-        """Read nothing yet."""
+    properties: TlsProperties
+    context: ServerContext
+    digests: dict[str, bytes]
+
+
+async def read_certificates(
+    source: TlsSource, *, watch_seconds: float = WATCH_SECONDS
+) -> "Certificates":
+    """Read the files of a server that has TLS. Raises: TlsRefused."""
+    if source.mode is TlsMode.DISABLED:
+        return Certificates(source, None, watch_seconds)
+    read = await asyncio.get_running_loop().run_in_executor(None, read_files, source)
+    server = read.properties.server
+    own = "self-signed" if server.is_self_signed else server.cert_path
+    log = logger(Log.REMOTING)
+    log.info("TLS", mode=source.mode.value, certificate=own)
+    for warning in read.properties.warnings:
+        log.warning("TLS", cause=warning)
+    return Certificates(source, read, watch_seconds)
+
+
+def read_files(source: TlsSource) -> ReadFiles:
+    """Read the files once; this waits for the disk. Raises: TlsRefused."""
+    properties = read_tls(source)
+    # Before the files are used: a change that comes in between is found by the next check.
+    digests = digests_of(watched(properties.server))
+    return ReadFiles(properties, ServerContext(properties.server), digests)
+
+
+class Certificates:
+    """The certificates of one server and of the client beside it; see `read_certificates`.
+
+    context: what a server begins with.
+    """
+
+    def __init__(self, source: TlsSource, read: ReadFiles | None, watch_seconds: float) -> None:
+        """Watch nothing yet. read: what the files had at the start; None without TLS."""
+        self.context = WITHOUT_TLS if read is None else read.context
         self._source = source
+        self._read_first = read
         self._watch_seconds = watch_seconds
-        self._watching: asyncio.Task[None] | None = None
-        self._read_count = 0
+        self._watching: list[asyncio.Task[None]] = []
+        self._read_count = int(read is not None)
         self._refused_count = 0
         self._log = logger(Log.REMOTING)
 
-    async def start(self, server: Server) -> None:
-        """Let a server use the certificates, and new ones as they come. Raises: TlsRefused."""
-        if self._source.mode is TlsMode.DISABLED:
-            return
-        loop = asyncio.get_running_loop()
-        properties, context, digests = await loop.run_in_executor(None, self._read)
-        self._read_count += 1
-        server.use_tls(context)
-        own = "self-signed" if properties.server.is_self_signed else properties.server.cert_path
-        self._log.info("TLS", mode=self._source.mode.value, certificate=own)
-        for warning in properties.warnings:
-            self._log.warning("TLS", cause=warning)
-        if digests:
-            changes = CertificateChanges(properties.server, digests)
-            watch = partial(self._watch, server, changes, tuple(digests))
-            self._watching = keep(watch, log_failure(self._log, "certificates"))
+    def watch(self, server: Server) -> None:
+        """Let a server use the certificates, and new ones as they come, until `close`."""
+        server.use_tls(self.context)
+        read = self._read_first
+        if read is not None and read.digests:
+            changes = CertificateChanges(read.properties.server, read.digests)
+            watch = partial(self._watch, server, changes, tuple(read.digests))
+            self._watching.append(keep(watch, log_failure(self._log, "certificates")))
 
     async def client_context(self) -> ssl.SSLContext:
         """Return what a client of this process uses. Raises: TlsRefused."""
@@ -66,17 +96,11 @@ class Certificates:
 
     def close(self) -> None:
         """Watch no longer."""
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in self._watching:
+            task.cancel()
 
     def _read_client(self) -> ssl.SSLContext:
         return make_context(read_tls(self._source).client)
-
-    def _read(self) -> tuple[TlsProperties, ServerContext, dict[str, bytes]]:
-        properties = read_tls(self._source)
-        # Before the files are used: a change that comes in between is found by the next check.
-        digests = digests_of(watched(properties.server))
-        return properties, ServerContext(properties.server), digests
 
     async def _watch(
         self, server: Server, changes: CertificateChanges, paths: Iterable[str]
@@ -88,7 +112,7 @@ class Certificates:
             if not changes.note(digests):
                 continue
             try:
-                _, context, _ = await loop.run_in_executor(None, self._read)
+                _, context, _ = await loop.run_in_executor(None, read_files, self._source)
             except TlsRefused as error:
                 self._refused_count += 1
                 changes.note_read(succeeded=False)

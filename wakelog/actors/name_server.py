@@ -18,14 +18,15 @@ Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
 import asyncio
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from wakelog.actors.broker.account_files import AccountFiles
-from wakelog.actors.certificates import Certificates
+from wakelog.actors.certificates import Certificates, read_certificates
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.services.session import open_logs
@@ -46,7 +47,7 @@ from wakelog.broker.lane_table import (
     name_server_lanes,
 )
 from wakelog.broker.trouble import notice_text
-from wakelog.nameserver.config import path_of_file, path_of_lock
+from wakelog.nameserver.config import NameServerConfig, path_of_file, path_of_lock
 from wakelog.nameserver.decision import (
     BrokerJoined,
     BrokerLeft,
@@ -57,8 +58,9 @@ from wakelog.nameserver.decision import (
     Refused,
     Saved,
 )
-from wakelog.nameserver.name_server import CheckAdministrator, NameServer
+from wakelog.nameserver.name_server import NameServer
 from wakelog.network.background import keep, log_failure
+from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.connection import Connection
 from wakelog.network.driver import STEPS_SECONDS, Task, Work
 from wakelog.network.errors import PortUnavailable, TlsRefused
@@ -79,25 +81,66 @@ from wakelog.telemetry.logs import LineBudget, Log, logger
 EVENTS = {BrokerJoined: "broker registered", ConfigurationChanged: "configuration changed"}
 
 
-class NameServerService:
-    """One name server in this process."""
+async def start_name_server(
+    plan: NameServerPlan, *, fs: FileSystem | None = None
+) -> "NameServerService":
+    """Return a name server that accepts.
 
-    def __init__(self, plan: NameServerPlan, *, fs: FileSystem | None = None) -> None:
-        """Open nothing yet."""
-        config = plan.settings.config
-        self._certificates = Certificates(plan.tls)
-        self._plan = plan
-        self._config = config
-        self._fs = fs or FileSystem()
-        self._lock: StoreLock | None = None
-        files = ConfigFiles(self._fs, partial(path_of_file, config))
-        self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
+    Raises: StoreLocked if another process has the folder, PortUnavailable, TlsRefused,
+        DamagedStore, StoreFailed, DeploymentFailed; nothing is left open then.
+    """
+    run = partial(asyncio.get_running_loop().run_in_executor, None)
+    config, fs = plan.settings.config, fs or FileSystem()
+    async with AsyncExitStack() as undo:
+        # Other name servers must not save these files: the last would undo what they answered.
+        lock = await run(StoreLock, fs, path_of_lock(config))
+        undo.callback(lock.release)
+        ports = BoundPorts()
+        undo.callback(ports.close)
+        port = ports.bind(plan.bind_host, config.listen_port)
+        accounts = AccountFiles(plan.accounts_home) if plan.accounts_home else None
+        access = None if accounts is None else AccessControl(await run(accounts.open))
+        check = Administrators(read_trusted(plan.trusted_addresses), access).check
+        core = NameServer(plan.settings, wall_ms(), check)
+        files = ConfigFiles(fs, partial(path_of_file, config))
+        tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
+        undo.callback(tables.close)
+        await run(partial(tables.load_all, core, {}))
+        certificates = await read_certificates(plan.tls)
+        service = NameServerService(config, core, tables, lock, certificates, port)
+        await service.listen(ports)
+        undo.pop_all()
+    if accounts is not None and access is not None:
+        service.watch(partial(accounts.watch, access, run), "accounts")
+    return service
+
+
+class NameServerService:
+    """One name server in this process; `start_name_server` makes it.
+
+    port: the one that it has.
+    """
+
+    def __init__(
+        self,
+        config: NameServerConfig,
+        core: NameServer,
+        tables: TableFiles,
+        lock: StoreLock,
+        certificates: Certificates,
+        port: int,
+    ) -> None:
+        self.name_server = core
+        self.port = port
+        self._tables = tables
+        self._lock = lock
+        self._certificates = certificates
+        self._server = self._make_server(config)
         self._timer = Timer(self._tick)
         self._log = logger(Log.NAME_SERVER)
         self._line_budget = LineBudget()
-        self._watching: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
         self._is_forgetting = False
-        self.port = config.listen_port
 
     @property
     def notices(self) -> list[str]:
@@ -107,63 +150,19 @@ class NameServerService:
             for name, backup in self._tables.backups.items()
         ]
 
-    async def start(self) -> None:
-        """Return when the name server accepts; `port` is then the one that it has.
-
-        Raises: StoreLocked if another process has the folder, PortUnavailable, TlsRefused,
-            DamagedStore, StoreFailed, DeploymentFailed; nothing is left open then.
-        """
-        self._server = self._make_server()
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, self._lock_folder)
-            self.port = self._server.bind(self._plan.bind_host, self._config.listen_port)
-            check = await self._check_administrator()
-            self.name_server = NameServer(self._plan.settings, wall_ms(), check)
-            load = partial(self._tables.load_all, self.name_server, {})
-            await asyncio.get_running_loop().run_in_executor(None, load)
-            await self._certificates.start(self._server)
-            await self._server.start_listening()
-        except BaseException:
-            self._close_watches()
-            await self._server.close()
-            self._close_files()
-            raise
+    async def listen(self, ports: BoundPorts) -> None:
+        """Accept from now on. Raises: PortUnavailable."""
+        await self._server.listen(ports)
+        self._certificates.watch(self._server)
         if self.name_server.live.ended:
             self._tables.save_soon(self.name_server, TABLE)
         self._tick()
 
-    def _lock_folder(self) -> None:
-        """Keep other name servers from the files: the last to save would undo what they answered.
+    def watch(self, watch: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Watch files until the stop."""
+        self._watches.append(keep(watch, log_failure(self._log, name)))
 
-        Raises: StoreLocked, StoreFailed.
-        """
-        self._lock = StoreLock(self._fs, path_of_lock(self._config))
-
-    def _close_files(self) -> None:
-        self._tables.close()
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.release()
-
-    async def _check_administrator(self) -> CheckAdministrator:
-        """Return the check, and watch the accounts if there are any."""
-        trusted = read_trusted(self._plan.trusted_addresses)
-        if not self._plan.accounts_home:
-            return Administrators(trusted).check
-        run = partial(asyncio.get_running_loop().run_in_executor, None)
-        files = AccountFiles(self._plan.accounts_home)
-        access = AccessControl(await run(files.open))
-        watch = partial(files.watch, access, run)
-        self._watching = keep(watch, log_failure(self._log, "accounts"))
-        return Administrators(trusted, access).check
-
-    def _close_watches(self) -> None:
-        self._certificates.close()
-        if self._watching is not None:
-            self._watching.cancel()
-
-    def _make_server(self) -> Server:
-        config = self._config
+    def _make_server(self, config: NameServerConfig) -> Server:
         limits = ServerLimits(
             idle_seconds_max=config.server_channel_max_idle_time_seconds,
             backlog=config.server_socket_backlog,
@@ -180,7 +179,8 @@ class NameServerService:
             limits=limits,
             descriptors_max=process_descriptors_max(),
             executors={Saved: self._save},
-            body_bytes_max=lambda code: self.name_server.body_bytes_max(code),
+            tls=self._certificates.context,
+            body_bytes_max=self.name_server.body_bytes_max,
             wall_ms=wall_ms,
         )
 
@@ -279,13 +279,16 @@ class NameServerService:
     async def stop(self) -> None:
         """Send the answers that wait, then close every connection, which brokers notice."""
         self._timer.cancel()
-        self._close_watches()
+        self._certificates.close()
+        for watch in self._watches:
+            watch.cancel()
         self._server.stop_listening()
         await self._tables.wait_saved()
         await self._server.close()
         # A request that still waited in the lane may have changed a value.
         await self._tables.wait_saved()
-        self._close_files()
+        self._tables.close()
+        self._lock.release()
 
 
 class NameServerActor(ChannelActor):
@@ -313,9 +316,8 @@ class NameServerActor(ChannelActor):
         async with self._starting:
             if self._service is None:
                 open_logs(self._plan, "namesrv", wall_ms())
-                service = NameServerService(self._plan)
                 try:
-                    await service.start()
+                    service = await start_name_server(self._plan)
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
                 self._service = service

@@ -4,14 +4,13 @@ It puts the parts together. Listening sockets make Connections, Connections deli
 the Turn calls the handler. One timer measures how late the loop is, another closes connections that
 may not stay. The server runs on the loop on which it is made; every method is for that thread.
 
-Life: make it; ``bind`` each port early, so that no other process gets it (connections are refused);
-``start_listening`` once the owner is ready for requests; ``stop_listening``; ``close``.
+Life: make it; ``listen`` on ports that were bound before (`bound_ports`), once the owner is ready
+for requests; ``stop_listening``; ``close``.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer (4.9.3).
 """
 
 import asyncio
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,6 +21,7 @@ import msgspec
 
 from wakelog.network import refusals
 from wakelog.network.activity import CloseReason, verdict
+from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.connection import Connection, close_all
 from wakelog.network.connection_table import (
     ConnectionStatistics,
@@ -29,7 +29,7 @@ from wakelog.network.connection_table import (
     largest_holders,
 )
 from wakelog.network.driver import Executor
-from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
+from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.handler import AnswerError, Handler, Park, park_nothing
 from wakelog.network.handshake_line import HandshakeLine
 from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
@@ -78,7 +78,7 @@ class Server:
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Take no port yet; a loop must be running.
+        """Listen on no port yet; a loop must be running.
 
         descriptors_max: how many descriptors this process may have open.
         body_bytes_max: a request with a longer body comes without it.
@@ -114,7 +114,6 @@ class Server:
             connections_max=allowed,
             connections_per_host_max=min(allowed, limits.connections_per_host_max),
         )
-        self._bound: list[tuple[socket.socket, Collection[int]]] = []
         self._listening: list[asyncio.Server] = []
         self._is_stopped = False
         self._probe_timer: asyncio.TimerHandle | None = None
@@ -125,49 +124,10 @@ class Server:
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
 
-    def bind(self, host: str, port: int, *, refused_codes: Collection[int] = ()) -> int:
-        """Take a port without listening on it, and return its number; 0 means any.
-
-        Requests with one of ``refused_codes`` get code 3 on this port, as PULL_MESSAGE does on the
-        broker's second port.
-
-        Raises: PortUnavailable.
-        """
-        try:
-            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, kind, protocol, _, address = infos[0]
-            sock = socket.socket(family, kind, protocol)
-        except OSError as error:
-            raise PortUnavailable(host, port, error) from error
-        try:
-            # A restarted broker must not wait for connections in TIME_WAIT.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-        except OSError as error:
-            sock.close()
-            raise PortUnavailable(host, port, error) from error
-        self._bound.append((sock, frozenset(int(code) for code in refused_codes)))
-        return int(sock.getsockname()[1])
-
-    async def start_listening(self) -> None:
-        """Accept connections on every bound port.
-
-        Raises: PortUnavailable, if another process listens on a port bound at the same moment.
-        """
+    async def listen(self, ports: BoundPorts) -> None:
+        """Accept connections on every bound port. Raises: PortUnavailable."""
+        self._listening += await ports.listen(self._accept, self._limits.backlog)
         self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep_again)
-        while self._bound:
-            sock, refused_codes = self._bound.pop(0)
-            host, port = sock.getsockname()[:2]
-            try:
-                # Here and not in create_server: uvloop's swallows the error of a taken port.
-                sock.listen(self._limits.backlog)
-            except OSError as error:
-                sock.close()
-                raise PortUnavailable(host, port, error) from error
-            listening = await self._loop.create_server(
-                partial(self._accept, refused_codes), sock=sock, backlog=self._limits.backlog
-            )
-            self._listening.append(listening)
 
     def use_tls(self, tls: ServerContext) -> None:
         """Use certificates for the connections that are accepted from now on."""
@@ -200,9 +160,6 @@ class Server:
         for listening in self._listening:
             listening.close()
         self._listening.clear()
-        for sock, _ in self._bound:
-            sock.close()
-        self._bound.clear()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
         """Answer what waits, close every connection, and wait until they are closed.

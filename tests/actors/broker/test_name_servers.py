@@ -27,8 +27,7 @@ pytestmark = pytest.mark.process
 @asynccontextmanager
 async def registered(harness: Harness) -> AsyncIterator[tuple[NameServers, Peer]]:
     """Register a broker with a name server of its own."""
-    service = make_service(PATH, MemoryFileSystem())
-    await service.start()
+    service = await make_service(PATH, MemoryFileSystem())
     harness.settings.broker.namesrv_addr = f"{HOST}:{service.port}"
     servers = NameServers(harness.broker.state, RemotingClient())
     await servers.register(seconds_max=5.0)
@@ -94,14 +93,12 @@ def test_a_new_topic_after_a_name_server_was_restarted_brings_all_the_others() -
     harness.send("old")
 
     async def main() -> None:
-        first = make_service(PATH, MemoryFileSystem())
-        await first.start()
+        first = await make_service(PATH, MemoryFileSystem())
         harness.settings.broker.namesrv_addr = f"{HOST}:{first.port}"
         servers = NameServers(harness.broker.state, RemotingClient())
         await servers.register(seconds_max=5.0)
         await first.stop()
-        second = make_service(PATH, MemoryFileSystem(), port=first.port)
-        await second.start()
+        second = await make_service(PATH, MemoryFileSystem(), port=first.port)
         harness.send("new")
         await settle(servers, "new")
         async with Peer(second) as client:
@@ -206,8 +203,7 @@ def test_a_name_that_another_address_has_is_refused(
     monkeypatch.setattr(name_servers, "TAKEN_NAME_MS_MAX", 100)
 
     async def main() -> None:
-        service = make_service(PATH, MemoryFileSystem())
-        await service.start()
+        service = await make_service(PATH, MemoryFileSystem())
         with socket.create_server((HOST, 0)) as silent:
             silent_address = f"{HOST}:{silent.getsockname()[1]}"
             listed = f"{silent_address};{HOST}:{service.port}"

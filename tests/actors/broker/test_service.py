@@ -27,6 +27,7 @@ from wakelog.actors.services.table import services_of
 from wakelog.broker.access.failures import FAILURES_MAX
 from wakelog.broker.broker_stats import NAMES_MAX
 from wakelog.filter import grammar, sql92
+from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.client import make_client
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
@@ -173,16 +174,16 @@ def test_before_it_accepts_its_services_are_attached_and_offsets_beyond_queues_m
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[set[str], dict[int, int]]] = []
-    listen = Server.start_listening
+    listen = Server.listen
 
-    async def start_listening(server: Server) -> None:
+    async def check_and_listen(server: Server, ports: BoundPorts) -> None:
         attached = broker.service.statistics()["service_clients"]["attached"]
         assert isinstance(broker.service, BrokerService)
         mended = broker.service.broker.state.delayed.offsets()
         seen.append(({name for name, is_there in attached.items() if is_there}, mended))
-        await listen(server)
+        await listen(server, ports)
 
-    monkeypatch.setattr(Server, "start_listening", start_listening)
+    monkeypatch.setattr(Server, "listen", check_and_listen)
     offsets = short_path / "store" / "config" / "delayOffset.json"
     offsets.parent.mkdir(parents=True)
     offsets.write_text('{"offsetTable":{3:7}}')

@@ -11,6 +11,7 @@ from tests.actors.client import Client, brokers_in, records, route_of
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.deploy.local import LocalBroker, LocalDeployment
 from wakelog.broker.access import addresses
+from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.errors import ConnectFailed, SendFailed
 from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -232,20 +233,20 @@ def test_its_ports_accept_once_it_is_in_the_route_and_no_sooner(
 ) -> None:
     plan = small_plan(tmp_path)
     address = plan.brokers[0].address
-    start_listening = Server.start_listening
+    listen = Server.listen
     seen: list[set[str]] = []
 
-    async def check_and_listen(server: Server) -> None:
-        if len(server._bound) == BROKER_PORTS_COUNT:
+    async def check_and_listen(server: Server, ports: BoundPorts) -> None:
+        if len(ports._bound) == BROKER_PORTS_COUNT:
             seen.append(brokers_in(await route_of(plan.name_server_address, "TBW102")))
             client = Client(address)
             with pytest.raises(ConnectFailed):
                 await client.pull("t", 0)
             await client.close()
-        await start_listening(server)
+        await listen(server, ports)
 
     async def whole() -> None:
-        monkeypatch.setattr(Server, "start_listening", check_and_listen)
+        monkeypatch.setattr(Server, "listen", check_and_listen)
         async with running(plan) as (_, client):
             assert (await client.send("t", b"x")).code == ResponseCode.SUCCESS
 

@@ -34,7 +34,7 @@ from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.tables_at_start import load_tables, make_missing_topics
 from wakelog.actors.broker.work_pool import SWITCH_SECONDS, WorkPool
-from wakelog.actors.certificates import Certificates
+from wakelog.actors.certificates import read_certificates
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.client import DecideChecks
@@ -64,6 +64,7 @@ from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.trouble import Trouble, notice_text
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.background import keep, log_failure
+from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.busy_poll import POLL_SECONDS
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
@@ -122,7 +123,6 @@ class BrokerService:
         self._member = member
         self._fs = fs or FileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
-        self._certificates = Certificates(plan.tls)
         self._tables = TableFiles(
             ConfigFiles(self._fs, self._settings.store.paths.config),
             Log.BROKER,
@@ -136,8 +136,7 @@ class BrokerService:
         self._dispatched = asyncio.Event()
         self._timer = Timer(self._tick)
         self._timer_ms = 0
-        self._log = logger(Log.BROKER)
-        self._store_errors = logger(Log.STORE_ERROR)
+        self._log, self._store_errors = logger(Log.BROKER), logger(Log.STORE_ERROR)
 
     @property
     def notices(self) -> list[str]:
@@ -169,12 +168,14 @@ class BrokerService:
             undo.callback(self._tables.close)
             undo.push_async_callback(self._server.close)
             Path(self._plan.runtime_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
-            port = self._settings.broker.listen_port
-            self._server.bind(self._plan.bind_host, port)
-            pulls = (RequestCode.PULL_MESSAGE,)
-            self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
+            host, port = self._plan.bind_host, self._settings.broker.listen_port
+            ports = BoundPorts()
+            undo.callback(ports.close)
+            ports.bind(host, port)
+            ports.bind(host, port - PORTS_BELOW, refused_codes=(RequestCode.PULL_MESSAGE,))
+            self._certificates = await read_certificates(self._plan.tls)
             undo.callback(self._certificates.close)
-            await self._certificates.start(self._server)
+            self._certificates.watch(self._server)
             access = await self._read_accounts()
             client = await self._outgoing_client(access)
             undo.push_async_callback(client.close)
@@ -205,7 +206,7 @@ class BrokerService:
             undo.push_async_callback(self.services.stop)
             # First of all: one of two ports may accept when the other cannot.
             undo.push_async_callback(self._server.close)
-            await self._begin()
+            await self._begin(ports)
             undo.pop_all()
         self._tasks = [keep(self._keep_guard, log_failure(self._log, "guard"))]
         if access is not None:
@@ -227,8 +228,7 @@ class BrokerService:
     async def _read_accounts(self) -> AccessControl | None:
         if not self._settings.broker.acl_enable:
             return None
-        self._account_files = AccountFiles(self._settings.broker.rocketmq_home)
-        files = self._account_files
+        files = self._account_files = AccountFiles(self._settings.broker.rocketmq_home)
         table = await self._pool.submit(files.open)
         access_key = self._plan.access_key
         if access_key and table.find(access_key) is None:
@@ -246,7 +246,7 @@ class BrokerService:
         before_send = partial(access.sign_as, access_key) if access and access_key else None
         return RemotingClient(tls, own_host=self._plan.bind_host, before_send=before_send)
 
-    async def _begin(self) -> None:
+    async def _begin(self, ports: BoundPorts) -> None:
         store, services = self.store, self.services
         write_recovery(store.recovery)
         self._state_log = StateLog(steady_ms())
@@ -305,9 +305,10 @@ class BrokerService:
             await make_missing_topics(self.broker, store, self._pool)
         self.broker.tick(wall_ms())
         is_alone = self._member is None
-        seconds_max = REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
-        await self._name_servers.register(seconds_max=seconds_max)
-        await self._server.start_listening()
+        await self._name_servers.register(
+            seconds_max=REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
+        )
+        await self._server.listen(ports)
         if not self._settings.broker.enable_property_filter:
             self._pool.try_to(make_parser)  # a heartbeat may have expressions all the same
         if self._follower is not None:
@@ -329,7 +330,7 @@ class BrokerService:
             backlog=self._settings.broker.server_socket_backlog,
             poll_seconds=POLL_SECONDS,
         )
-        lanes = self._lanes = Lanes[Connection](
+        self._lanes = Lanes[Connection](
             broker_lanes(self._settings.broker),
             lane_of_code={code: row.lane for code, row in PROCESSORS.items()},
             default_lane="admin",
@@ -337,7 +338,7 @@ class BrokerService:
         )
         return Server(
             self._requests,
-            lanes,
+            self._lanes,
             limits=limits,
             descriptors_max=process_descriptors_max(),
             park=self._requests.park,
@@ -563,7 +564,6 @@ class BrokerService:
 
     def _measure(self) -> RuntimeMeasures:
         times = self._requests.times
-        lanes = self._lanes.statistics(time.monotonic())
         return RuntimeMeasures(
             put_ms_max=int(times.put_seconds_max * 1000),
             get_ms_max=int(times.get_seconds_max * 1000),
@@ -571,7 +571,7 @@ class BrokerService:
             flushed=self._progress.flushed,
             lanes={
                 name: (lane.depth_count, int(lane.head_wait_seconds * 1000))
-                for name, lane in lanes.items()
+                for name, lane in self._lanes.statistics(time.monotonic()).items()
             },
             troubles=self.services.troubles | self._tables.troubles,
             notices=self._backup_notices,

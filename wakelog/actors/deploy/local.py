@@ -12,7 +12,7 @@ from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
-from wakelog.actors.name_server import NameServerService
+from wakelog.actors.name_server import NameServerService, start_name_server
 from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -72,9 +72,7 @@ class LocalDeployment:
         plan = self._plan
         if plan.name_server is not None:
             report("the name server")
-            service = NameServerService(plan.name_server)
-            await service.start()
-            self._name_server = service
+            self._name_server = await start_name_server(plan.name_server)
         for broker_plan in self._plan.brokers:
             report(broker_plan.name)
             broker = LocalBroker(broker_plan, self._fs)
