@@ -33,7 +33,7 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.testing import AsyncEmbeddedBroker, EmbeddedBroker, MessagesMissing
 
 READY_SECONDS_MAX = 1.0
-STORE_BYTES_MAX = 4 << 20
+STORE_BYTES_MAX = 6 << 20
 
 
 @pytest.fixture(scope="module")

@@ -66,5 +66,5 @@ def _in_utc(moment: datetime) -> datetime:
     """Convert a time, which Spark gives in the zone of this process, to UTC."""
     try:
         return moment.astimezone(UTC)
-    except OverflowError:  # in the first or the last possible year
+    except (OverflowError, ValueError):  # in the first or the last possible year
         return moment.replace(tzinfo=UTC)

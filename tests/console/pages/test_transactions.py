@@ -73,7 +73,7 @@ def test_what_is_open_and_what_was_given_up_is_shown_and_checked_again(
 
 
 def give_up(broker: EmbeddedBroker, count: int) -> None:
-    """Let rounds of the check pass, of which a busy machine may miss one, until it gave `count` up."""
+    """Let rounds of the check pass until `count` are given up: a busy machine misses some."""
     for _ in range(10):
         broker.advance(70)
         with suppress(MessagesMissing):
