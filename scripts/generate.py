@@ -7,19 +7,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from typer import Context
-from typer.core import TyperGroup
-from typer.main import get_command
-
 from scripts import api_document as api
 from scripts import client_matrix as matrix
 from scripts import configuration_document as configuration
 from scripts import requests_document as requests
 from scripts.overview_board import overview_board
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
-from wakelog.cli.admin.command import COMMON, Command, Flag
-from wakelog.cli.admin.table import COMMANDS
-from wakelog.cli.app import app
+from wakelog.cli.admin.command import mqadmin
+from wakelog.cli.command import Command, Parameter
+from wakelog.cli.help_text import help_text, meaning_text
+from wakelog.cli.root import program
 from wakelog.telemetry.metric_spec import MetricSpec
 from wakelog.telemetry.metrics import METRICS_BY_SUBJECT
 
@@ -156,37 +153,32 @@ ADMIN_HEADS = ("command", "what", "flags")
 def admin_document() -> str:
     """Draw docs/admin.md."""
     notice = NOTICE.format(source="wakelog/cli/admin/")
-    common = "\n".join(f"- `{flag_text(flag)}`: {flag.meaning}" for flag in COMMON)
-    rows = table(ADMIN_HEADS, map(command_cells, COMMANDS.values()))
+    commands = list(mqadmin.commands())
+    common = "\n".join(f"- `{flag_text(x)}`: {meaning_text(x)}" for x in commands[0].common)
+    rows = table(ADMIN_HEADS, map(command_cells, commands))
     parts = ["# Admin", notice, ADMIN_INTRODUCTION, common, ACCOUNT, "Flags in bold must be given."]
     parts.append(rows)
-    different = [(f"`{x.name}`", x.differs) for x in COMMANDS.values() if x.differs]
+    different = [(f"`{x.name}`", x.differs) for x in commands if x.differs]
     parts += ["## What differs", table(("command", "how its output differs"), different)]
     return "\n\n".join(parts) + "\n"
 
 
 def command_cells(command: Command) -> tuple[str, ...]:
     """Return the cells of one row."""
-    texts = (
-        f"**`{flag_text(flag)}`**" if flag.is_required else f"`{flag_text(flag)}`"
-        for flag in command.flags
-    )
-    choice = " or ".join(f"-{short}" for short in command.one_of)
+    texts = (f"**`{flag_text(x)}`**" if x.is_required else f"`{flag_text(x)}`" for x in command.own)
+    choice = " or ".join(x.option.names[0] for x in command.own if x.name in command.one_of)
     needs = f" Needs {choice}." if choice else ""
-    return (f"`{command.name}`", command.meaning + needs, " ".join(texts) or "none")
+    return (f"`{command.name}`", command.summary + needs, " ".join(texts) or "none")
 
 
 def up_help() -> str:
     """Draw scripts/up_help.txt, which `./dev up --help` prints."""
-    command = get_command(app)
-    assert isinstance(command, TyperGroup)
-    context = Context(command.commands["up"], info_name="./dev up", terminal_width=HELP_COLUMNS)
-    return command.commands["up"].get_help(context) + "\n"
+    return help_text(program.find("up"), "./dev up", HELP_COLUMNS) + "\n"
 
 
-def flag_text(flag: Flag) -> str:
-    """Return both names of a flag."""
-    return f"-{flag.short} --{flag.name}" if flag.short else f"--{flag.name}"
+def flag_text(flag: Parameter) -> str:
+    """Return the names of a flag."""
+    return " ".join(flag.option.names)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

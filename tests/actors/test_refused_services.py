@@ -28,9 +28,9 @@ from wakelog.actors.services.service import Service
 from wakelog.actors.services.table import SERVICES, load, services_of
 from wakelog.broker.trouble import CHECK_DISK, Trouble
 from wakelog.cli import up as up_module
-from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.doctor import doctor
 from wakelog.cli.cluster.status import status
+from wakelog.cli.output import Output
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import Up
 from wakelog.client.admin import Admin, open_admin

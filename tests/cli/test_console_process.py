@@ -17,7 +17,7 @@ SECONDS_MAX = 30
 def test_a_command_line_that_fails_returns_what_it_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_words(["consle"]).startswith("no such command 'consle'")
+    assert run_words(["consle"]).startswith("there is no command consle")
     assert run_words(["--version"]) == ""
     assert capsys.readouterr() == ("", "")
 
@@ -44,7 +44,7 @@ def test_little_is_kept_of_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None
             kept.append(len(stream.text))
         return 1
 
-    monkeypatch.setattr(console_process, "_run", talk)
+    monkeypatch.setattr(console_process, "run", talk)
     assert run_words(["console"]) == "line 9999"
     assert max(kept) <= SAID_BYTES_MAX
 

@@ -27,7 +27,7 @@ def run(*arguments: str) -> int:
             "there is no option --stor. Did you mean --store?",
         ),
         (["deadletters", "--store", "/x", "--to", "retry"], "--to and --name-server are of "),
-        (["rebuilt"], "no such command 'rebuilt'"),
+        (["rebuilt"], "there is no command rebuilt"),
     ],
 )
 def test_a_mistake(words: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:

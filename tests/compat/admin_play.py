@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.cli.admin.lines import run_admin
 from tests.compat.clusters import Cluster
 from tests.compat.driver import DriverError, JavaDriver, message, wait_until
 from tests.compat.frames import RawConnection
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.table import run_admin
 from wakelog.client.errors import ClientError
 from wakelog.protocol.names import RETRY_PREFIX
 

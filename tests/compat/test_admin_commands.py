@@ -28,7 +28,8 @@ from tests.compat.admin_play import (
 from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, wait_until
 from tests.compat.frames import RawConnection
-from wakelog.cli.admin.table import COMMANDS
+from wakelog.cli.admin import command as admin_command
+from wakelog.cli.command import Parameter
 from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -79,6 +80,7 @@ SERVERS_DIFFER = {
 }
 # mqadmin has the call in its classes, and no command for it.
 OURS_ALONE = {"resumeCheckHalfMessage"}
+COMMANDS = {command.name: command for command in admin_command.mqadmin.commands()}
 Mend = Callable[[str], str | None]
 
 
@@ -111,11 +113,16 @@ def test_names_and_flags_are_mqadmins(driver: JavaDriver) -> None:
     }
     assert len(expected) == 55
     found = {
-        name: sorted((flag.short, flag.name, flag.takes_value) for flag in command.flags)
+        name: sorted(map(flag_of, command.own))
         for name, command in COMMANDS.items()
         if name not in OURS_ALONE
     }
     assert found == expected
+
+
+def flag_of(parameter: Parameter) -> tuple[str, str, bool]:
+    short, name = parameter.option.names
+    return short.removeprefix("-"), name.removeprefix("--"), parameter.option.takes_value
 
 
 def test_commands_say_what_mqadmin_says(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
@@ -147,7 +154,7 @@ def is_known(topic: str, cluster: Cluster) -> bool:
 
 def test_what_differs_is_documented_and_every_command_is_played() -> None:
     assert set(MENDS) == {name for name, command in COMMANDS.items() if command.differs}
-    assert {line.split()[0] for line in PLAY} == set(COMMANDS) - OURS_ALONE
+    assert {line.split()[0] for line in PLAY} == COMMANDS.keys() - OURS_ALONE
     listed = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     assert [name for name in SERVERS_DIFFER if f"`{name}`" not in listed] == []
 

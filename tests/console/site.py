@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import urlencode, urlsplit
 
-from wakelog.cli.cluster.commands import ask_of
 from wakelog.cli.cluster.console import commands_at
 from wakelog.client.admin import open_admin
 from wakelog.console.accounts import Accounts
@@ -132,9 +131,7 @@ def console_of(
     async def main() -> None:
         access_key, secret_key, _ = credentials or Credentials()
         async with open_admin(name_server, access_key=access_key, secret_key=secret_key) as admin:
-            console = make_console(
-                admin, commands_at(admin, ask_of), accounts or Accounts(), "test"
-            )
+            console = make_console(admin, commands_at(admin), accounts or Accounts(), "test")
             if clock is not None:
                 console.reader = Reader(admin, clock)
             async with serving(console, listen or Listen()) as url:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.console.site import console_of
-from wakelog.cli.cluster.commands import ask_of
 from wakelog.cli.cluster.console import commands_at
 from wakelog.client.admin import open_admin
 from wakelog.console import serve
@@ -36,7 +35,7 @@ def test_it_serves_at_the_url_that_it_says_and_ends(console_broker: EmbeddedBrok
 def test_a_port_that_is_taken_is_an_error(console_broker: EmbeddedBroker) -> None:
     async def serve(port: int) -> None:
         async with open_admin(console_broker.name_server) as admin:
-            console = make_console(admin, commands_at(admin, ask_of), Accounts(), "test")
+            console = make_console(admin, commands_at(admin), Accounts(), "test")
             async with serving(console, Listen(port=port)):
                 pass
 
@@ -127,7 +126,7 @@ def test_what_was_done_is_kept_in_a_file(console_broker: EmbeddedBroker, tmp_pat
 
     async def act() -> None:
         async with open_admin(console_broker.name_server) as admin:
-            commands = commands_at(admin, ask_of)
+            commands = commands_at(admin)
             console = make_console(admin, commands, Accounts(), "test", str(path))
             console.audit.add(Entry(1, "ops", "10.0.0.7", "wakelog reset g t", "done"))
             console.audit.close()

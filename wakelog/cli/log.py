@@ -19,8 +19,6 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.options import (
     LIMIT_DEFAULT,
@@ -31,10 +29,11 @@ from wakelog.cli.options import (
     Settings,
     Store,
     Text,
-    help_without_command,
     option,
+    switch,
 )
 from wakelog.cli.program import FAILED
+from wakelog.cli.root import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,17 +48,10 @@ GROUPS_NAMED_MAX = 5
 
 Into = Annotated[Text, option("DIR", "A new folder, in place of the store.")]
 
-log = typer.Typer(
-    name="log",
-    help="Verify, print, count, rebuild or repair a store.",
-    rich_markup_mode=None,
-)
+log = program.group("log", "Verify, print, count, rebuild or repair a store.")
 
 
-log.callback(invoke_without_command=True)(help_without_command)
-
-
-@log.command(short_help="Prove a store sound, or list its damage.")
+@log.command()
 def verify(
     store: Store = None,
     config: Config = None,
@@ -67,7 +59,10 @@ def verify(
     output: OutputForm = "table",
     scratch: Scratch = None,
 ) -> int:
-    """Prove a store sound, or list its damage; exit code 1 if there is any."""
+    """Prove a store sound, or list its damage.
+
+    It exits with 1 if there is any.
+    """
     from wakelog.audit.verify import verify as verify_store
     from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_settings import store_config
@@ -98,7 +93,7 @@ def dump(
     until: Annotated[Text, option("TIME", "Stored before that.")] = None,
     limit: Annotated[Number, option("N", "How many records at most.  [default: 100]")] = None,
     body_bytes: Annotated[Number, option("N", "How much of each body.  [default: 1024]")] = None,
-    hexadecimal: Annotated[bool, typer.Option("--hex", help="Bodies in hexadecimal.")] = False,
+    hexadecimal: Annotated[bool, switch("Bodies in hexadecimal.", "--hex")] = False,
     output: OutputForm = "table",
 ) -> int:
     """Print records of the log."""
@@ -133,7 +128,7 @@ def dump(
     return 0
 
 
-@log.command(short_help="Count the messages that groups have not consumed.")
+@log.command()
 def lag(
     store: Store = None,
     config: Config = None,
@@ -141,7 +136,10 @@ def lag(
     group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
     output: OutputForm = "table",
 ) -> None:
-    """Count the messages that groups have not consumed, by group and topic."""
+    """Count the messages that groups have not consumed.
+
+    There is a row for each group and topic.
+    """
     from wakelog.audit.traffic import committed_places, lags
     from wakelog.cli.cluster.output import Columns, Moment
     from wakelog.cli.log_settings import store_config
@@ -163,7 +161,7 @@ def lag(
     _show(Columns(heads, rows, "no group has committed an offset"), output == "json")
 
 
-@log.command(short_help="Count dead letters by topic of origin and reason.")
+@log.command()
 def deadletters(
     store: Store = None,
     config: Config = None,
@@ -172,7 +170,10 @@ def deadletters(
     retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
     output: OutputForm = "table",
 ) -> None:
-    """Count dead letters by group, topic of origin and reason."""
+    """Count dead letters by topic of origin and reason.
+
+    There is a row for each of them and each group.
+    """
     from wakelog.audit.traffic import dead_letters
     from wakelog.cli.cluster.output import Columns, Moment
     from wakelog.cli.log_settings import store_config
@@ -185,15 +186,18 @@ def deadletters(
     _show(Columns(heads, rows, "no dead letters"), output == "json")
 
 
-@log.command(short_help="List the keys with the most messages.")
+@log.command()
 def hotkeys(
     store: Store = None,
     config: Config = None,
     settings: Settings = None,
-    limit: Annotated[int, option("N", "How many rows at most.", min=1)] = LIMIT_DEFAULT,
+    limit: Annotated[int, option("N", "How many rows at most.", minimum=1)] = LIMIT_DEFAULT,
     output: OutputForm = "table",
 ) -> None:
-    """List the keys with the most messages, and their part of the topic in percent."""
+    """List the keys with the most messages.
+
+    Each has its part of the topic in percent.
+    """
     from wakelog.audit.traffic import hot_keys
     from wakelog.cli.cluster.output import Columns
     from wakelog.cli.log_settings import store_config
@@ -219,7 +223,7 @@ def _opened(config: StoreConfig) -> Iterator[CommitLogReader]:
 
 
 def _show(table: Columns, as_json: bool) -> None:
-    from wakelog.cli.admin.command import show
+    from wakelog.cli.output import show
 
     show(table, print, as_json=as_json)
 
@@ -246,7 +250,7 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-@log.command(short_help="Make queues and index from the log.")
+@log.command()
 def rebuild(
     store: Store = None,
     config: Config = None,
@@ -254,7 +258,10 @@ def rebuild(
     into: Into = None,
     output: OutputForm = "table",
 ) -> int:
-    """Make queues and index from the log; the old ones are kept aside."""
+    """Make queues and index from the log.
+
+    The old ones are kept aside.
+    """
     from wakelog.audit.rebuild import rebuild_into
     from wakelog.audit.replacement import rebuild_store
     from wakelog.cli.log_operator import LogOperator
@@ -286,7 +293,7 @@ def rebuild(
     return 0
 
 
-@log.command(short_help="Put a damaged store right; nothing is deleted.")
+@log.command()
 def repair(
     store: Store = None,
     config: Config = None,
@@ -294,7 +301,10 @@ def repair(
     output: OutputForm = "table",
     scratch: Scratch = None,
 ) -> int:
-    """Quarantine what is damaged and make the rest whole; nothing is deleted."""
+    """Put a damaged store right; nothing is deleted.
+
+    What is damaged is quarantined, and the rest is made whole.
+    """
     from wakelog.audit.repair import repair as repair_store
     from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_settings import store_config

@@ -1,11 +1,10 @@
-"""Options that several commands have, and how an option is declared."""
+"""How an option or an argument is declared, and those that several commands have."""
 
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
-import typer
-
 from wakelog.actors.errors import NotPossible
+from wakelog.cli.command import Option
 
 Text = str | None
 Number = int | None
@@ -20,14 +19,24 @@ class Pair(NamedTuple):
     value: str
 
 
-def option(metavar: str, help_text: str, *names: str, **more: Any) -> Any:
+def option(metavar: str, meaning: str, *names: str, **more: Any) -> Option:
     """Declare an option with a value; without `names` it is named as its parameter."""
-    return typer.Option(*names, metavar=metavar, help=help_text, **more)
+    return Option(metavar, meaning, names, **more)
 
 
-def pairs(name: str, help_text: str) -> Any:
+def switch(meaning: str, *names: str) -> Option:
+    """Declare an option without a value: True if it is given."""
+    return Option("", meaning, names, takes_value=False)
+
+
+def argument(metavar: str, meaning: str = "") -> Option:
+    """Declare what is given by its place."""
+    return Option(metavar, meaning, is_argument=True)
+
+
+def pairs(name: str, meaning: str) -> Option:
     """Declare an option that is repeated, with KEY=VALUE each."""
-    return option("KEY=VALUE", help_text, f"--{name}", parser=partial(_read_pair, name))
+    return option("KEY=VALUE", meaning, f"--{name}", parse=partial(_read_pair, name))
 
 
 def _read_pair(name: str, word: str) -> Pair:
@@ -44,15 +53,8 @@ Settings = Annotated[
     list[str] | None, option("KEY=VALUE", "One setting of broker.conf; repeat.", "--set")
 ]
 OutputForm = Annotated[
-    Literal["table", "json"], typer.Option("--output", "-o", help="json: an object a line.")
+    Literal["table", "json"], option("", "json: an object a line.", "--output", "-o")
 ]
 Scratch = Annotated[
     Text, option("DIR", "Where the folder for the comparison is made.  [default: TMPDIR]")
 ]
-
-
-def help_without_command(context: typer.Context) -> None:
-    """Print the help of a group of commands if none of them is named."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-        raise typer.Exit

@@ -10,6 +10,9 @@ MISUSED = 2
 SIGNALLED = 128
 """Plus its number: the exit code that shells give to what a signal ended."""
 
+COMPLETE_NAME = "_WAKELOG_COMPLETE"
+"""In the environment of a program that a shell runs to complete a line."""
+
 
 def command_line() -> str:
     """Return how a user calls this program again."""

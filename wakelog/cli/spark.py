@@ -13,8 +13,6 @@ from pathlib import Path
 from posixpath import abspath, expanduser
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.log import passed_over
 from wakelog.cli.options import (
@@ -25,11 +23,12 @@ from wakelog.cli.options import (
     Scratch,
     Settings,
     Text,
-    help_without_command,
     option,
     pairs,
+    switch,
 )
 from wakelog.cli.program import FAILED
+from wakelog.cli.root import program
 from wakelog.cli.stop_signals import unbroken
 from wakelog.storage.file_system import FileSystem
 
@@ -47,7 +46,7 @@ Options = Annotated[list[Pair] | None, pairs("option", "An option of the source;
 Columns = Annotated[Text, option("NAMES", "Columns, with commas.  [default: all]")]
 Every = Annotated[str, option("INTERVAL", "Of a row, as '10 minutes'.")]
 Group = Annotated[str, option("NAME", "Of this group alone.")]
-Limit = Annotated[int, option("N", "How many rows at most.", min=1)]
+Limit = Annotated[int, option("N", "How many rows at most.", minimum=1)]
 
 FOLDER = Path(__file__).parent
 SETTINGS = {
@@ -62,21 +61,16 @@ SETTINGS = {
 }
 """Settings of the sessions of these commands; `--conf` replaces them."""
 
-spark = typer.Typer(
-    name="spark",
-    help="Jobs over whole logs, and reports of traffic.",
-    rich_markup_mode=None,
-)
-spark.callback(invoke_without_command=True)(help_without_command)
+spark = program.group("spark", "Jobs over whole logs, and reports of traffic.")
 
 
-@spark.command(short_help="Print the path of the program for spark-submit.")
+@spark.command()
 def script() -> None:
-    """Print the path of the program that spark-submit takes for these commands."""
+    """Print the path of the program for spark-submit."""
     print(FOLDER / "spark_job.py")
 
 
-@spark.command(short_help="Make queues and index from the log alone.")
+@spark.command()
 def rebuild(
     store: Store,
     into: Into,
@@ -86,7 +80,10 @@ def rebuild(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Make queues and index from the log alone, one task for each segment."""
+    """Make queues and index from the log alone.
+
+    There is one task for each segment.
+    """
     from wakelog.cli.log_settings import store_config
     from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
 
@@ -102,7 +99,7 @@ def rebuild(
     )
 
 
-@spark.command(short_help="Check a log, its queues and its index.")
+@spark.command()
 def audit(
     store: Store,
     config: Config = None,
@@ -113,7 +110,10 @@ def audit(
     master: Master = None,
     confs: Confs = None,
 ) -> int:
-    """Check a log, its queues and its index; list damage, with exit code 1 if there is any."""
+    """Check a log, its queues and its index.
+
+    It lists damage, and exits with 1 if there is any.
+    """
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.audit import audit as audit_now
@@ -135,7 +135,7 @@ def audit(
     return FAILED if damages else 0
 
 
-@spark.command(short_help="Add the new messages of a log to Parquet files.")
+@spark.command()
 def export(
     store: Stores,
     into: Export,
@@ -145,7 +145,10 @@ def export(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Add the new messages of a log to Parquet files by topic and day."""
+    """Add the new messages of a log to Parquet files.
+
+    There is a folder for each topic and day.
+    """
     from wakelog.spark.jobs.export import export as export_now
 
     names = [name for name in (columns or "").split(",") if name.strip()]
@@ -159,39 +162,48 @@ def export(
     )
 
 
-def _add_table_by_time(name: str, short_help: str, help_text: str) -> None:
-    """Add the command for the table of that name in `traffic`, with a row for each interval."""
+@spark.command()
+def lag(
+    store: Stores,
+    group: Group = "",
+    every: Every = "1 hour",
+    options: Options = None,
+    limit: Limit = LIMIT_DEFAULT,
+    output: OutputForm = "table",
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """Count the messages that groups have not consumed.
 
-    @spark.command(name, short_help=short_help, help=help_text)
-    def table_by_time(
-        store: Stores,
-        group: Group = "",
-        every: Every = "1 hour",
-        options: Options = None,
-        limit: Limit = LIMIT_DEFAULT,
-        output: OutputForm = "table",
-        master: Master = None,
-        confs: Confs = None,
-    ) -> None:
-        from wakelog.spark.jobs import traffic
+    There is a row for each time of storing.
+    """
+    from wakelog.spark.jobs.traffic import lag as table
 
-        make_table = {"lag": traffic.lag, "latency": traffic.latency}[name]
-        with _session(master, confs, store, options) as session:
-            given = dict(options or ())
-            table = make_table(session, store, group=group, every=every, options=given)
-            _print(table, limit, output == "json")
+    with _session(master, confs, store, options) as session:
+        found = table(session, store, group=group, every=every, options=dict(options or ()))
+        _print(found, limit, output == "json")
 
 
-_add_table_by_time(
-    "lag",
-    "Count the messages that groups have not consumed.",
-    "Count the messages that groups have not consumed, by the time of storing.",
-)
-_add_table_by_time(
-    "latency",
-    "Show how long messages took to the log.",
-    "Show how long messages took from their producer to the log, by topic and time.",
-)
+@spark.command()
+def latency(
+    store: Stores,
+    group: Group = "",
+    every: Every = "1 hour",
+    options: Options = None,
+    limit: Limit = LIMIT_DEFAULT,
+    output: OutputForm = "table",
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """Show how long messages took from their producer to the log.
+
+    There is a row for each topic and time.
+    """
+    from wakelog.spark.jobs.traffic import latency as table
+
+    with _session(master, confs, store, options) as session:
+        found = table(session, store, group=group, every=every, options=dict(options or ()))
+        _print(found, limit, output == "json")
 
 
 @spark.command()
@@ -210,7 +222,7 @@ def hotkeys(
         _print(table(session, store, options=dict(options or ())), limit, output == "json")
 
 
-@spark.command(short_help="Draw a log into one HTML file that opens offline.")
+@spark.command()
 def report(
     store: Stores,
     into: Annotated[str, option("FILE", "The page, which is replaced.")],
@@ -219,7 +231,10 @@ def report(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Draw rates, latency, sizes, lag and hot keys into one HTML file that opens offline."""
+    """Draw a log into one HTML file that opens offline.
+
+    It has rates, latency, sizes, lag and hot keys.
+    """
     from wakelog.spark.jobs.report import report as report_now
 
     with _session(master, confs, store, options) as session:
@@ -232,12 +247,12 @@ def report(
     )
 
 
-@spark.command(short_help="Count dead letters, or send them again.")
+@spark.command()
 def deadletters(
     store: Stores,
     retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
     again: Annotated[
-        bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
+        bool, switch("Send them again instead; needs --name-server.", "--resend")
     ] = False,
     name_server: Annotated[
         str, option("HOST:PORT", "Where to send to.", "--name-server", "-n")
@@ -253,7 +268,10 @@ def deadletters(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Count dead letters by topic of origin and reason, or send them again."""
+    """Count dead letters, or send them again.
+
+    They are counted by topic of origin and reason.
+    """
     from wakelog.spark.jobs.resend import resend
     from wakelog.spark.jobs.traffic import deadletters as table
 
@@ -274,7 +292,7 @@ def deadletters(
     _print_report(sent, as_json, f"sent: {sent.sent_count} messages", *left_out)
 
 
-@spark.command(short_help="List messages that only one of two logs has.")
+@spark.command()
 def compare(
     store: Stores,
     other: Annotated[str, option("DIR", "The other side.", "--with")] = "",
@@ -287,7 +305,10 @@ def compare(
     master: Master = None,
     confs: Confs = None,
 ) -> int:
-    """List by queue the messages that only one of two logs has; exit code 1 if there are any."""
+    """List messages that only one of two logs has.
+
+    They are listed by queue. It exits with 1 if there are any.
+    """
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.compare import compare as compare_now
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.admin.lines import run_admin
 from tests.compat.clusters import Cluster, local_cluster
 from tests.compat.frames import RawConnection
-from wakelog.cli.admin.table import run_admin
 
 HEARTBEAT = 34
 # Every test is let in as it is; what changes accounts has to be signed.

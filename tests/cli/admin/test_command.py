@@ -1,75 +1,58 @@
-"""Flags of command lines, and tables as text and as values."""
-
-import json
-from collections.abc import AsyncIterator
+"""mqadmin's flags, and tables as text and as values."""
 
 import pytest
 
+from tests.cli.admin.lines import run_admin
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import (
-    Command,
-    Flags,
-    Output,
-    Table,
-    Text,
-    may,
-    need,
-    parse,
-    show,
-    switch,
-    usage,
-)
-from wakelog.client.admin import Admin
+from wakelog.cli.admin.command import mqadmin
+from wakelog.cli.command import Call, read
+from wakelog.cli.root import program
+from wakelog.client.errors import ClientError
 
 
-async def nothing(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    yield Text("", {})
-
-
-COMMAND = Command(
-    "walk",
-    "Walk.",
-    nothing,
-    (need("t", "topic", "A topic."), may("s", "since", "A time."), switch("l", "list", "A list.")),
-)
+def call(line: str, *more: str) -> Call:
+    found = read(program, ["admin", *line.split(), *more])
+    assert isinstance(found, Call)
+    return found
 
 
 def test_flags_are_read_as_mqadmin_reads_them() -> None:
-    for words in (["-t", "a", "-s", "-1", "-l"], ["--topic=a", "--since", "-1", "--list"]):
-        flags = parse(COMMAND, words)
-        assert flags is not None
-        assert (flags["t"], flags.number("s"), "l" in flags) == ("a", -1, True)
-    assert parse(COMMAND, ["-ta"]) == {"t": "a"}
-    assert parse(COMMAND, ["-t", "a", "-h"]) is None
+    for line in ("topicRoute -t a -l", "topicRoute --topic=a --list", "TOPICROUTE -lta"):
+        assert call(line).values.items() >= {"topic": "a", "as_table": True}.items()
+    negative = call("brokerConsumeStats -b a:1 -l -1 --order TRUE").values
+    assert (negative["lag_min"], negative["is_ordered"]) == (-1, True)
+    assert call("sendMessage -t", " a ", "--body= b ").values.items() >= {
+        "topic": "a", "body": "b",
+    }.items()  # fmt: skip
+    assert call("updateSubGroup -b a:1 -g g -s yes").values["consumes"] is False
 
 
-@pytest.mark.parametrize("words", [[], ["-t", "a", "--absent", "b"], ["-t"], ["-t", "a", "b"]])
-def test_a_mistake_says_where_the_help_is(words: list[str]) -> None:
-    with pytest.raises(NotPossible, match="wakelog admin walk --help"):
-        parse(COMMAND, words)
+def test_of_broker_and_cluster_one_is_given() -> None:
+    with pytest.raises(NotPossible, match=r"brokerStatus needs -b or -c\. .*, not 0\."):
+        call("brokerStatus")
+    with pytest.raises(NotPossible, match=r"brokerStatus needs -b or -c\. .*, not 2\."):
+        call("brokerStatus -b a:1 -c c")
 
 
-def test_numbers_and_truths() -> None:
-    flags = Flags(a="12", b="x", c="TRUE", d="yes")
-    assert (flags.number("a"), flags.number("z", 7)) == (12, 7)
-    assert (flags.truth("c"), flags.truth("d"), flags.truth("z", default=True)) == (
-        True, False, True
-    )  # fmt: skip
-    with pytest.raises(NotPossible, match="no number"):
-        flags.number("b")
+def test_the_name_server_comes_from_a_flag_or_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
+    assert call("clusterList").values["wire"].options().name_servers == ("a:1", "b:2")
+    named = call("clusterList -n c:3 --tls true").values["wire"].options()
+    assert named.name_servers == ("c:3",)
+    assert named.tls is not None
+    monkeypatch.delenv("NAMESRV_ADDR")
+    with pytest.raises(NotPossible, match="no name server is given"):
+        call("clusterList").values["wire"].options()
 
 
-def test_a_table_is_columns_or_objects() -> None:
-    table = Table("%-6s|%04d|%5.2f", ["Broker Name", "QID", "InTPS(LOAD)"], [("b", 1, 2.5)])
-    said: list[str] = []
-    show(table, said.append, as_json=False)
-    assert said == ["#Broker Name|#QID|#InTPS(LOAD)", "b     |0001| 2.50"]
-    show(table, said.append, as_json=True)
-    assert json.loads(said[-1]) == {"brokerName": "b", "qid": 1, "inTPS": 2.5}
+def test_a_name_server_that_is_away_is_named() -> None:
+    with pytest.raises(ClientError, match=r"127\.0\.0\.1:1 does not answer"):
+        run_admin(["clusterList", "-n", "127.0.0.1:1"], print)
 
 
-def test_the_help_names_every_flag() -> None:
-    lines = "\n".join(usage(COMMAND))
-    assert "-t, --topic" in lines
-    assert "(required)" in lines
-    assert "--namesrvAddr" in lines
+def test_every_command_takes_the_cluster_and_has_a_line_of_help() -> None:
+    for command in mqadmin.commands():
+        assert command.first == "admin"
+        assert command.help == command.summary and command.summary.endswith(".")

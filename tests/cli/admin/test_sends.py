@@ -36,7 +36,7 @@ def test_queues_are_sent_to_in_turn(admin: AdminCommand) -> None:
     ]
     assert last.startswith("Avg RT: ")
     assert admin(f"checkMsgSendRT -t {topic} -a 1 -s 10")[-1] == "Avg RT: NaN"
-    with pytest.raises(NotPossible, match="-a '0' is no number from 1 to"):
+    with pytest.raises(NotPossible, match="--amount needs a number of 1 or more"):
         admin(f"checkMsgSendRT -t {topic} -a 0 -s 10")
 
 

@@ -11,7 +11,6 @@ from tests.cli.cluster.conftest import CommandLine
 from wakelog.actors.deploy.own_keys import OWN_KEYS
 from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.broker.config_file import OBEYED_KEYS
-from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster import config_check
 from wakelog.cli.cluster.config_check import (
     HONOURED,
@@ -22,6 +21,7 @@ from wakelog.cli.cluster.config_check import (
     check_file,
     check_keys,
 )
+from wakelog.cli.output import Output
 from wakelog.client.admin import Admin, Configuration
 from wakelog.protocol.bodies import BrokerData, ClusterInfo
 

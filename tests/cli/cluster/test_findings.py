@@ -10,9 +10,9 @@ import pytest
 from tests.cli.cluster.conftest import CommandLine
 from tests.console.cases import CASES, NOW_MS, Snapshots, cluster, group, history_of
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster import doctor, findings, status
 from wakelog.cli.failures import with_options
+from wakelog.cli.output import Output
 from wakelog.console.findings import SERVER_JUDGES, find, wrong
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
 from wakelog.console.snapshot import Snapshot

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
-from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.status import CLEAR, top
+from wakelog.cli.output import Output
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError, describe, refused
 from wakelog.client.options import ClientOptions

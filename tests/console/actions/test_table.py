@@ -6,9 +6,7 @@ import shlex
 
 import pytest
 
-from wakelog.cli.admin.command import parse
-from wakelog.cli.admin.table import COMMANDS
-from wakelog.cli.cluster.commands import ask_of
+from wakelog.cli.root import ask_of
 from wakelog.console.actions.action import Action, Field
 from wakelog.console.actions.table import ACTIONS
 from wakelog.console.pages.app import page_at
@@ -41,13 +39,10 @@ def test_the_words_of_an_action_are_a_command_line(action: Action) -> None:
     values = {field.name: example(field) for field in action.fields}
     checked, wrong = action.checked(values)
     assert not wrong
-    program, name, *rest = action.words(checked)
-    if program == "admin":
-        assert parse(COMMANDS[name], rest) is not None
-    else:
-        assert ask_of([program, name, *rest]) is not None
+    words = action.words(checked)
+    assert callable(ask_of(words))
     shown = shlex.split(action.command(checked))
-    assert shown[:2] == ["wakelog", program]
+    assert shown[:2] == ["wakelog", words[0]]
 
 
 @EVERY

@@ -1,12 +1,11 @@
 """`wakelog admin COMMAND`: mqadmin's commands and flags, without a JVM.
 
-    command.py    what a command is: its flags, what it puts out, and how a command line is read
+    command.py    how a command is declared, and what commands put out
     java_text.py  values as mqadmin writes them
-    topics.py groups.py offsets.py messages.py brokers.py    the commands, each with its rows
-    table.py      all rows, and `run_admin`
+    topics.py groups.py offsets.py messages.py brokers.py    the commands
 
-A command is one row: name, meaning, flags, and an asynchronous generator that asks an `Admin` and
-yields what is put out. Commands that do not end yield for ever.
+A command is an asynchronous generator that asks an `Admin` and yields what is put out. One that
+does not end yields for ever.
 
 Source: org.apache.rocketmq.tools.command.* (4.9.3).
 """

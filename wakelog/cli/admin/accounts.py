@@ -1,21 +1,12 @@
 """Commands about the accounts of access control."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from wakelog.cli.admin.command import (
-    BROKER,
-    CLUSTER,
-    Command,
-    Flags,
-    Output,
-    Table,
-    Text,
-    may,
-    need,
-)
+from wakelog.cli.admin.command import BROKER_OR_CLUSTER, Broker, Cluster, flag, mqadmin
 from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import targets
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client import access
 from wakelog.client.admin import Admin
 from wakelog.protocol.bodies import AclConfig
@@ -25,67 +16,110 @@ from wakelog.protocol.codes import RequestCode as Code
 VERSION_LAYOUT: Final = "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s"
 
 
-async def _members(admin: Admin, flags: Flags) -> list[str]:
+AccessKey = Annotated[str, flag("a", "accessKey", "Access key of the account.")]
+Members = Annotated[str, flag("c", "clusterName", "Name of a cluster: all its brokers.")]
+
+
+async def _members(admin: Admin, broker: str, cluster: str) -> list[str]:
     """Return the broker that -b names, or the masters and slaves of the cluster that -c names."""
-    return [flags["b"]] if "b" in flags else await admin.members(flags["c"])
+    return [broker] if broker else await admin.members(cluster)
 
 
-async def update_account(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Create an account, or change it; the secret key is not shown."""
+@mqadmin.command(
+    "updateAclConfig",
+    one_of=BROKER_OR_CLUSTER,
+    differs="The account is shown, without its secret key; mqadmin shows an address in memory.",
+)
+async def update_account(
+    admin: Admin,
+    key: AccessKey,
+    broker: Broker = "",
+    cluster: Members = "",
+    secret: Annotated[str | None, flag("s", "secretKey", "Its secret key.")] = None,
+    white: Annotated[
+        str | None, flag("w", "whiteRemoteAddress", "Addresses that need no signature.")
+    ] = None,
+    other_topics: Annotated[
+        str | None, flag("i", "defaultTopicPerm", "DENY, PUB, SUB or PUB|SUB, for other topics.")
+    ] = None,
+    other_groups: Annotated[
+        str | None, flag("u", "defaultGroupPerm", "DENY, PUB, SUB or PUB|SUB, for other groups.")
+    ] = None,
+    topics: Annotated[str | None, flag("t", "topicPerms", "TOPIC=PERMISSION, `,` between.")] = None,
+    groups: Annotated[str | None, flag("g", "groupPerms", "GROUP=PERMISSION, `,` between.")] = None,
+    is_admin: Annotated[bool, flag("m", "admin", "true for an admin.")] = False,
+) -> AsyncIterator[Output]:
+    """Create an account of access control, or change it."""
     fields = {
-        "accessKey": flags["a"],
-        "whiteRemoteAddress": flags.get("w"),
-        "admin": flags.truth("m"),
-        "defaultTopicPerm": flags.get("i"),
-        "defaultGroupPerm": flags.get("u"),
-        "topicPerms": flags.get("t"),
-        "groupPerms": flags.get("g"),
+        "accessKey": key,
+        "whiteRemoteAddress": white,
+        "admin": is_admin,
+        "defaultTopicPerm": other_topics,
+        "defaultGroupPerm": other_groups,
+        "topicPerms": topics,
+        "groupPerms": groups,
     }
-    for address in await _members(admin, flags):
+    for address in await _members(admin, broker, cluster):
         code = Code.UPDATE_AND_CREATE_ACL_CONFIG
-        await admin.ask(address, code, {**fields, "secretKey": flags.get("s")})
+        await admin.ask(address, code, {**fields, "secretKey": secret})
         text = f"create or update plain access config to {address} success."
-        yield Text(text, {"broker": address, "accessKey": flags["a"]})
+        yield Text(text, {"broker": address, "accessKey": key})
     yield Text(bean_text("PlainAccessConfig", fields), fields)
 
 
-async def delete_account(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Delete an account."""
-    fields = {"accessKey": flags["a"]}
-    for address in await _members(admin, flags):
+@mqadmin.command("deleteAccessConfig", one_of=BROKER_OR_CLUSTER)
+async def delete_account(
+    admin: Admin, key: AccessKey, broker: Broker = "", cluster: Members = ""
+) -> AsyncIterator[Output]:
+    """Delete an account of access control."""
+    fields = {"accessKey": key}
+    for address in await _members(admin, broker, cluster):
         await admin.ask(address, Code.DELETE_ACL_CONFIG, fields)
         text = f"delete plain access config account from {address} success."
         yield Text(text, {"broker": address, **fields})
-    yield Text(f"account's accesskey is:{flags['a']}", fields)
+    yield Text(f"account's accesskey is:{key}", fields)
 
 
-async def update_white_addresses(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("updateGlobalWhiteAddr", one_of=BROKER_OR_CLUSTER)
+async def update_white_addresses(
+    admin: Admin,
+    white: Annotated[str, flag("g", "globalWhiteRemoteAddresses", "Addresses, `,` between.")],
+    broker: Broker = "",
+    cluster: Members = "",
+) -> AsyncIterator[Output]:
     """Replace the addresses that need no account."""
-    for address in await _members(admin, flags):
-        fields = {"globalWhiteAddrs": flags["g"]}
+    for address in await _members(admin, broker, cluster):
+        fields = {"globalWhiteAddrs": white}
         await admin.ask(address, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, fields)
         text = f"update global white remote addresses to {address} success."
-        yield Text(text, {"broker": address, "globalWhiteRemoteAddresses": flags["g"]})
+        yield Text(text, {"broker": address, "globalWhiteRemoteAddresses": white})
 
 
-async def account_versions(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show how often each file of accounts was changed, and when."""
+@mqadmin.command("clusterAclConfigVersion", one_of=BROKER_OR_CLUSTER)
+async def account_versions(
+    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+) -> AsyncIterator[Output]:
+    """Show how often the files of accounts were changed."""
     rows: list[tuple[str, ...]] = []
-    for address in await targets(admin, flags):
+    for address in await targets(admin, broker, cluster):
         header, versions = await access.account_versions(admin, address)
         place = header.cluster_name, header.broker_name, header.broker_addr
         for path, found in versions.items():
             rows.append((*place, path, str(found.counter), plain_time(found.timestamp)))
     heads = ["Cluster Name", "Broker Name", "Broker Addr", "AclFilePath"]
     heads += ["AclConfigVersionNum", "AclLastUpdateTime"]
-    yield Table(VERSION_LAYOUT, heads, rows, shows_heads="c" in flags)
-    kind = "broker" if "b" in flags else "cluster"
+    yield Table(VERSION_LAYOUT, heads, rows, shows_heads=not broker)
+    kind = "broker" if broker else "cluster"
     yield Text(f"get {kind}'s plain access config version success.", {"files": len(rows)})
 
 
-async def show_accounts(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the accounts; secret keys only if the broker gives them, which needs an admin."""
-    for address in await targets(admin, flags):
+@mqadmin.command("getAccessConfigSubCommand", one_of=BROKER_OR_CLUSTER)
+async def show_accounts(
+    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+) -> AsyncIterator[Output]:
+    """Show the accounts of access control."""
+    for address in await targets(admin, broker, cluster):
+        # Secret keys come only if the broker gives them, which needs an admin.
         response = await admin.ask(address, Code.GET_BROKER_CLUSTER_ACL_CONFIG)
         found = decode_response(AclConfig, response.body)
         white = f"[{', '.join(found.global_white_addrs)}]"
@@ -102,61 +136,3 @@ def _field_text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(value)}]"
     return "" if value is None else word(value)
-
-
-ACCESS_KEY: Final = need("a", "accessKey", "Access key of the account.")
-MEMBERS: Final = may("c", "clusterName", "Name of a cluster: all its brokers.")
-
-COMMANDS: Final = (
-    Command(
-        "updateAclConfig",
-        "Create an account of access control, or change it.",
-        update_account,
-        (
-            BROKER,
-            MEMBERS,
-            ACCESS_KEY,
-            may("s", "secretKey", "Its secret key."),
-            may("w", "whiteRemoteAddress", "Addresses that need no signature."),
-            may("i", "defaultTopicPerm", "DENY, PUB, SUB or PUB|SUB, for other topics."),
-            may("u", "defaultGroupPerm", "DENY, PUB, SUB or PUB|SUB, for other groups."),
-            may("t", "topicPerms", "TOPIC=PERMISSION, `,` between."),
-            may("g", "groupPerms", "GROUP=PERMISSION, `,` between."),
-            may("m", "admin", "true for an admin.  [default: false]"),
-        ),
-        one_of="bc",
-        differs="The account is shown, without its secret key; mqadmin shows an address in memory.",
-    ),
-    Command(
-        "deleteAccessConfig",
-        "Delete an account of access control.",
-        delete_account,
-        (BROKER, MEMBERS, ACCESS_KEY),
-        one_of="bc",
-    ),
-    Command(
-        "clusterAclConfigVersion",
-        "Show how often the files of accounts were changed.",
-        account_versions,
-        (BROKER, CLUSTER),
-        one_of="bc",
-    ),
-    Command(
-        "updateGlobalWhiteAddr",
-        "Replace the addresses that need no account.",
-        update_white_addresses,
-        (
-            BROKER,
-            MEMBERS,
-            need("g", "globalWhiteRemoteAddresses", "Addresses, `,` between."),
-        ),
-        one_of="bc",
-    ),
-    Command(
-        "getAccessConfigSubCommand",
-        "Show the accounts of access control.",
-        show_accounts,
-        (BROKER, CLUSTER),
-        one_of="bc",
-    ),
-)

@@ -4,22 +4,21 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from operator import sub
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from wakelog.cli.admin.command import (
-    BROKER,
-    CLUSTER,
-    Command,
-    Flags,
-    Output,
-    Table,
-    Text,
-    may,
-    need,
-    switch,
+    BROKER_OR_CLUSTER,
+    Broker,
+    BrokerName,
+    Cluster,
+    Topic,
+    flag,
+    mark,
+    mqadmin,
 )
 from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.admin.topics import ORDER_NAMESPACE, order_configuration, put_value, targets
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, Configuration, cluster_members
 from wakelog.client.errors import ClientError
 from wakelog.protocol.codes import RequestCode as Code
@@ -28,13 +27,30 @@ MS_PER_HOUR: Final = 3_600_000
 LIST_LAYOUT: Final = "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s"
 
 
-async def cluster_list(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """List the brokers of all clusters; with -i again and again."""
+Key = Annotated[str, flag("k", "key", "Name of the setting.")]
+Value = Annotated[str, flag("v", "value", "Its new value.")]
+Namespace = Annotated[str, flag("s", "namespace", "Name of the namespace.")]
+KeyThere = Annotated[str, flag("k", "key", "Its key.")]
+SomeCluster = Annotated[str, flag("c", "cluster", "Name of a cluster.  [default: all]")]
+
+
+@mqadmin.command("clusterList")
+async def cluster_list(
+    admin: Admin,
+    with_totals: Annotated[
+        bool,
+        mark("m", "moreStats", "Messages of yesterday and today in place of rates."),
+    ] = False,
+    seconds: Annotated[
+        int | None, flag("i", "interval", "Seconds until it is shown again.  [default: once]")
+    ] = None,
+) -> AsyncIterator[Output]:
+    """List the brokers of all clusters."""
     while True:
-        yield await (_totals if "m" in flags else _brokers)(admin)
-        if "i" not in flags:
+        yield await (_totals if with_totals else _brokers)(admin)
+        if seconds is None:
             return
-        await asyncio.sleep(flags.number("i"))
+        await asyncio.sleep(seconds)
 
 
 class AskedBroker(NamedTuple):
@@ -102,14 +118,17 @@ async def _totals(admin: Admin) -> Output:
     return Table("%-16s  %-32s %14d %14d %14d %14d", heads, rows)
 
 
-async def broker_status(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("brokerStatus", one_of=BROKER_OR_CLUSTER)
+async def broker_status(
+    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+) -> AsyncIterator[Output]:
     """Show what a broker says of itself."""
-    if "b" in flags:
-        values = await admin.runtime_info(flags["b"])
+    if broker:
+        values = await admin.runtime_info(broker)
         rows = sorted(values.items())
         yield Table("%-32s: %s", ["Name", "Value"], rows, shows_heads=False)
         return
-    for address in await admin.members(flags["c"]):
+    for address in await admin.members(cluster):
         values = await admin.runtime_info(address)
         found = [(address, name, value) for name, value in sorted(values.items())]
         yield Table("%-24s %-32s: %s", ["Addr", "Name", "Value"], found, shows_heads=False)
@@ -133,14 +152,17 @@ def _with_remark(text: str, remark: str | None) -> str:
     return f"{text}\n{remark}" if remark else text
 
 
-async def broker_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the settings of a broker, or of a cluster's masters and slaves."""
-    if "b" in flags:
-        yield _settings(flags["b"], flags["b"], await admin.configuration(flags["b"]))
+@mqadmin.command("getBrokerConfig", one_of=BROKER_OR_CLUSTER)
+async def broker_settings(
+    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+) -> AsyncIterator[Output]:
+    """Show the settings of brokers."""
+    if broker:
+        yield _settings(broker, broker, await admin.configuration(broker))
         return
     info = await admin.cluster()
     master = ""
-    for _, broker_id, address in cluster_members(info, flags["c"]):
+    for _, broker_id, address in cluster_members(info, cluster):
         if broker_id == 0:
             master, title = address, f"Master: {address}"
         else:
@@ -148,26 +170,31 @@ async def broker_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         yield _settings(title, address, await admin.configuration(address))
 
 
-async def update_broker_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Change one setting of a broker, or of a cluster's masters."""
-    body = f"{flags['k']}={flags['v']}\n".encode()
-    for address in await targets(admin, flags):
+@mqadmin.command("updateBrokerConfig", one_of=BROKER_OR_CLUSTER)
+async def update_broker_settings(
+    admin: Admin, key: Key, value: Value, broker: Broker = "", cluster: Cluster = ""
+) -> AsyncIterator[Output]:
+    """Change one setting of brokers."""
+    body = f"{key}={value}\n".encode()
+    for address in await targets(admin, broker, cluster):
         response = await admin.ask(address, Code.UPDATE_BROKER_CONFIG, body=body)
-        value = {"addr": address, flags["k"]: flags["v"]}
         text = f"update broker config success, {address}"
-        yield Text(_with_remark(text, response.remark), value)
+        yield Text(_with_remark(text, response.remark), {"addr": address, key: value})
 
 
-async def name_server_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the settings of every name server."""
+@mqadmin.command("getNamesrvConfig")
+async def name_server_settings(admin: Admin) -> AsyncIterator[Output]:
+    """Show the settings of name servers."""
     for address in admin.options.name_servers:
         values = await admin.configuration(address, Code.GET_NAMESRV_CONFIG)
         yield _settings(address, address, values)
 
 
-async def update_name_server_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Change one setting of every name server."""
-    key, value = flags["k"], flags["v"]
+@mqadmin.command("updateNamesrvConfig")
+async def update_name_server_settings(
+    admin: Admin, key: Key, value: Value
+) -> AsyncIterator[Output]:
+    """Change one setting of name servers."""
     body, remark = f"{key}={value}\n".encode(), None
     for address in admin.options.name_servers:
         remark = (await admin.ask(address, Code.UPDATE_NAMESRV_CONFIG, body=body)).remark
@@ -176,29 +203,38 @@ async def update_name_server_settings(admin: Admin, flags: Flags) -> AsyncIterat
     yield Text(_with_remark(text, remark), {key: value})
 
 
-async def update_value(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Set a value of a namespace at every name server."""
-    await put_value(admin, flags["s"], flags["k"], flags["v"])
-    value = {"namespace": flags["s"], "key": flags["k"], "value": flags["v"]}
-    yield Text("create or update kv config to namespace success.", value)
+@mqadmin.command("updateKvConfig")
+async def update_value(
+    admin: Admin, namespace: Namespace, key: KeyThere, value: Value
+) -> AsyncIterator[Output]:
+    """Set a value at the name servers."""
+    await put_value(admin, namespace, key, value)
+    fields = {"namespace": namespace, "key": key, "value": value}
+    yield Text("create or update kv config to namespace success.", fields)
 
 
-async def delete_value(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Delete a value of a namespace at every name server."""
-    fields = {"namespace": flags["s"], "key": flags["k"]}
+@mqadmin.command("deleteKvConfig")
+async def delete_value(admin: Admin, namespace: Namespace, key: KeyThere) -> AsyncIterator[Output]:
+    """Delete a value at the name servers."""
+    fields = {"namespace": namespace, "key": key}
     await admin.ask_name_servers(Code.DELETE_KV_CONFIG, fields)
     yield Text("delete kv config from namespace success.", fields)
 
 
-async def order_conf(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("updateOrderConf")
+async def order_conf(
+    admin: Admin,
+    topic: Topic,
+    method: Annotated[str, flag("m", "method", "get, put or delete.")],
+    wanted: Annotated[str, flag("v", "orderConf", "BROKER:QUEUES, `;` between.")] = "",
+) -> AsyncIterator[Output]:
     """Show, set or delete the order configuration of a topic."""
-    topic, method = flags["t"], flags["m"]
     order = ""
     if method == "get":
         order = await order_configuration(admin, topic)
         text = f"get orderConf success. topic=[{topic}], orderConf=[{order}] "
-    elif method == "put" and flags.get("v"):
-        order = flags["v"]
+    elif method == "put" and wanted:
+        order = wanted
         await put_value(admin, ORDER_NAMESPACE, topic, order)
         text = f"update orderConf success. topic=[{topic}], orderConf=[{order}]"
     elif method == "delete":
@@ -211,9 +247,8 @@ async def order_conf(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
 
 
 async def _write_permission(
-    admin: Admin, flags: Flags, code: Code, verb: str, count_name: str
+    admin: Admin, name: str, code: Code, verb: str, count_name: str
 ) -> AsyncIterator[Output]:
-    name = flags["b"]
     for address in admin.options.name_servers:
         response = await admin.ask(address, code, {"brokerName": name})
         count = int(response.ext_fields.get(count_name, 0))
@@ -221,128 +256,43 @@ async def _write_permission(
         yield Text(text, {"broker": name, "nameServer": address, "topics": count})
 
 
-def wipe_write_permission(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Take the write permission from the topics of a broker, at every name server."""
+@mqadmin.command("wipeWritePerm")
+def wipe_write_permission(admin: Admin, broker: BrokerName) -> AsyncIterator[Output]:
+    """Take the write permission from a broker's topics."""
     code = Code.WIPE_WRITE_PERM_OF_BROKER
-    return _write_permission(admin, flags, code, "wipe", "wipeTopicCount")
+    return _write_permission(admin, broker, code, "wipe", "wipeTopicCount")
 
 
-def add_write_permission(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Give the write permission back to the topics of a broker, at every name server."""
+@mqadmin.command("addWritePerm")
+def add_write_permission(admin: Admin, broker: BrokerName) -> AsyncIterator[Output]:
+    """Give the write permission back to a broker's topics."""
     code = Code.ADD_WRITE_PERM_OF_BROKER
-    return _write_permission(admin, flags, code, "add", "addTopicCount")
+    return _write_permission(admin, broker, code, "add", "addTopicCount")
 
 
-async def _clean(admin: Admin, flags: Flags, code: Code) -> AsyncIterator[Output]:
-    if "b" in flags:
-        addresses = [flags["b"]]
+async def _clean(admin: Admin, broker: str, cluster: str, code: Code) -> AsyncIterator[Output]:
+    if broker:
+        addresses = [broker]
     else:
         info = await admin.cluster()
-        clusters = [flags["c"]] if flags.get("c") else sorted(info.cluster_addr_table)
+        clusters = [cluster] if cluster else sorted(info.cluster_addr_table)
         addresses = [each[2] for name in clusters for each in cluster_members(info, name)]
     for address in addresses:
         await admin.ask(address, code)
     yield Text("success", {"brokers": addresses})
 
 
-def clean_expired_queues(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Have brokers delete consume queues whose messages have expired."""
-    return _clean(admin, flags, Code.CLEAN_EXPIRED_CONSUMEQUEUE)
+@mqadmin.command("cleanExpiredCQ")
+def clean_expired_queues(
+    admin: Admin, broker: Broker = "", cluster: SomeCluster = ""
+) -> AsyncIterator[Output]:
+    """Delete consume queues whose messages have expired."""
+    return _clean(admin, broker, cluster, Code.CLEAN_EXPIRED_CONSUMEQUEUE)
 
 
-def clean_unused_topics(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Have brokers delete the consume queues of topics that they do not have."""
-    return _clean(admin, flags, Code.CLEAN_UNUSED_TOPIC)
-
-
-KEY: Final = need("k", "key", "Name of the setting.")
-VALUE: Final = need("v", "value", "Its new value.")
-NAMESPACE: Final = need("s", "namespace", "Name of the namespace.")
-NAMED_BROKER: Final = need("b", "brokerName", "Name of the broker.")
-SOME_CLUSTER: Final = may("c", "cluster", "Name of a cluster.  [default: all]")
-
-COMMANDS: Final = (
-    Command(
-        "clusterList",
-        "List the brokers of all clusters.",
-        cluster_list,
-        (
-            switch("m", "moreStats", "Messages of yesterday and today in place of rates."),
-            may("i", "interval", "Seconds until it is shown again.  [default: once]"),
-        ),
-    ),
-    Command(
-        "brokerStatus",
-        "Show what a broker says of itself.",
-        broker_status,
-        (BROKER, CLUSTER),
-        one_of="bc",
-    ),
-    Command(
-        "getBrokerConfig",
-        "Show the settings of brokers.",
-        broker_settings,
-        (BROKER, CLUSTER),
-        one_of="bc",
-    ),
-    Command(
-        "updateBrokerConfig",
-        "Change one setting of brokers.",
-        update_broker_settings,
-        (BROKER, CLUSTER, KEY, VALUE),
-        one_of="bc",
-    ),
-    Command("getNamesrvConfig", "Show the settings of name servers.", name_server_settings),
-    Command(
-        "updateNamesrvConfig",
-        "Change one setting of name servers.",
-        update_name_server_settings,
-        (KEY, VALUE),
-    ),
-    Command(
-        "updateKvConfig",
-        "Set a value at the name servers.",
-        update_value,
-        (NAMESPACE, need("k", "key", "Its key."), VALUE),
-    ),
-    Command(
-        "deleteKvConfig",
-        "Delete a value at the name servers.",
-        delete_value,
-        (NAMESPACE, need("k", "key", "Its key.")),
-    ),
-    Command(
-        "updateOrderConf",
-        "Show, set or delete the order configuration of a topic.",
-        order_conf,
-        (
-            need("t", "topic", "Name of the topic."),
-            need("m", "method", "get, put or delete."),
-            may("v", "orderConf", "BROKER:QUEUES, `;` between."),
-        ),
-    ),
-    Command(
-        "wipeWritePerm",
-        "Take the write permission from a broker's topics.",
-        wipe_write_permission,
-        (NAMED_BROKER,),
-    ),
-    Command(
-        "addWritePerm",
-        "Give the write permission back to a broker's topics.",
-        add_write_permission,
-        (NAMED_BROKER,),
-    ),
-    Command(
-        "cleanExpiredCQ",
-        "Delete consume queues whose messages have expired.",
-        clean_expired_queues,
-        (BROKER, SOME_CLUSTER),
-    ),
-    Command(
-        "cleanUnusedTopic",
-        "Delete the consume queues of topics that a broker does not have.",
-        clean_unused_topics,
-        (BROKER, SOME_CLUSTER),
-    ),
-)
+@mqadmin.command("cleanUnusedTopic")
+def clean_unused_topics(
+    admin: Admin, broker: Broker = "", cluster: SomeCluster = ""
+) -> AsyncIterator[Output]:
+    """Delete the consume queues of topics that a broker does not have."""
+    return _clean(admin, broker, cluster, Code.CLEAN_UNUSED_TOPIC)

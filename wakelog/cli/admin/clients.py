@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Final
+from typing import Annotated, Final
 
-from wakelog.cli.admin.command import GROUP, Command, Flags, Output, Table, Text, may, need, switch
+from wakelog.cli.admin.command import Group, flag, mark, mqadmin
 from wakelog.cli.admin.java_text import (
     bean_text,
     bean_values,
@@ -14,6 +14,7 @@ from wakelog.cli.admin.java_text import (
     queue_text,
     word,
 )
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, records
 from wakelog.client.errors import ClientError
 from wakelog.client.route import QueueAt
@@ -49,9 +50,10 @@ _FLAG_FIELDS: Final = ("locked", "droped")
 _RATE_FIELDS: Final = ("pullRT", "pullTPS", "consumeRT", "consumeOKTPS", "consumeFailedTPS")
 
 
-async def consumer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the clients of a consumer group, and what it subscribes to."""
-    found = await admin.consumers(flags["g"])
+@mqadmin.command("consumerConnection")
+async def consumer_connection(admin: Admin, group: Group) -> AsyncIterator[Output]:
+    """Show the clients of a consumer group and its subscriptions."""
+    found = await admin.consumers(group)
     clients = [
         (each.client_id, each.client_addr, each.language, version_name(each.version))
         for each in found.connection_set
@@ -70,9 +72,14 @@ async def consumer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Outpu
     yield Text("\n" + "\n".join(lines), kind)
 
 
-async def producer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("producerConnection")
+async def producer_connection(
+    admin: Admin,
+    group: Annotated[str, flag("g", "producerGroup", "Name of the producer group.")],
+    topic: Annotated[str, flag("t", "topic", "A topic of its brokers.")],
+) -> AsyncIterator[Output]:
     """Show the clients of a producer group."""
-    found = await admin.producers(flags["g"], flags["t"])
+    found = await admin.producers(group, topic)
     rows = [
         (number, each.client_id, each.client_addr, each.language, version_name(each.version))
         for number, each in enumerate(found.connection_set, 1)
@@ -81,12 +88,24 @@ async def producer_connection(admin: Admin, flags: Flags) -> AsyncIterator[Outpu
     yield Table("%04d  %-32s %-22s %-8s %s", heads, rows, shows_heads=False)
 
 
-async def consumer_status(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show what one client of a group does, or list all and look for what is wrong."""
-    group, with_stacks = flags["g"], "s" in flags
-    if "i" in flags:
-        info = await admin.running_info(group, flags["i"], with_stacks=with_stacks)
-        yield Text(running_text(info), {"clientId": flags["i"], **_running_values(info)})
+@mqadmin.command(
+    "consumerStatus",
+    differs="No file is written; mqadmin writes one for each client, here -i shows it.",
+)
+async def consumer_status(
+    admin: Admin,
+    group: Group,
+    client_id: Annotated[
+        str | None, flag("i", "clientId", "Id of a client: show all that it says.")
+    ] = None,
+    with_stacks: Annotated[
+        bool, mark("s", "jstack", "Ask the clients for their threads as well.")
+    ] = False,
+) -> AsyncIterator[Output]:
+    """Show what the clients of a group do, and what is wrong with them."""
+    if client_id is not None:
+        info = await admin.running_info(group, client_id, with_stacks=with_stacks)
+        yield Text(running_text(info), {"clientId": client_id, **_running_values(info)})
         return
     found: dict[str, ConsumerRunningInfo] = {}
     for number, client in enumerate((await admin.consumers(group)).connection_set, 1):
@@ -299,52 +318,20 @@ class Monitor:
                 yield Text(text, value)
 
 
-async def start_monitoring(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Look at every group once a minute; a name server that is away ends the first round only."""
+@mqadmin.command(
+    "startMonitoring",
+    differs="Reports are shown, at once; mqadmin waits for 20 s and writes them to its log.",
+)
+async def start_monitoring(admin: Admin) -> AsyncIterator[Output]:
+    """Show once a minute what is wrong with consumers, until it is interrupted."""
     monitor, is_first = Monitor(admin), True
     while True:
         try:
             async for output in monitor.round():
                 yield output
         except ClientError as error:
-            if is_first:
+            if is_first:  # a name server that is away ends no later round
                 raise
             yield Text(f"{MONITOR}{error}", {"event": "roundFailed", "cause": error.cause})
         is_first = False
         await asyncio.sleep(ROUND_SECONDS)
-
-
-COMMANDS: Final = (
-    Command(
-        "consumerConnection",
-        "Show the clients of a consumer group and its subscriptions.",
-        consumer_connection,
-        (GROUP,),
-    ),
-    Command(
-        "producerConnection",
-        "Show the clients of a producer group.",
-        producer_connection,
-        (
-            need("g", "producerGroup", "Name of the producer group."),
-            need("t", "topic", "A topic of its brokers."),
-        ),
-    ),
-    Command(
-        "consumerStatus",
-        "Show what the clients of a group do, and what is wrong with them.",
-        consumer_status,
-        (
-            GROUP,
-            may("i", "clientId", "Id of a client: show all that it says."),
-            switch("s", "jstack", "Ask the clients for their threads as well."),
-        ),
-        differs="No file is written; mqadmin writes one for each client, here -i shows it.",
-    ),
-    Command(
-        "startMonitoring",
-        "Show once a minute what is wrong with consumers, until it is interrupted.",
-        start_monitoring,
-        differs="Reports are shown, at once; mqadmin waits for 20 s and writes them to its log.",
-    ),
-)

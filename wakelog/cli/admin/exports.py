@@ -3,22 +3,21 @@
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import (
-    BROKER,
-    CLUSTER,
-    Command,
-    Flags,
-    Output,
-    Text,
-    may,
-    need,
-    switch,
+    BROKER_OR_CLUSTER,
+    Broker,
+    Cluster,
+    WholeCluster,
+    flag,
+    mark,
+    mqadmin,
 )
 from wakelog.cli.admin.groups import TOPIC_PUT, day_sum
 from wakelog.cli.admin.java_text import first_rate
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
@@ -65,9 +64,12 @@ TOOLS_VERSION: Final = 399
 """V4_9_3, whose exports these are."""
 
 
-def _write(flags: Flags, name: str, value: object) -> Output:
+Folder = Annotated[str, flag("f", "filePath", "Folder of the file.")]
+
+
+def _write(folder: str, name: str, value: object) -> Output:
     """Write a file of JSON; its folder is made. Raises: OSError."""
-    path = Path(flags.get("f", FOLDER_DEFAULT), name)
+    path = Path(folder, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(fastjson.dumps(value, pretty=True))
     return Text(f"export {path} success", {"path": str(path)})
@@ -101,15 +103,43 @@ async def _user_groups(admin: Admin, address: str) -> SubscriptionGroupWrapper:
     return found
 
 
-async def export_metadata(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Write the topics and groups of a broker, or of a cluster with their queues summed up."""
-    if "b" in flags:
-        yield await _export_broker(admin, flags)
-        return
+@mqadmin.command("exportMetadata", one_of=BROKER_OR_CLUSTER)
+async def export_metadata(
+    admin: Admin,
+    broker: Broker = "",
+    cluster: Cluster = "",
+    folder: Folder = FOLDER_DEFAULT,
+    topics_alone: Annotated[bool, mark("t", "topic", "Topics alone.")] = False,
+    groups_alone: Annotated[bool, mark("g", "subscriptionGroup", "Groups alone.")] = False,
+    with_retries: Annotated[
+        bool, mark("s", "specialTopic", "Topics of retries and dead letters as well.")
+    ] = False,
+) -> AsyncIterator[Output]:
+    """Write topics and groups to metadata.json, topic.json or subscriptionGroup.json."""
+    name = "topic" if topics_alone else "subscriptionGroup" if groups_alone else "metadata"
+    value: object
+    if not broker:
+        topics, groups = await _summed(admin, cluster, with_retries=with_retries)
+        kept: dict[str, Any] = {} if name == "subscriptionGroup" else {"topicConfigTable": topics}
+        kept |= {} if name == "topic" else {"subscriptionGroupTable": groups}
+        value = {"exportTime": round(time.time() * 1000), **kept}
+    elif topics_alone:
+        value = await _user_topics(admin, broker, with_retries=with_retries)
+    elif groups_alone:
+        value = await _user_groups(admin, broker)
+    else:
+        raise NotPossible("-b exports topics or groups", "Give -t or -g as well.")
+    yield _write(folder, f"{name}.json", value)
+
+
+async def _summed(
+    admin: Admin, cluster: str, *, with_retries: bool
+) -> tuple[dict[str, TopicConfig], dict[str, SubscriptionGroupConfig]]:
+    """Return the topics and groups of a cluster's masters, with their queues summed up."""
     topics: dict[str, TopicConfig] = {}
     groups: dict[str, SubscriptionGroupConfig] = {}
-    for address in await admin.masters(flags["c"]):
-        found = await _user_topics(admin, address, with_retries="s" in flags)
+    for address in await admin.masters(cluster):
+        found = await _user_topics(admin, address, with_retries=with_retries)
         for name, topic in found.topic_config_table.items():
             if (other := topics.get(name)) is not None:
                 topic.write_queue_nums += other.write_queue_nums
@@ -119,27 +149,15 @@ async def export_metadata(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             if (known := groups.get(name)) is not None:
                 group.retry_queue_nums += known.retry_queue_nums
             groups[name] = group
-    value: dict[str, Any] = {"exportTime": round(time.time() * 1000)}
-    if "t" in flags or "g" not in flags:
-        value["topicConfigTable"] = topics
-    if "t" not in flags:
-        value["subscriptionGroupTable"] = groups
-    name = "topic" if "t" in flags else "subscriptionGroup" if "g" in flags else "metadata"
-    yield _write(flags, f"{name}.json", value)
+    return topics, groups
 
 
-async def _export_broker(admin: Admin, flags: Flags) -> Output:
-    if "t" in flags:
-        topics = await _user_topics(admin, flags["b"], with_retries="s" in flags)
-        return _write(flags, "topic.json", topics)
-    if "g" not in flags:
-        raise NotPossible("-b exports topics or groups", "Give -t or -g as well.")
-    return _write(flags, "subscriptionGroup.json", await _user_groups(admin, flags["b"]))
-
-
-async def export_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Write the settings of a cluster's masters, and how large the cluster is."""
-    members = cluster_members(await admin.cluster(), flags["c"])
+@mqadmin.command("exportConfigs")
+async def export_settings(
+    admin: Admin, cluster: WholeCluster, folder: Folder = FOLDER_DEFAULT
+) -> AsyncIterator[Output]:
+    """Write the settings of a cluster's masters to configs.json."""
+    members = cluster_members(await admin.cluster(), cluster)
     masters = [address for _, broker_id, address in members if broker_id == MASTER_ID]
     brokers = {}
     for address in masters:
@@ -150,13 +168,16 @@ async def export_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         "masterBrokerSize": len(masters),
         "slaveBrokerSize": len(members) - len(masters),
     }
-    yield _write(flags, "configs.json", {"brokerConfigs": brokers, "clusterScale": scale})
+    yield _write(folder, "configs.json", {"brokerConfigs": brokers, "clusterScale": scale})
 
 
-async def export_metrics(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Write what the masters of a cluster run on, and how much passes through them."""
+@mqadmin.command("exportMetrics")
+async def export_metrics(
+    admin: Admin, cluster: WholeCluster, folder: Folder = FOLDER_DEFAULT
+) -> AsyncIterator[Output]:
+    """Write what passes through a cluster's masters to metrics.json."""
     report, tps, counts = {}, dict.fromkeys(TPS, 0.0), dict.fromkeys(COUNTS, 0)
-    for name, broker_id, address in cluster_members(await admin.cluster(), flags["c"]):
+    for name, broker_id, address in cluster_members(await admin.cluster(), cluster):
         if broker_id != MASTER_ID:
             continue
         runtime, settings = await admin.runtime_info(address), await admin.settings(address)
@@ -177,7 +198,7 @@ async def export_metrics(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         counts = {key: total + quota["oneDayNum"][key] for key, total in counts.items()}
     total = {f"total{key[0].upper()}{key[1:]}": value for key, value in tps.items()}
     data = {"totalTps": total, "totalOneDayNum": counts}
-    yield _write(flags, "metrics.json", {"evaluateReport": report, "totalData": data})
+    yield _write(folder, "metrics.json", {"evaluateReport": report, "totalData": data})
 
 
 async def _quota(admin: Admin, address: str, runtime: Mapping[str, str]) -> dict[str, Any]:
@@ -219,36 +240,3 @@ async def _client_versions(admin: Admin, groups: Mapping[str, object]) -> list[s
             continue
         found |= {f"{each.language}%{version_name(each.version)}" for each in clients}
     return sorted(found)
-
-
-FOLDER: Final = may("f", "filePath", f"Folder of the file.  [default: {FOLDER_DEFAULT}]")
-WHOLE_CLUSTER: Final = need("c", "clusterName", "Name of the cluster.")
-
-COMMANDS: Final = (
-    Command(
-        "exportMetadata",
-        "Write topics and groups to metadata.json, topic.json or subscriptionGroup.json.",
-        export_metadata,
-        (
-            BROKER,
-            CLUSTER,
-            FOLDER,
-            switch("t", "topic", "Topics alone."),
-            switch("g", "subscriptionGroup", "Groups alone."),
-            switch("s", "specialTopic", "Topics of retries and dead letters as well."),
-        ),
-        one_of="bc",
-    ),
-    Command(
-        "exportConfigs",
-        "Write the settings of a cluster's masters to configs.json.",
-        export_settings,
-        (WHOLE_CLUSTER, FOLDER),
-    ),
-    Command(
-        "exportMetrics",
-        "Write what passes through a cluster's masters to metrics.json.",
-        export_metrics,
-        (WHOLE_CLUSTER, FOLDER),
-    ),
-)

@@ -1,22 +1,20 @@
 """Commands about consumer groups and their progress."""
 
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Annotated, Final
 
 from wakelog.cli.admin.command import (
-    BROKER,
-    CLUSTER,
-    Command,
-    Flags,
-    Output,
-    Table,
-    Text,
-    may,
-    need,
-    switch,
+    BROKER_OR_CLUSTER,
+    Broker,
+    Cluster,
+    GroupName,
+    flag,
+    mark,
+    mqadmin,
 )
 from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
-from wakelog.cli.admin.topics import delete_topic_of, targets
+from wakelog.cli.admin.topics import delete_topic, targets
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import (
@@ -37,39 +35,69 @@ TOPIC_PUT: Final = "TOPIC_PUT_NUMS"
 GROUP_GET: Final = "GROUP_GET_NUMS"
 
 
-async def update_group(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("updateSubGroup", one_of=BROKER_OR_CLUSTER)
+async def update_group(
+    admin: Admin,
+    group: GroupName,
+    broker: Broker = "",
+    cluster: Cluster = "",
+    consumes: Annotated[bool, flag("s", "consumeEnable", "false to refuse its pulls.")] = True,
+    from_min: Annotated[
+        bool, flag("m", "consumeFromMinEnable", "true to begin at the first message.")
+    ] = False,
+    broadcasts: Annotated[
+        bool, flag("d", "consumeBroadcastEnable", "true to allow broadcasting.")
+    ] = False,
+    retry_queues: Annotated[int, flag("q", "retryQueueNums", "Queues of its retry topic.")] = 1,
+    retries: Annotated[int, flag("r", "retryMaxTimes", "Deliveries before the dead letters.")] = 16,
+    broker_id: Annotated[int, flag("i", "brokerId", "Id of the broker to pull from.")] = 0,
+    slow_broker_id: Annotated[
+        int, flag("w", "whichBrokerWhenConsumeSlowly", "Id when it lags.")
+    ] = 1,
+    notifies: Annotated[
+        bool, flag("a", "notifyConsumerIdsChanged", "false to notify no client.")
+    ] = True,
+) -> AsyncIterator[Output]:
     """Create a consumer group, or change it."""
-    group = SubscriptionGroupConfig(
-        flags["g"],
-        consume_enable=flags.truth("s", default=True),
-        consume_from_min_enable=flags.truth("m"),
-        consume_broadcast_enable=flags.truth("d"),
-        retry_queue_nums=flags.number("q", 1),
-        retry_max_times=flags.number("r", 16),
-        broker_id=flags.number("i"),
-        which_broker_when_consume_slowly=flags.number("w", 1),
-        notify_consumer_ids_changed_enable=flags.truth("a", default=True),
+    config = SubscriptionGroupConfig(
+        group,
+        consume_enable=consumes,
+        consume_from_min_enable=from_min,
+        consume_broadcast_enable=broadcasts,
+        retry_queue_nums=retry_queues,
+        retry_max_times=retries,
+        broker_id=broker_id,
+        which_broker_when_consume_slowly=slow_broker_id,
+        notify_consumer_ids_changed_enable=notifies,
     )
-    for address in await targets(admin, flags):
-        await admin.update_group(address, group)
-        value = {"group": group.group_name, "broker": address}
+    for address in await targets(admin, broker, cluster):
+        await admin.update_group(address, config)
+        value = {"group": group, "broker": address}
         yield Text(f"create subscription group to {address} success.", value)
-    values = bean_values(group)
+    values = bean_values(config)
     yield Text(bean_text("SubscriptionGroupConfig", values), values)
 
 
-async def delete_group(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Delete a consumer group, at a cluster also its retry and dead-letter topics."""
-    group = flags["g"]
-    place = f" in cluster [{flags['c']}]" if "c" in flags else ""
-    for address in await targets(admin, flags):
-        fields = {"groupName": group, "removeOffset": flags.truth("r")}
+@mqadmin.command("deleteSubGroup", one_of=BROKER_OR_CLUSTER)
+async def delete_group(
+    admin: Admin,
+    group: GroupName,
+    broker: Broker = "",
+    cluster: Cluster = "",
+    removes_offsets: Annotated[
+        bool, flag("r", "removeOffset", "true to delete its offsets as well.")
+    ] = False,
+) -> AsyncIterator[Output]:
+    """Delete a consumer group."""
+    place = "" if broker else f" in cluster [{cluster}]"
+    for address in await targets(admin, broker, cluster):
+        fields = {"groupName": group, "removeOffset": removes_offsets}
         await admin.ask(address, Code.DELETE_SUBSCRIPTIONGROUP, fields)
         text = f"delete subscription group [{group}] from broker [{address}]{place} success."
         yield Text(text, {"group": group, "broker": address})
-    if "c" in flags:
+    if not broker:
         for prefix in (RETRY_PREFIX, DLQ_PREFIX):
-            async for output in delete_topic_of(admin, flags["c"], prefix + group):
+            async for output in delete_topic(admin, prefix + group, cluster):
                 yield output
 
 
@@ -78,14 +106,20 @@ def behind(stats: ConsumeStats) -> int:
     return sum(x.broker_offset - x.consumer_offset for x in stats.offset_table.values())
 
 
-async def consumer_progress(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the lag of a group by queue, or of all groups."""
-    if "g" not in flags:
+@mqadmin.command("consumerProgress")
+async def consumer_progress(
+    admin: Admin,
+    group: Annotated[str | None, flag("g", "groupName", "Name of the group.")] = None,
+    with_clients: Annotated[
+        bool, flag("s", "showClientIP", "true to show which client has a queue.")
+    ] = False,
+) -> AsyncIterator[Output]:
+    """Show how far a group, or every group, lags behind."""
+    if group is None:
         yield await _progress_of_all(admin)
         return
-    group = flags["g"]
     stats = await admin.consume_stats(group)
-    owners = await client_addresses(admin, group) if flags.truth("s") else None
+    owners = await client_addresses(admin, group) if with_clients else None
     rows = []
     for queue, place in sorted(stats.offset_table.items()):
         lag = place.broker_offset - place.consumer_offset
@@ -142,16 +176,20 @@ async def _progress_of_all(admin: Admin) -> Output:
     return Table("%-64s  %-6d  %-24s %-5s  %-14s  %-7d  %d", heads, rows)
 
 
-async def broker_progress(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the lag of every group at one broker, by queue."""
-    address, lag_min = flags["b"], flags.number("l")
-    found = await admin.ask_for(
-        ConsumeStatsList,
-        address,
-        Code.GET_BROKER_CONSUME_STATS,
-        {"isOrder": flags.truth("o")},
-        timeout_ms=flags.number("t", 50_000, minimum=1, maximum=INT_MAX),
-    )
+@mqadmin.command("brokerConsumeStats")
+async def broker_progress(
+    admin: Admin,
+    broker: Annotated[str, flag("b", "brokerAddr", "Address of the broker, HOST:PORT.")],
+    timeout_ms: Annotated[
+        int, flag("t", "timeoutMillis", "How long it may take.", minimum=1, maximum=INT_MAX)
+    ] = 50_000,
+    lag_min: Annotated[int, flag("l", "level", "Only queues that lag by so many messages.")] = 0,
+    is_ordered: Annotated[bool, flag("o", "order", "true for ordered topics alone.")] = False,
+) -> AsyncIterator[Output]:
+    """Show how far every group lags behind at one broker."""
+    fields = {"isOrder": is_ordered}
+    code = Code.GET_BROKER_CONSUME_STATS
+    found = await admin.ask_for(ConsumeStatsList, broker, code, fields, timeout_ms=timeout_ms)
     rows = []
     by_group = [pair for each in found.consume_stats_list for pair in each.items()]
     for group, topics in by_group:
@@ -168,9 +206,9 @@ async def broker_progress(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     yield Text(f"\nDiff Total: {found.total_diff}", {"diffTotal": found.total_diff})
 
 
-async def group_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the settings of a group at each broker that has it."""
-    group = flags["g"]
+@mqadmin.command("getConsumerConfig")
+async def group_settings(admin: Admin, group: GroupName) -> AsyncIterator[Output]:
+    """Show the settings of a group at each broker."""
     info = await admin.cluster()
     for name, data in sorted(info.broker_addr_table.items()):
         address = data.broker_addrs[min(data.broker_addrs)]
@@ -185,14 +223,21 @@ async def group_settings(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         yield Text("\n".join(lines), {"cluster": data.cluster, "broker": name, **values})
 
 
-async def stats_all(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("statsAll")
+async def stats_all(
+    admin: Admin,
+    only_active: Annotated[
+        bool, mark("a", "activeTopic", "Only topics with messages today.")
+    ] = False,
+    only_topic: Annotated[str | None, flag("t", "topic", "Only this topic.")] = None,
+) -> AsyncIterator[Output]:
     """Show the rates of topics and groups."""
     rows: list[tuple[object, ...]] = []
     for topic in sorted(await admin.routes.topics()):
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             continue
-        if flags.get("t", topic) == topic:
-            rows += await _topic_stats(admin, topic, only_active="a" in flags)
+        if only_topic in (None, topic):
+            rows += await _topic_stats(admin, topic, only_active=only_active)
     layout = "%-64s  %-64s %12d %11.2f %11s %14d %14s"
     heads = ["Topic", "Consumer Group", "Accumulation", "InTPS", "OutTPS"]
     yield Table(layout, [*heads, "InMsg24Hour", "OutMsg24Hour"], rows)
@@ -238,73 +283,3 @@ async def _rate(admin: Admin, addresses: list[str], name: str, key: str) -> tupl
 def day_sum(stats: BrokerStatsData) -> int:
     """Return the sum of the longest period that has one."""
     return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum
-
-
-COMMANDS: Final = (
-    Command(
-        "updateSubGroup",
-        "Create a consumer group, or change it.",
-        update_group,
-        (
-            BROKER,
-            CLUSTER,
-            need("g", "groupName", "Name of the group."),
-            may("s", "consumeEnable", "false to refuse its pulls.  [default: true]"),
-            may("m", "consumeFromMinEnable", "true to begin at the first message."),
-            may("d", "consumeBroadcastEnable", "true to allow broadcasting."),
-            may("q", "retryQueueNums", "Queues of its retry topic.  [default: 1]"),
-            may("r", "retryMaxTimes", "Deliveries before the dead letters.  [default: 16]"),
-            may("i", "brokerId", "Id of the broker to pull from.  [default: 0]"),
-            may("w", "whichBrokerWhenConsumeSlowly", "Id when it lags.  [default: 1]"),
-            may("a", "notifyConsumerIdsChanged", "false to notify no client.  [default: true]"),
-        ),
-        one_of="bc",
-    ),
-    Command(
-        "deleteSubGroup",
-        "Delete a consumer group.",
-        delete_group,
-        (
-            BROKER,
-            CLUSTER,
-            need("g", "groupName", "Name of the group."),
-            may("r", "removeOffset", "true to delete its offsets as well."),
-        ),
-        one_of="bc",
-    ),
-    Command(
-        "consumerProgress",
-        "Show how far a group, or every group, lags behind.",
-        consumer_progress,
-        (
-            may("g", "groupName", "Name of the group."),
-            may("s", "showClientIP", "true to show which client has a queue."),
-        ),
-    ),
-    Command(
-        "brokerConsumeStats",
-        "Show how far every group lags behind at one broker.",
-        broker_progress,
-        (
-            need("b", "brokerAddr", "Address of the broker, HOST:PORT."),
-            may("t", "timeoutMillis", "How long it may take.  [default: 50000]"),
-            may("l", "level", "Only queues that lag by so many messages.  [default: 0]"),
-            may("o", "order", "true for ordered topics alone.  [default: false]"),
-        ),
-    ),
-    Command(
-        "getConsumerConfig",
-        "Show the settings of a group at each broker.",
-        group_settings,
-        (need("g", "groupName", "Name of the group."),),
-    ),
-    Command(
-        "statsAll",
-        "Show the rates of topics and groups.",
-        stats_all,
-        (
-            switch("a", "activeTopic", "Only topics with messages today."),
-            may("t", "topic", "Only this topic."),
-        ),
-    ),
-)

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text, may, need, switch
+from wakelog.cli.admin.command import BrokerName, Topic, flag, mark, mqadmin
 from wakelog.cli.admin.java_text import (
     bean_text,
     bean_values,
@@ -22,6 +22,7 @@ from wakelog.cli.admin.java_text import (
     read_time,
     word,
 )
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, records
 from wakelog.client.broker_calls import Pulled
 from wakelog.client.errors import ClientError
@@ -47,7 +48,6 @@ MIN_OFFSET, MAX_OFFSET = "MIN_OFFSET", "MAX_OFFSET"
 QUOTED: Final = ("extendDataJson", "bitMap", "msg")
 KEY_MAX: Final = 64
 UNIQUE_MAX: Final = 32
-COUNT_DEFAULT: Final = 128
 STATUS: Final = {
     int(ResponseCode.SUCCESS): "FOUND",
     int(ResponseCode.PULL_NOT_FOUND): "NO_NEW_MSG",
@@ -57,13 +57,36 @@ STATUS: Final = {
 }
 
 
-async def query_by_id(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the messages with these ids; send them again with -s, or to a client with -g and -d."""
-    for text in filter(None, map(str.strip, flags["i"].split(","))):
+BODY_IS_SHOWN: Final = "The body is shown; mqadmin writes it to a file below `/tmp/rocketmq`."
+BEGIN: Final = "milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."
+
+DirectGroup = Annotated[
+    str | None,
+    flag("g", "consumerGroup", "With -d: the group whose client consumes it now."),
+]
+DirectClient = Annotated[str | None, flag("d", "clientId", "With -g: id of that client.")]
+QueueId = Annotated[int, flag("i", "queueId", "Id of the queue.")]
+Encoding = Annotated[str, flag("c", "charsetName", "Encoding of the bodies.")]
+Expression = Annotated[str, flag("s", "subExpression", "Tags, `||` between.")]
+Begin = Annotated[str, flag("b", "beginTimestamp", f"From when: {BEGIN}")]
+End = Annotated[str, flag("e", "endTimestamp", f"Until when: {BEGIN}")]
+
+
+@mqadmin.command("queryMsgById", differs=BODY_IS_SHOWN)
+async def query_by_id(
+    admin: Admin,
+    ids: Annotated[str, flag("i", "msgId", "Ids, `,` between.")],
+    group: DirectGroup = None,
+    client_id: DirectClient = None,
+    sends: Annotated[bool, flag("s", "sendMessage", "true to send them again.")] = False,
+    unit: Annotated[str, flag("u", "unitName", "Has no effect here.")] = "",
+) -> AsyncIterator[Output]:
+    """Show the messages with these ids of a broker."""
+    for text in filter(None, map(str.strip, ids.split(","))):
         record = await admin.view_message(text)
-        if "g" in flags and "d" in flags:
-            yield await _consume_directly(admin, record, flags)
-        elif flags.truth("s"):
+        if group is not None and client_id is not None:
+            yield await _consume_directly(admin, record, group, client_id)
+        elif sends:
             properties = encode_properties(decode_properties(record.properties_text))
             message = stored_again(record, record.topic, properties)
             stored = await admin.sender.send(SendRequest((message,)))
@@ -73,62 +96,91 @@ async def query_by_id(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             yield await _details(admin, record, has_id=True)
 
 
-async def query_by_key(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("queryMsgByKey")
+async def query_by_key(
+    admin: Admin, topic: Topic, key: Annotated[str, flag("k", "msgKey", "The key.")]
+) -> AsyncIterator[Output]:
     """List the messages with a key."""
-    found = await admin.query_messages(flags["t"], flags["k"], KEY_MAX)
+    found = await admin.query_messages(topic, key, KEY_MAX)
     rows = [
         (message_id(record), record.queue_id, record.queue_offset)
         for record in found
-        if has_key(record, flags["k"])
+        if has_key(record, key)
     ]
     yield Table("%-50s %4d %40d", ["Message ID", "QID", "Offset"], rows)
 
 
-async def query_by_unique_key(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the message with the id that its producer gave, or all of them with -a."""
-    unique = flags["i"]
+@mqadmin.command("queryMsgByUniqueKey", differs=BODY_IS_SHOWN)
+async def query_by_unique_key(
+    admin: Admin,
+    unique: Annotated[str, flag("i", "msgId", "Id of the message.")],
+    topic: Topic,
+    group: DirectGroup = None,
+    client_id: DirectClient = None,
+    shows_all: Annotated[bool, mark("a", "showAll", "All of them, at most 32.")] = False,
+) -> AsyncIterator[Output]:
+    """Show the message with this id of a producer."""
     found = [
         record
-        for record in await admin.query_messages(flags["t"], unique, UNIQUE_MAX, is_unique=True)
+        for record in await admin.query_messages(topic, unique, UNIQUE_MAX, is_unique=True)
         if message_id(record) == unique
     ]
     if not found:
-        cause = f"topic {flags['t']} has no message with the id {unique}"
+        cause = f"topic {topic} has no message with the id {unique}"
         raise ClientError(cause, "Check id and topic; queryMsgById takes the id of a broker")
     found.sort(key=lambda record: record.store_timestamp_ms)
-    if "g" in flags and "d" in flags:
+    if group is not None and client_id is not None:
         for record in found[:1]:
-            yield await _consume_directly(admin, record, flags)
+            yield await _consume_directly(admin, record, group, client_id)
         return
-    for record in found if "a" in flags else found[:1]:
+    for record in found if shows_all else found[:1]:
         yield await _details(admin, record, has_id=False)
 
 
-async def query_by_offset(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("queryMsgByOffset", differs=BODY_IS_SHOWN)
+async def query_by_offset(
+    admin: Admin,
+    topic: Topic,
+    broker: BrokerName,
+    queue_id: QueueId,
+    offset: Annotated[int, flag("o", "offset", "The offset.")],
+) -> AsyncIterator[Output]:
     """Show the message at an offset of a queue."""
-    queue = await _queue(admin, flags["t"], flags["b"], flags.number("i"))
-    pulled = await admin.calls.pull(queue, flags.number("o"), 1)
+    queue = await _queue(admin, topic, broker, queue_id)
+    pulled = await admin.calls.pull(queue, offset, 1)
     found = list(_pulled_records(pulled))[:1]
     if not found:
         raise ClientError(
             f"{queue_text(queue.topic, queue.broker, queue.queue_id)} has no message at "
-            f"offset {flags.number('o')}",
+            f"offset {offset}",
             f"It has offsets from {pulled.min_offset} to below {pulled.max_offset}",
         )
     yield await _details(admin, found[0], has_id=True)
 
 
-async def query_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show entries of a consume queue, and with -g which of them pass the group's filter."""
-    topic, index = flags["t"], flags.number("i")
+@mqadmin.command("queryCq")
+async def query_queue(
+    admin: Admin,
+    topic: Topic,
+    queue_id: Annotated[int, flag("q", "queue", "Id of the queue.")],
+    index: Annotated[int, flag("i", "index", "The first entry.")],
+    count: Annotated[int, flag("c", "count", "How many entries.")] = 10,
+    broker: Annotated[
+        str, flag("b", "broker", "Address of a broker.  [default: the topic's first]")
+    ] = "",
+    group: Annotated[
+        str | None, flag("g", "consumer", "Name of a group: show what its filter says.")
+    ] = None,
+) -> AsyncIterator[Output]:
+    """Show entries of a consume queue."""
     fields = {
         "topic": topic,
-        "queueId": flags.number("q"),
+        "queueId": queue_id,
         "index": index,
-        "count": flags.number("c", 10),
-        "consumerGroup": flags.get("g"),
+        "count": count,
+        "consumerGroup": group,
     }
-    address = flags.get("b") or (await admin.brokers_of(topic))[0]
+    address = broker or (await admin.brokers_of(topic))[0]
     found = await admin.ask_for(
         QueryConsumeQueueResponseBody, address, Code.QUERY_CONSUME_QUEUE, fields
     )
@@ -152,8 +204,10 @@ async def query_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
         yield Text(text, {"index": position, **values})
 
 
-async def _consume_directly(admin: Admin, record: MessageRecord, flags: Flags) -> Output:
-    result = await admin.consume_directly(record, flags["g"], flags["d"])
+async def _consume_directly(
+    admin: Admin, record: MessageRecord, group: str, client_id: str
+) -> Output:
+    result = await admin.consume_directly(record, group, client_id)
     values = bean_values(result)
     return Text(bean_text("ConsumeMessageDirectlyResult", values), values)
 
@@ -244,16 +298,24 @@ async def _queue(admin: Admin, topic: str, broker: str, queue_id: int) -> QueueA
     return queue
 
 
-async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Print the messages of all queues of a topic."""
-    has_body, encoding = flags.truth("d", default=True), flags.get("c", "UTF-8")
-    for queue in await admin.queues(flags["t"]):
-        offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
+@mqadmin.command("printMsg")
+async def print_messages(
+    admin: Admin,
+    topic: Topic,
+    encoding: Encoding = "UTF-8",
+    expression: Expression = "*",
+    begin: Begin = "",
+    until: End = "",
+    has_body: Annotated[bool, flag("d", "printBody", "false to leave out the bodies.")] = True,
+) -> AsyncIterator[Output]:
+    """Print the messages of a topic."""
+    for queue in await admin.queues(topic):
+        offset, end = await _bounds(admin, queue, begin, until)
         name = queue_text(queue.topic, queue.broker, queue.queue_id)
         value = {"queue": name, "minOffset": offset, "maxOffset": end}
         yield Text(f"minOffset={offset}, maxOffset={end}, {name}", value)
         while offset < end:
-            pulled = await admin.calls.pull(queue, offset, PULL_MAX, flags.get("s", "*"))
+            pulled = await admin.calls.pull(queue, offset, PULL_MAX, expression)
             offset, status = pulled.next_offset, STATUS[pulled.code]
             for record in _pulled_records(pulled):
                 yield _printed(record, queue.broker, encoding, has_body=has_body)
@@ -266,38 +328,64 @@ async def print_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
                     break
 
 
-async def print_queue(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("printMsgByQueue")
+async def print_queue(
+    admin: Admin,
+    topic: Topic,
+    broker: Annotated[str, flag("a", "brokerName", "Name of the broker.")],
+    queue_id: QueueId,
+    encoding: Encoding = "UTF-8",
+    expression: Expression = "*",
+    begin: Begin = "",
+    until: End = "",
+    prints: Annotated[bool, flag("p", "print msg", "true to print messages.")] = False,
+    has_body: Annotated[bool, flag("d", "printBody", "true to print bodies.")] = False,
+    counts_tags: Annotated[bool, flag("f", "calculate", "true to count by tag.")] = False,
+) -> AsyncIterator[Output]:
     """Print the messages of one queue, or count them by tag."""
-    queue = await _queue(admin, flags["t"], flags["a"], flags.number("i"))
-    offset, end = await _bounds(admin, queue, flags.get("b", ""), flags.get("e", ""))
+    queue = await _queue(admin, topic, broker, queue_id)
+    offset, end = await _bounds(admin, queue, begin, until)
     counts: Counter[str] = Counter()
     while offset < end:
-        pulled = await admin.calls.pull(queue, offset, PULL_MAX, flags.get("s", "*"))
+        pulled = await admin.calls.pull(queue, offset, PULL_MAX, expression)
         offset = pulled.next_offset
         for record in _pulled_records(pulled):
             counts[decode_properties(record.properties_text).get(TAGS, "")] += 1
-            if flags.truth("p"):
-                encoding = flags.get("c", "UTF-8")
-                yield _printed(record, queue.broker, encoding, has_body=flags.truth("d"))
+            if prints:
+                yield _printed(record, queue.broker, encoding, has_body=has_body)
         if not pulled.body:
             break
-    if flags.truth("f"):
+    if counts_tags:
         rows = [(tag, count) for tag, count in counts.most_common() if tag.strip()]
         yield Table("Tag: %-30s Count: %d", ["Tag", "Count"], rows, shows_heads=False)
 
 
-async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Print the oldest messages of a topic or queue, as many as -c says."""
-    left = flags.number("c", COUNT_DEFAULT, minimum=1)
-    if ("i" in flags and "b" not in flags) or ("o" in flags and "i" not in flags):
+@mqadmin.command(
+    "consumeMessage",
+    differs="Messages alone are shown; mqadmin also says `Consume ok`, and where a queue ends.",
+)
+async def consume_messages(
+    admin: Admin,
+    topic: Topic,
+    broker: Annotated[str | None, flag("b", "brokerName", "Name of the broker, with -i.")] = None,
+    queue_id: Annotated[int | None, flag("i", "queueId", "Id of the queue, with -b.")] = None,
+    first: Annotated[int | None, flag("o", "offset", "The first offset, with -i.")] = None,
+    group: Annotated[str, flag("g", "consumerGroup", "Has no effect here.")] = "",
+    begin: Annotated[str, flag("s", "beginTimestamp", f"From when: {BEGIN}")] = "",
+    until: End = "",
+    count: Annotated[int, flag("c", "MessageNumber", "How many messages.", minimum=1)] = 128,
+) -> AsyncIterator[Output]:
+    """Print the oldest messages of a topic or queue."""
+    left = count
+    if (queue_id is not None and broker is None) or (first is not None and queue_id is None):
         raise NotPossible("-o needs -i, and -i needs -b", "Give them as well.")
-    if "i" in flags:
-        queues = [await _queue(admin, flags["t"], flags["b"], flags.number("i"))]
+    if queue_id is not None and broker is not None:
+        queues = [await _queue(admin, topic, broker, queue_id)]
     else:
-        queues = await admin.queues(flags["t"])
+        queues = await admin.queues(topic)
     for queue in queues:
-        offset, end = await _bounds(admin, queue, flags.get("s", ""), flags.get("e", ""))
-        offset = max(offset, flags.number("o"))
+        offset, end = await _bounds(admin, queue, begin, until)
+        offset = max(offset, first or 0)
         while offset < end and left > 0:
             pulled = await admin.calls.pull(queue, offset, min(left, PULL_MAX))
             offset = pulled.next_offset
@@ -306,113 +394,3 @@ async def consume_messages(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
                 yield _printed(record, queue.broker, "UTF-8", has_body=True)
             if not pulled.body:
                 break
-
-
-MESSAGE_ID: Final = need("i", "msgId", "Id of the message.")
-DIRECT: Final = (
-    may("g", "consumerGroup", "With -d: the group whose client consumes it now."),
-    may("d", "clientId", "With -g: id of that client."),
-)
-BEGIN: Final = "milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."
-EXPRESSION: Final = may("s", "subExpression", "Tags, `||` between.  [default: *]")
-BODY_IS_SHOWN: Final = "The body is shown; mqadmin writes it to a file below `/tmp/rocketmq`."
-ENCODING: Final = may("c", "charsetName", "Encoding of the bodies.  [default: UTF-8]")
-
-COMMANDS: Final = (
-    Command(
-        "queryMsgById",
-        "Show the messages with these ids of a broker.",
-        query_by_id,
-        (
-            need("i", "msgId", "Ids, `,` between."),
-            *DIRECT,
-            may("s", "sendMessage", "true to send them again."),
-            may("u", "unitName", "Has no effect here."),
-        ),
-        differs=BODY_IS_SHOWN,
-    ),
-    Command(
-        "queryMsgByKey",
-        "List the messages with a key.",
-        query_by_key,
-        (TOPIC, need("k", "msgKey", "The key.")),
-    ),
-    Command(
-        "queryMsgByUniqueKey",
-        "Show the message with this id of a producer.",
-        query_by_unique_key,
-        (MESSAGE_ID, *DIRECT, TOPIC, switch("a", "showAll", "All of them, at most 32.")),
-        differs=BODY_IS_SHOWN,
-    ),
-    Command(
-        "queryMsgByOffset",
-        "Show the message at an offset of a queue.",
-        query_by_offset,
-        (
-            TOPIC,
-            need("b", "brokerName", "Name of the broker."),
-            need("i", "queueId", "Id of the queue."),
-            need("o", "offset", "The offset."),
-        ),
-        differs=BODY_IS_SHOWN,
-    ),
-    Command(
-        "queryCq",
-        "Show entries of a consume queue.",
-        query_queue,
-        (
-            TOPIC,
-            need("q", "queue", "Id of the queue."),
-            need("i", "index", "The first entry."),
-            may("c", "count", "How many entries.  [default: 10]"),
-            may("b", "broker", "Address of a broker.  [default: the topic's first]"),
-            may("g", "consumer", "Name of a group: show what its filter says."),
-        ),
-    ),
-    Command(
-        "printMsg",
-        "Print the messages of a topic.",
-        print_messages,
-        (
-            TOPIC,
-            ENCODING,
-            EXPRESSION,
-            may("b", "beginTimestamp", f"From when: {BEGIN}"),
-            may("e", "endTimestamp", f"Until when: {BEGIN}"),
-            may("d", "printBody", "false to leave out the bodies.  [default: true]"),
-        ),
-    ),
-    Command(
-        "printMsgByQueue",
-        "Print the messages of one queue, or count them by tag.",
-        print_queue,
-        (
-            TOPIC,
-            need("a", "brokerName", "Name of the broker."),
-            need("i", "queueId", "Id of the queue."),
-            ENCODING,
-            EXPRESSION,
-            may("b", "beginTimestamp", f"From when: {BEGIN}"),
-            may("e", "endTimestamp", f"Until when: {BEGIN}"),
-            may("p", "print msg", "true to print messages.  [default: false]"),
-            may("d", "printBody", "true to print bodies.  [default: false]"),
-            may("f", "calculate", "true to count by tag.  [default: false]"),
-        ),
-    ),
-    Command(
-        "consumeMessage",
-        "Print the oldest messages of a topic or queue.",
-        consume_messages,
-        (
-            TOPIC,
-            may("b", "brokerName", "Name of the broker, with -i."),
-            may("i", "queueId", "Id of the queue, with -b."),
-            may("o", "offset", "The first offset, with -i."),
-            may("g", "consumerGroup", "Has no effect here."),
-            may("s", "beginTimestamp", f"From when: {BEGIN}"),
-            may("e", "endTimestamp", f"Until when: {BEGIN}"),
-            may("c", "MessageNumber", "How many messages.  [default: 128]"),
-        ),
-        differs="Messages alone are shown; mqadmin also says `Consume ok`, and where a queue ends.",
-    ),
-)

@@ -1,10 +1,11 @@
 """Commands that move the offsets of a group."""
 
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Annotated, Final
 
-from wakelog.cli.admin.command import TOPIC, Command, Flags, Output, Table, Text, may, need, switch
+from wakelog.cli.admin.command import Topic, flag, mark, mqadmin
 from wakelog.cli.admin.java_text import read_time
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, addresses_by_broker
 from wakelog.client.errors import ClientError
 from wakelog.client.route import QueueAt
@@ -24,46 +25,58 @@ HEADS: Final = (
 )
 
 
-async def reset_by_time(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Reset a group to a time: by its clients if there are any, else at the brokers."""
-    time_ms = read_time(flags["s"])
-    async for output in _reset(admin, flags, time_ms, shows_time=True):
-        yield output
+ResetGroup = Annotated[str, flag("g", "group", "Name of the consumer group.")]
+Force = Annotated[bool, flag("f", "force", "false to move offsets back only.")]
 
 
-async def skip_accumulated(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("resetOffsetByTime")
+async def reset_by_time(
+    admin: Admin,
+    group: ResetGroup,
+    topic: Topic,
+    time: Annotated[str, flag("s", "timestamp", "now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS.")],
+    is_forced: Force = True,
+    is_cplus: Annotated[bool, mark("c", "cplus", "The clients are written in C++.")] = False,
+) -> AsyncIterator[Output]:
+    """Reset a group to a time."""
+    time_ms = read_time(time)
+    language = LanguageCode.CPP if is_cplus else LanguageCode.JAVA
+    name, table = await _reset(admin, group, topic, time_ms, is_forced, language)
+    text = (
+        f"rollback consumer offset by specified {name}[{group}], topic[{topic}], "
+        f"force[{str(is_forced).lower()}], timestamp(string)[{time}], timestamp(long)[{time_ms}]"
+    )
+    yield Text(text, {"group": group, "topic": topic, "timestamp": time_ms})
+    yield table
+
+
+@mqadmin.command("skipAccumulatedMessage")
+async def skip_accumulated(
+    admin: Admin, group: ResetGroup, topic: Topic, is_forced: Force = True
+) -> AsyncIterator[Output]:
     """Reset a group to the ends of its queues."""
-    async for output in _reset(admin, flags, NOW, shows_time=False):
-        yield output
+    _, table = await _reset(admin, group, topic, NOW, is_forced, LanguageCode.JAVA)
+    yield table
 
 
 async def _reset(
-    admin: Admin, flags: Flags, time_ms: int, *, shows_time: bool
-) -> AsyncIterator[Output]:
-    group, topic, is_forced = flags["g"], flags["t"], flags.truth("f", default=True)
-    language = LanguageCode.CPP if "c" in flags else LanguageCode.JAVA
+    admin: Admin, group: str, topic: str, time_ms: int, is_forced: bool, language: LanguageCode
+) -> tuple[str, Table]:
+    """Reset a group, by its clients if there are any, else at the brokers.
+
+    Return what mqadmin calls it then, and the new offsets.
+    """
     try:
         offsets = await reset_online(admin, group, topic, time_ms, is_forced, language)
-        name = "group"
-        table = Table(
-            "%-40s  %-40d  %-40d",
-            ("brokerName", "queueId", "offset"),
-            [(x.broker_name[:32], x.queue_id, offset) for x, offset in sorted(offsets.items())],
-        )
     except ClientError as error:
         if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
             raise
         rows = await reset_offline(admin, group, topic, time_ms, is_forced)
-        name = "consumerGroup"
-        table = Table("%-20s  %-20d  %-20d  %-20d  %-20d  %-20d", HEADS, rows)
-    if shows_time:
-        force = str(is_forced).lower()
-        text = (
-            f"rollback consumer offset by specified {name}[{group}], topic[{topic}], "
-            f"force[{force}], timestamp(string)[{flags['s']}], timestamp(long)[{time_ms}]"
-        )
-        yield Text(text, {"group": group, "topic": topic, "timestamp": time_ms})
-    yield table
+        layout = "%-20s  %-20d  %-20d  %-20d  %-20d  %-20d"
+        return "consumerGroup", Table(layout, HEADS, rows)
+    moved = [(x.broker_name[:32], x.queue_id, offset) for x, offset in sorted(offsets.items())]
+    heads = ("brokerName", "queueId", "offset")
+    return "group", Table("%-40s  %-40d  %-40d", heads, moved)
 
 
 async def reset_online(
@@ -124,9 +137,15 @@ async def _offset_at(admin: Admin, queue: QueueAt, time_ms: int) -> int:
     return await admin.calls.first_at(queue, time_ms)
 
 
-async def clone(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("cloneGroupOffset")
+async def clone(
+    admin: Admin,
+    source: Annotated[str, flag("s", "srcGroup", "The group whose offsets are read.")],
+    target: Annotated[str, flag("d", "destGroup", "The group that gets them.")],
+    topic: Topic,
+    offline: Annotated[str, flag("o", "offline", "Has no effect, as in mqadmin.")] = "",
+) -> AsyncIterator[Output]:
     """Commit the offsets of one group for another."""
-    source, target, topic = flags["s"], flags["d"], flags["t"]
     stats = await admin.consume_stats(source)
     addresses = addresses_by_broker(await admin.route(topic))
     for queue, place in sorted(stats.offset_table.items()):
@@ -136,39 +155,3 @@ async def clone(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
             await admin.calls.commit_offset(at, target, place.consumer_offset)
     text = f"clone group offset success. srcGroup[{source}], destGroup=[{target}], topic[{topic}]"
     yield Text(text, {"source": source, "target": target, "topic": topic})
-
-
-RESET_GROUP: Final = need("g", "group", "Name of the consumer group.")
-FORCE: Final = may("f", "force", "false to move offsets back only.  [default: true]")
-
-COMMANDS: Final = (
-    Command(
-        "resetOffsetByTime",
-        "Reset a group to a time.",
-        reset_by_time,
-        (
-            RESET_GROUP,
-            TOPIC,
-            need("s", "timestamp", "now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."),
-            FORCE,
-            switch("c", "cplus", "The clients are written in C++."),
-        ),
-    ),
-    Command(
-        "skipAccumulatedMessage",
-        "Reset a group to the ends of its queues.",
-        skip_accumulated,
-        (RESET_GROUP, TOPIC, FORCE),
-    ),
-    Command(
-        "cloneGroupOffset",
-        "Commit the offsets of one group for another.",
-        clone,
-        (
-            need("s", "srcGroup", "The group whose offsets are read."),
-            need("d", "destGroup", "The group that gets them."),
-            TOPIC,
-            may("o", "offline", "Has no effect, as in mqadmin."),
-        ),
-    ),
-)

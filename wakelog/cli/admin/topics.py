@@ -1,22 +1,20 @@
 """Commands about topics and their routes."""
 
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Annotated, Final
 
 from wakelog.cli.admin.command import (
-    BROKER,
-    CLUSTER,
-    TOPIC,
-    Command,
-    Flags,
-    Output,
-    Table,
-    Text,
-    may,
-    need,
-    switch,
+    BROKER_OR_CLUSTER,
+    Broker,
+    Cluster,
+    Topic,
+    WholeCluster,
+    flag,
+    mark,
+    mqadmin,
 )
 from wakelog.cli.admin.java_text import map_text, topic_text
+from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID, readable_queues
@@ -30,54 +28,69 @@ from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 UNIT_FLAG, UNIT_SUB_FLAG = 1, 2
-QUEUES_DEFAULT: Final = 8
-PERM_DEFAULT: Final = 6
 RULE_CHARACTERS: Final = 158
 ROUTE_LAYOUT: Final = "%-45s %-32s %-50s %-10s %-11s %-5s"
 
 
-async def targets(admin: Admin, flags: Flags) -> list[str]:
+async def targets(admin: Admin, broker: str, cluster: str) -> list[str]:
     """Return the broker that -b names, or the masters of the cluster that -c names."""
-    return [flags["b"]] if "b" in flags else await admin.masters(flags["c"])
+    return [broker] if broker else await admin.masters(cluster)
 
 
-async def update_topic(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("updateTopic", one_of=BROKER_OR_CLUSTER)
+async def update_topic(
+    admin: Admin,
+    topic: Topic,
+    broker: Broker = "",
+    cluster: Cluster = "",
+    reads: Annotated[int, flag("r", "readQueueNums", "Queues that are read.")] = 8,
+    writes: Annotated[int, flag("w", "writeQueueNums", "Queues that are written.")] = 8,
+    perm: Annotated[int, flag("p", "perm", "2 write, 4 read, 6 both.")] = 6,
+    is_ordered: Annotated[bool, flag("o", "order", "true for an ordered topic.")] = False,
+    is_unit: Annotated[bool, flag("u", "unit", "true for a unit's topic.")] = False,
+    has_unit_sub: Annotated[bool, flag("s", "hasUnitSub", "true if a unit subscribes.")] = False,
+) -> AsyncIterator[Output]:
     """Create a topic, or change it."""
-    topic = TopicConfig(
-        flags["t"],
-        flags.number("r", QUEUES_DEFAULT),
-        flags.number("w", QUEUES_DEFAULT),
-        flags.number("p", PERM_DEFAULT),
-        topic_sys_flag=flags.truth("u") * UNIT_FLAG + flags.truth("s") * UNIT_SUB_FLAG,
-        order=flags.truth("o"),
+    config = TopicConfig(
+        topic,
+        reads,
+        writes,
+        perm,
+        topic_sys_flag=is_unit * UNIT_FLAG + has_unit_sub * UNIT_SUB_FLAG,
+        order=is_ordered,
     )
-    addresses = await targets(admin, flags)
+    addresses = await targets(admin, broker, cluster)
     for address in addresses:
-        await admin.update_topic(address, topic)
-        value = {"topic": topic.topic_name, "broker": address}
-        yield Text(f"create topic to {address} success.", value)
-    if topic.order:
+        await admin.update_topic(address, config)
+        yield Text(f"create topic to {address} success.", {"topic": topic, "broker": address})
+    if is_ordered:
         names = sorted(_names_at(await admin.cluster(), addresses))
-        parts = [f"{name}:{topic.write_queue_nums}" for name in names]
-        if "b" in flags:
-            old = await order_configuration(admin, topic.topic_name)
+        parts = [f"{name}:{writes}" for name in names]
+        if broker:
+            old = await order_configuration(admin, topic)
             kept = [x for x in filter(None, old.split(";")) if x.partition(":")[0] not in names]
             parts = kept + parts
         order = ";".join(parts)
-        await put_value(admin, ORDER_NAMESPACE, topic.topic_name, order)
-        kind = "broker" if "b" in flags else "cluster"
+        await put_value(admin, ORDER_NAMESPACE, topic, order)
+        kind = "broker" if broker else "cluster"
         text = f"set {kind} orderConf. isOrder=true, orderConf=[{order}]"
-        yield Text(text, {"topic": topic.topic_name, "orderConf": order})
-    yield Text(topic_text(topic), {"topic": topic.topic_name, "order": topic.order})
+        yield Text(text, {"topic": topic, "orderConf": order})
+    yield Text(topic_text(config), {"topic": topic, "order": is_ordered})
 
 
-async def update_permission(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Change the permission of a topic; its queues become as many as at its first broker."""
-    name, perm = flags["t"], flags.number("p")
-    route = await admin.route(name)
+@mqadmin.command("updateTopicPerm", one_of=BROKER_OR_CLUSTER)
+async def update_permission(
+    admin: Admin,
+    topic: Topic,
+    perm: Annotated[int, flag("p", "perm", "2 write, 4 read, 6 both.")],
+    broker: Broker = "",
+    cluster: Cluster = "",
+) -> AsyncIterator[Output]:
+    """Change the permission of a topic."""
+    route = await admin.route(topic)
     first = route.queue_datas[0]
-    topic = TopicConfig(
-        name,
+    config = TopicConfig(  # its queues become as many as at its first broker
+        topic,
         first.read_queue_nums,
         first.write_queue_nums,
         perm,
@@ -85,27 +98,35 @@ async def update_permission(admin: Admin, flags: Flags) -> AsyncIterator[Output]
     )
     masters = {data.broker_addrs.get(MASTER_ID): data.broker_name for data in route.broker_datas}
     old_perms = {data.broker_name: data.perm for data in route.queue_datas}
-    for address in await targets(admin, flags):
-        if "b" in flags and address not in masters:
+    for address in await targets(admin, broker, cluster):
+        if broker and address not in masters:
             known = ", ".join(sorted(filter(None, masters)))
-            raise ClientError(f"{address} is no master of topic {name}", f"Give -b {known}")
-        old = old_perms[masters[address]] if "b" in flags else first.perm
-        if "b" in flags and old == perm:
-            yield Text("new perm equals to the old one!", {"topic": name, "perm": perm})
+            raise ClientError(f"{address} is no master of topic {topic}", f"Give -b {known}")
+        old = old_perms[masters[address]] if broker else first.perm
+        if broker and old == perm:
+            yield Text("new perm equals to the old one!", {"topic": topic, "perm": perm})
             return
-        await admin.update_topic(address, topic)
+        await admin.update_topic(address, config)
         text = f"update topic perm from {old} to {perm} in {address} success."
-        yield Text(text, {"topic": name, "broker": address, "from": old, "perm": perm})
-    if "b" in flags:
-        yield Text(f"{topic_text(topic)}.", {"topic": name, "perm": perm})
+        yield Text(text, {"topic": topic, "broker": address, "from": old, "perm": perm})
+    if broker:
+        yield Text(f"{topic_text(config)}.", {"topic": topic, "perm": perm})
 
 
-async def allocate_queues(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show which queues of a topic each client would have, as consumers deal them by default."""
-    clients = flags["i"].split(",")
+@mqadmin.command(
+    "allocateMQ",
+    differs="Queues are dealt in order, as to consumers; mqadmin deals them as they come.",
+)
+async def allocate_queues(
+    admin: Admin,
+    topic: Topic,
+    clients_text: Annotated[str, flag("i", "ipList", "Clients in their order, `,` between.")],
+) -> AsyncIterator[Output]:
+    """Show which queues of a topic each of some consumers would have."""
+    clients = clients_text.split(",")
     queues = sorted(
         MessageQueue(queue.topic, queue.broker, queue.queue_id)
-        for queue in readable_queues(await admin.route(flags["t"]), flags["t"])
+        for queue in readable_queues(await admin.route(topic), topic)
     )
     size, longer = divmod(len(queues), len(clients))
     found = {}
@@ -137,14 +158,9 @@ async def put_value(admin: Admin, namespace: str, key: str, value: str) -> None:
     await admin.ask_name_servers(Code.PUT_KV_CONFIG, fields)
 
 
-async def delete_topic(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("deleteTopic")
+async def delete_topic(admin: Admin, topic: Topic, cluster: WholeCluster) -> AsyncIterator[Output]:
     """Delete a topic at the brokers of a cluster and at the name servers."""
-    async for output in delete_topic_of(admin, flags["c"], flags["t"]):
-        yield output
-
-
-async def delete_topic_of(admin: Admin, cluster: str, topic: str) -> AsyncIterator[Output]:
-    """Delete a topic, also for deleteSubGroup."""
     for address in await admin.members(cluster):
         await admin.ask(address, Code.DELETE_TOPIC_IN_BROKER, {"topic": topic})
     value = {"topic": topic, "cluster": cluster}
@@ -153,10 +169,16 @@ async def delete_topic_of(admin: Admin, cluster: str, topic: str) -> AsyncIterat
     yield Text(f"delete topic [{topic}] from NameServer success.", {"topic": topic})
 
 
-async def topic_list(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """List all topics, with -c their clusters and groups."""
+@mqadmin.command("topicList")
+async def topic_list(
+    admin: Admin,
+    with_clusters: Annotated[
+        bool, mark("c", "clusterModel", "Also the cluster and the groups of each.")
+    ] = False,
+) -> AsyncIterator[Output]:
+    """List all topics."""
     names = sorted(await admin.routes.topics())
-    if "c" not in flags:
+    if not with_clusters:
         yield Table("%s", ["Topic"], [(name,) for name in names], shows_heads=False)
         return
     info = await admin.cluster()
@@ -181,12 +203,17 @@ async def _cluster_of(admin: Admin, info: ClusterInfo, topic: str) -> str:
     return next(found, "null")
 
 
-async def topic_route(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the route of a topic: JSON, or a table with -l."""
-    route = await admin.route(flags["t"])
-    if "l" not in flags:
+@mqadmin.command("topicRoute")
+async def topic_route(
+    admin: Admin,
+    topic: Topic,
+    as_table: Annotated[bool, mark("l", "list", "A table in place of JSON.")] = False,
+) -> AsyncIterator[Output]:
+    """Show the brokers and queues of a topic."""
+    route = await admin.route(topic)
+    if not as_table:
         text = fastjson.dumps(route, pretty=True).decode()
-        yield Text(text, {"topic": flags["t"], "route": fastjson.loads(fastjson.dumps(route))})
+        yield Text(text, {"topic": topic, "route": fastjson.loads(fastjson.dumps(route))})
         return
     queues = {data.broker_name: data for data in route.queue_datas}
     rows: list[tuple[object, ...]] = []
@@ -204,9 +231,10 @@ async def topic_route(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     yield Text("-" * RULE_CHARACTERS + "\n" + total, value)
 
 
-async def topic_status(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
+@mqadmin.command("topicStatus")
+async def topic_status(admin: Admin, topic: Topic) -> AsyncIterator[Output]:
     """Show both ends of every queue of a topic."""
-    stats = await admin.topic_stats(flags["t"])
+    stats = await admin.topic_stats(topic)
     rows = []
     for queue, offset in sorted(stats.offset_table.items()):
         updated_ms = offset.last_update_timestamp
@@ -217,65 +245,11 @@ async def topic_status(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
     yield Table("%-32s  %-4d  %-20d  %-20d    %s", heads, rows)
 
 
-async def topic_clusters(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """List the clusters that have a topic."""
+@mqadmin.command("topicClusterList")
+async def topic_clusters(admin: Admin, topic: Topic) -> AsyncIterator[Output]:
+    """List the clusters of a topic."""
     info = await admin.cluster()
-    route = await admin.route(flags["t"])
+    route = await admin.route(topic)
     names = {data.broker_name for data in route.broker_datas}
     rows = [(cluster,) for cluster, own in sorted(info.cluster_addr_table.items()) if own & names]
     yield Table("%s", ["Cluster Name"], rows, shows_heads=False)
-
-
-COMMANDS: Final = (
-    Command(
-        "updateTopic",
-        "Create a topic, or change it.",
-        update_topic,
-        (
-            BROKER,
-            CLUSTER,
-            TOPIC,
-            may("r", "readQueueNums", "Queues that are read.  [default: 8]"),
-            may("w", "writeQueueNums", "Queues that are written.  [default: 8]"),
-            may("p", "perm", "2 write, 4 read, 6 both.  [default: 6]"),
-            may("o", "order", "true for an ordered topic."),
-            may("u", "unit", "true for a unit's topic."),
-            may("s", "hasUnitSub", "true if a unit subscribes."),
-        ),
-        one_of="bc",
-    ),
-    Command(
-        "updateTopicPerm",
-        "Change the permission of a topic.",
-        update_permission,
-        (BROKER, CLUSTER, TOPIC, need("p", "perm", "2 write, 4 read, 6 both.")),
-        one_of="bc",
-    ),
-    Command(
-        "deleteTopic",
-        "Delete a topic at the brokers of a cluster and at the name servers.",
-        delete_topic,
-        (TOPIC, need("c", "clusterName", "Name of the cluster.")),
-    ),
-    Command(
-        "topicList",
-        "List all topics.",
-        topic_list,
-        (switch("c", "clusterModel", "Also the cluster and the groups of each."),),
-    ),
-    Command(
-        "topicRoute",
-        "Show the brokers and queues of a topic.",
-        topic_route,
-        (TOPIC, switch("l", "list", "A table in place of JSON.")),
-    ),
-    Command("topicStatus", "Show both ends of every queue of a topic.", topic_status, (TOPIC,)),
-    Command("topicClusterList", "List the clusters of a topic.", topic_clusters, (TOPIC,)),
-    Command(
-        "allocateMQ",
-        "Show which queues of a topic each of some consumers would have.",
-        allocate_queues,
-        (TOPIC, need("i", "ipList", "Clients in their order, `,` between.")),
-        differs="Queues are dealt in order, as to consumers; mqadmin deals them as they come.",
-    ),
-)

@@ -4,10 +4,11 @@ Source: org.apache.rocketmq.tools.command.message.QueryMsgTraceByIdSubCommand (4
 """
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from wakelog.cli.admin.command import Command, Flags, Output, Table, may, need
+from wakelog.cli.admin.command import flag, mqadmin
 from wakelog.cli.admin.java_text import body_of, has_key, plain_time
+from wakelog.cli.output import Output, Table
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.trace_notes import PUB, SUB_BEFORE, TRACES_MAX, read_notes
@@ -35,9 +36,13 @@ def read_traces(text: str) -> Iterator[Trace]:
             yield Trace(row.kind == PUB, *row[1:6])
 
 
-async def query_trace(admin: Admin, flags: Flags) -> AsyncIterator[Output]:
-    """Show the sends of a message, and its consumptions by group."""
-    topic, message_id = flags.get("t", TRACE_TOPIC), flags["i"]
+@mqadmin.command("QueryMsgTraceById")
+async def query_trace(
+    admin: Admin,
+    message_id: Annotated[str, flag("i", "msgId", "Id that the producer gave.")],
+    topic: Annotated[str, flag("t", "traceTopic", "Topic of the traces.")] = TRACE_TOPIC,
+) -> AsyncIterator[Output]:
+    """Show what clients have recorded of a message."""
     sends: list[tuple[str, ...]] = []
     by_group: dict[str, list[tuple[str, ...]]] = {}
     for record in await admin.query_messages(topic, message_id, TRACES_MAX):
@@ -67,16 +72,3 @@ def _row(trace: Trace, client_host: str) -> tuple[str, ...]:
 def _table(role: str, when: str, rows: list[tuple[str, ...]]) -> Output:
     heads = ["Type", f"{role}Group", "ClientHost", f"{when}Time", "CostTimes", "Status"]
     return Table(LAYOUT, heads, rows)
-
-
-COMMANDS: Final = (
-    Command(
-        "QueryMsgTraceById",
-        "Show what clients have recorded of a message.",
-        query_trace,
-        (
-            need("i", "msgId", "Id that the producer gave."),
-            may("t", "traceTopic", f"Topic of the traces.  [default: {TRACE_TOPIC}]"),
-        ),
-    ),
-)

@@ -2,7 +2,7 @@
 
 They work against any RocketMQ 4.x. `wakelog admin` has mqadmin's own names, flags and columns.
 
-    commands.py     what can be typed, and how the cluster is reached
+    commands.py     what can be typed
     output.py       columns, and the same values as JSON
     times.py        times as users write them
     one file a subject: send, tail, topics, groups, ...

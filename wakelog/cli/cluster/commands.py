@@ -2,26 +2,24 @@
 
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal
-
-import typer
+from typing import Annotated, Literal
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.cluster.wire import Wire, over_wire
-from wakelog.cli.options import Number, OutputForm, Pair, Text, help_without_command, option, pairs
+from wakelog.cli.options import Number, OutputForm, Pair, Text, argument, option, pairs, switch
+from wakelog.cli.root import program
+from wakelog.cli.wire import Wire
 
-if TYPE_CHECKING:
-    from wakelog.cli.admin.command import Output
-    from wakelog.client.admin import Admin
-
-Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
-MaybeTopic = Annotated[Text, typer.Argument(metavar="TOPIC")]
+Topic = Annotated[str, argument("TOPIC")]
+MaybeTopic = Annotated[Text, argument("TOPIC")]
 OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
-CodeName = Annotated[str, typer.Argument(metavar="CODE")]
-Interval = Annotated[float, option("SECONDS", "Between two looks.", min=0.5, max=3600.0)]
-Between = Annotated[float, option("SECONDS", "Between two readings; 0 for one.", min=0, max=3600)]
-ConsolePort = Annotated[int, option("PORT", "Of its pages; 0 takes a free one.", "--port", min=0)]
+CodeName = Annotated[str, argument("CODE")]
+Interval = Annotated[float, option("SECONDS", "Between two looks.", minimum=0.5, maximum=3600.0)]
+Between = Annotated[
+    float, option("SECONDS", "Between two readings; 0 for one.", minimum=0, maximum=3600)
+]
+ConsolePort = Annotated[
+    int, option("PORT", "Of its pages; 0 takes a free one.", "--port", minimum=0)
+]
 ConsoleBind = Annotated[str, option("IP", "Address to listen on.", "--bind")]
 ConsoleHosts = Annotated[
     list[str] | None, option("NAME", "A further name that it is called by; repeat.", "--host")
@@ -40,17 +38,17 @@ ConsoleProxies = Annotated[
 MakesAccount = Annotated[
     Text, option("NAME", "Print a line for --accounts, with a hash, and end.", "--make-account")
 ]
-MakesAdmin = Annotated[bool, typer.Option("--admin", help="That account may change things.")]
+MakesAdmin = Annotated[bool, switch("That account may change things.", "--admin")]
 ConsoleKey = Annotated[Text, option("FILE", "PEM of that certificate's key.")]
 Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
-SendsAll = Annotated[bool, typer.Option("--all", help="All dead letters of the group.")]
+SendsAll = Annotated[bool, switch("All dead letters of the group.", "--all")]
 ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
 OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
-Address = Annotated[Text, typer.Argument(metavar="HOST:PORT", help="As -n HOST:PORT.")]
+Address = Annotated[Text, argument("HOST:PORT", "As -n HOST:PORT.")]
 HelloTopic = Annotated[str, option("NAME", "Topic to send to; made if need be.", "--topic")]
-Group = Annotated[str, typer.Argument(metavar="GROUP")]
-MaybeGroup = Annotated[Text, typer.Argument(metavar="GROUP")]
-Body = Annotated[Text, typer.Argument(metavar="BODY", help="Else each line of standard input.")]
+Group = Annotated[str, argument("GROUP")]
+MaybeGroup = Annotated[Text, argument("GROUP")]
+Body = Annotated[Text, argument("BODY", "Else each line of standard input.")]
 Tags = Annotated[str, option("TAG", "What consumers filter by.")]
 Keys = Annotated[str, option("KEYS", "By which it can be found; blanks between.")]
 Properties = Annotated[list[Pair] | None, pairs("property", "One more property; repeat.")]
@@ -59,37 +57,41 @@ ShardingKey = Annotated[str, option("KEY", "Messages with the same key stay in o
 Filter = Annotated[str, option("TAGS", "These tags alone, as 'paid || refunded'.")]
 Sql = Annotated[str, option("EXPRESSION", 'SQL92 over properties, as "amount > 5".')]
 Since = Annotated[Text, option("TIME", "From then on: 10m, 2h, 2026-11-24T06:00, beginning, now.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for new messages.")]
-Lines = Annotated[int, option("N", "The last N messages, without --since.", min=0, max=100_000)]
-All = Annotated[bool, typer.Option("--all", help="RocketMQ's own, retries and dead letters, too.")]
-LagMax = Annotated[Number, option("N", "Exit with 1 if it lags by more.", "--max", min=0)]
+Follow = Annotated[bool, switch("Wait for new messages.", "--follow", "-f")]
+Lines = Annotated[
+    int, option("N", "The last N messages, without --since.", minimum=0, maximum=100_000)
+]
+All = Annotated[bool, switch("RocketMQ's own, retries and dead letters, too.", "--all")]
+LagMax = Annotated[Number, option("N", "Exit with 1 if it lags by more.", "--max", minimum=0)]
 ResetTo = Annotated[str, option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to")]
 BenchMode = Annotated[
     Literal["send", "consume", "both"],
-    typer.Option(help="consume: what the topic has; both: with the time from end to end."),
+    option("", "consume: what the topic has; both: with the time from end to end."),
 ]
-BenchMessages = Annotated[int, option("N", "How many.", min=1)]
-BenchSize = Annotated[int, option("BYTES", "Of a body.", min=1)]
-BenchBatch = Annotated[int, option("N", "Messages of one call.", min=1, max=10_000)]
-BenchInFlight = Annotated[int, option("N", "Calls that wait at once.", min=1, max=10_000)]
-BenchRate = Annotated[float, option("N", "Messages a second; 0 for all that can be.", min=0)]
+BenchMessages = Annotated[int, option("N", "How many.", minimum=1)]
+BenchSize = Annotated[int, option("BYTES", "Of a body.", minimum=1)]
+BenchBatch = Annotated[int, option("N", "Messages of one call.", minimum=1, maximum=10_000)]
+BenchInFlight = Annotated[int, option("N", "Calls that wait at once.", minimum=1, maximum=10_000)]
+BenchRate = Annotated[float, option("N", "Messages a second; 0 for all that can be.", minimum=0)]
 RegisterAddress = Annotated[
     str, option("URL", "Where groups decide who is master.  [default: by id 0]", "--register")
 ]
 NeededRegister = Annotated[
     str, option("URL", "Where the group decides who is master.", "--register")
 ]
-BrokerName = Annotated[str, typer.Argument(metavar="BROKER")]
+BrokerName = Annotated[str, argument("BROKER")]
 ToReplica = Annotated[
-    int | None, option("ID", "Of the next master; else the best follower.", "--to", min=1)
+    int | None, option("ID", "Of the next master; else the best follower.", "--to", minimum=1)
 ]
 AcceptsLoss = Annotated[
-    bool, typer.Option("--accept-loss", help="Lose what that replica lacks; any may be named.")
+    bool, switch("Lose what that replica lacks; any may be named.", "--accept-loss")
 ]
-BehindMax = Annotated[Number, option("N", "Exit with 1 if one lacks more bytes.", "--max", min=0)]
+BehindMax = Annotated[
+    Number, option("N", "Exit with 1 if one lacks more bytes.", "--max", minimum=0)
+]
 Store = Annotated[str | None, option("DIR", "The replica's store.", "--store")]
 StoreConf = Annotated[Text, option("FILE", "Its broker.conf, for other paths.", "--config")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; otherwise it is only shown.")]
+Yes = Annotated[bool, switch("Do it; otherwise it is only shown.", "--yes")]
 
 
 def now_ms() -> int:
@@ -97,6 +99,7 @@ def now_ms() -> int:
     return round(time.time() * 1000)
 
 
+@program.command()
 def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> None:
     """Send one message through a cluster and fetch it.
 
@@ -113,6 +116,7 @@ def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> N
     wire.run(lambda admin: greet(admin, topic))
 
 
+@program.command()
 def send(
     wire: Wire,
     topic: Topic,
@@ -152,6 +156,7 @@ def send(
         send_lines(wire.options(), sys.stdin.buffer, topic, fields, as_json=wire.as_json)
 
 
+@program.command()
 def tail(
     wire: Wire,
     topic: Topic,
@@ -177,6 +182,7 @@ def tail(
     wire.run(lambda admin: show_tail(admin, topic, wanted), flushes=follow)
 
 
+@program.command()
 def topics(wire: Wire, topic: MaybeTopic = None, shows_all: All = False) -> None:
     """List topics, or the queues of one.
 
@@ -192,6 +198,7 @@ def topics(wire: Wire, topic: MaybeTopic = None, shows_all: All = False) -> None
         wire.run(lambda admin: asked.topics(admin, shows_all=shows_all))
 
 
+@program.command()
 def groups(wire: Wire, group: MaybeGroup = None) -> None:
     """List consumer groups, or the clients and subscriptions of one.
 
@@ -207,6 +214,7 @@ def groups(wire: Wire, group: MaybeGroup = None) -> None:
         wire.run(asked.groups)
 
 
+@program.command()
 def lag(wire: Wire, group: Group, topic: OfTopic = None, lag_max: LagMax = None) -> None:
     """Show what a group has yet to consume, by queue.
 
@@ -219,6 +227,7 @@ def lag(wire: Wire, group: Group, topic: OfTopic = None, lag_max: LagMax = None)
     wire.run(lambda admin: asked.lag(admin, group, topic, lag_max))
 
 
+@program.command()
 def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False) -> None:
     """Let a group consume a topic from another place on.
 
@@ -233,6 +242,7 @@ def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False)
     wire.run(lambda admin: asked.reset(admin, group, topic, time_ms, changes=yes))
 
 
+@program.command()
 def pause(wire: Wire, group: Group, yes: Yes = False) -> None:
     """Let a group consume nothing until `resume`; what comes waits.
 
@@ -245,6 +255,7 @@ def pause(wire: Wire, group: Group, yes: Yes = False) -> None:
     wire.run(lambda admin: asked.set_consuming(admin, group, is_allowed=False, changes=yes))
 
 
+@program.command()
 def resume(wire: Wire, group: Group, yes: Yes = False) -> None:
     """Let a group consume again, from where it was.
 
@@ -257,6 +268,7 @@ def resume(wire: Wire, group: Group, yes: Yes = False) -> None:
     wire.run(lambda admin: asked.set_consuming(admin, group, is_allowed=True, changes=yes))
 
 
+@program.command()
 def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
     """Say why a client on this host cannot reach, write or consume.
 
@@ -269,6 +281,7 @@ def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
     wire.run(lambda admin: examine(admin, topic, group), flushes=True)
 
 
+@program.command()
 def findings(wire: Wire, seconds: Between = 6.0) -> None:
     """Say what is wrong with a cluster, and what helps.
 
@@ -283,6 +296,7 @@ def findings(wire: Wire, seconds: Between = 6.0) -> None:
     wire.run(lambda admin: asked.findings(admin, seconds))
 
 
+@program.command()
 def console(
     wire: Wire,
     port: ConsolePort = 8_080,
@@ -317,9 +331,10 @@ def console(
     certificate = tls_cert or "", tls_key or ""
     listen = Listen(bind, port, tuple(hosts or ()), *certificate, tuple(proxies or ()))
     known = shown.checked_accounts(listen, accounts)
-    wire.run(lambda asks: shown.console(asks, listen, known, ask_of, audit or ""), flushes=True)
+    wire.run(lambda asks: shown.console(asks, listen, known, audit or ""), flushes=True)
 
 
+@program.command()
 def explain(code: CodeName, output: OutputForm = "table") -> None:
     """Say what a request or response code means, and what to do.
 
@@ -327,13 +342,14 @@ def explain(code: CodeName, output: OutputForm = "table") -> None:
     wakelog explain 17
     wakelog explain SYSTEM_BUSY
     """
-    from wakelog.cli.admin.command import show
     from wakelog.cli.cluster.codes import explain_code
+    from wakelog.cli.output import show
 
     for each in explain_code(code):
         show(each, print, as_json=output == "json")
 
 
+@program.command()
 def status(wire: Wire) -> None:
     """List the brokers with their rates, disks and ages."""
     from wakelog.cli.cluster import status as asked
@@ -341,6 +357,7 @@ def status(wire: Wire) -> None:
     wire.run(asked.status)
 
 
+@program.command()
 def top(wire: Wire, interval: Interval = 2.0) -> None:
     """Show brokers and groups again and again, until Ctrl-C."""
     from wakelog.cli.cluster import status as asked
@@ -349,6 +366,7 @@ def top(wire: Wire, interval: Interval = 2.0) -> None:
     wire.run(lambda admin: asked.top(admin, interval, clears=clears), flushes=True)
 
 
+@program.command()
 def bench(
     wire: Wire,
     topic: Topic,
@@ -367,13 +385,36 @@ def bench(
     wakelog bench speed --messages 500000 --batch 1000 --in-flight 4
     wakelog bench speed --mode both --rate 5000 --output json
     """
-    from wakelog.cli.admin.command import show
     from wakelog.cli.cluster.bench import Load, run_bench
+    from wakelog.cli.output import show
 
     load = Load(topic, messages, size, batch, in_flight, rate)
     show(run_bench(wire.options(), load, mode), print, as_json=wire.as_json)
 
 
+@program.command()
+def check(wire: Wire, config: ConfigFile = None) -> None:
+    """Say which keys of a broker.conf do nothing or are refused.
+
+    Without a file it asks the brokers that run, and shows what waits for a restart.
+
+    \b
+    wakelog check --config broker.conf
+    wakelog check --name-server 10.0.0.1:9876
+    """
+    from wakelog.cli.cluster.config_check import check_brokers, check_file
+    from wakelog.cli.output import show
+
+    if config is not None:
+        check_file(config, lambda found: show(found, print, as_json=wire.as_json))
+    else:
+        wire.run(check_brokers)
+
+
+dlq = program.group("dlq", "The messages that a group has given up.")
+
+
+@dlq.command("ls")
 def dlq_ls(wire: Wire) -> None:
     """List the groups that have dead letters."""
     from wakelog.cli.cluster import dead_letters
@@ -381,6 +422,7 @@ def dlq_ls(wire: Wire) -> None:
     wire.run(dead_letters.list_groups)
 
 
+@dlq.command("show")
 def dlq_show(wire: Wire, group: Group, since: Since = None, lines: Lines = 10) -> None:
     """Show dead letters of a group, the oldest first."""
     from wakelog.cli.cluster import dead_letters
@@ -390,6 +432,7 @@ def dlq_show(wire: Wire, group: Group, since: Since = None, lines: Lines = 10) -
     wire.run(lambda admin: dead_letters.show(admin, group, since_ms, lines))
 
 
+@dlq.command("export")
 def dlq_export(wire: Wire, group: Group) -> None:
     """Write all dead letters of a group as JSON, an object a line.
 
@@ -401,6 +444,7 @@ def dlq_export(wire: Wire, group: Group) -> None:
     wire._replace(output="json").run(lambda admin: dead_letters.show(admin, group, 0, 0))
 
 
+@dlq.command("resend")
 def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = False) -> None:
     """Let a group consume dead letters again.
 
@@ -416,24 +460,10 @@ def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = 
     wire.run(lambda admin: dead_letters.resend(admin, group, wanted, sends_all=sends_all))
 
 
-def check(wire: Wire, config: ConfigFile = None) -> None:
-    """Say which keys of a broker.conf do nothing or are refused.
-
-    Without a file it asks the brokers that run, and shows what waits for a restart.
-
-    \b
-    wakelog check --config broker.conf
-    wakelog check --name-server 10.0.0.1:9876
-    """
-    from wakelog.cli.admin.command import show
-    from wakelog.cli.cluster.config_check import check_brokers, check_file
-
-    if config is not None:
-        check_file(config, lambda found: show(found, print, as_json=wire.as_json))
-    else:
-        wire.run(check_brokers)
+cluster = program.group("cluster", "The replicas of each broker.")
 
 
+@cluster.command("status")
 def cluster_status(
     wire: Wire, register: RegisterAddress = "", behind_max: BehindMax = None
 ) -> None:
@@ -451,6 +481,7 @@ def cluster_status(
     wire.run(lambda admin: asked.status(admin, register, behind_max))
 
 
+@cluster.command("failover")
 def cluster_failover(
     wire: Wire,
     broker: BrokerName,
@@ -479,6 +510,7 @@ def cluster_failover(
     )
 
 
+@cluster.command("reseed")
 def cluster_reseed(
     wire: Wire, store: Store = None, config: StoreConf = None, yes: Yes = False
 ) -> None:
@@ -498,64 +530,3 @@ def cluster_reseed(
     settings = store_config(store, config, ())
     operator = LogOperator(is_shown=not wire.as_json)
     wire.run(lambda admin: reseed(admin, settings, operator, changes=yes))
-
-
-OVER_WIRE: Final[tuple[Callable[..., None], ...]] = (
-    hello,
-    send,
-    tail,
-    topics,
-    groups,
-    lag,
-    reset,
-    pause,
-    resume,
-    status,
-    top,
-    doctor,
-    findings,
-    console,
-    bench,
-    check,
-)
-GROUPS_OF_COMMANDS: Final[dict[str, tuple[str, tuple[Callable[..., None], ...]]]] = {
-    "dlq": (
-        "The messages that a group has given up.",
-        (dlq_ls, dlq_show, dlq_resend, dlq_export),
-    ),
-    "cluster": ("The replicas of each broker.", (cluster_status, cluster_failover, cluster_reseed)),
-}
-
-
-def ask_of(words: Sequence[str]) -> "Callable[[Admin], AsyncIterator[Output]]":
-    """Return what a command line would ask a cluster. Raises: NotPossible, typer.TyperException."""
-    asked: list[Callable[[Admin], AsyncIterator[Output]]] = []
-
-    class Kept(Wire):
-        def run(
-            self, ask: "Callable[[Admin], AsyncIterator[Output]]", *, flushes: bool = False
-        ) -> None:
-            asked.append(ask)
-
-    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
-    options = words[: words.index("--")] if "--" in words else words
-    if "--help" in options:  # it would be printed
-        raise NotPossible(f"wakelog {words[0]} --help asks no cluster", "Run it in a shell.")
-    add_commands(app, Kept)
-    app(list(words), prog_name="wakelog", standalone_mode=False)
-    if not asked:
-        raise NotPossible(f"wakelog {words[0]} asks no cluster", "Run it in a shell.")
-    return asked[0]
-
-
-def add_commands(app: typer.Typer, kind: type[Wire] = Wire) -> None:
-    """Add the commands to the application. kind: what they reach a cluster by."""
-    for function in OVER_WIRE:
-        app.command()(over_wire(function, kind))
-    app.command()(explain)
-    for name, (meaning, functions) in GROUPS_OF_COMMANDS.items():
-        commands = typer.Typer(name=name, help=meaning)
-        commands.callback(invoke_without_command=True)(help_without_command)
-        for function in functions:
-            commands.command(function.__name__.removeprefix(f"{name}_"))(over_wire(function, kind))
-        app.add_typer(commands)

@@ -12,8 +12,8 @@ from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.broker.config_file import WITHOUT_EFFECT, is_unknown
-from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.storage.settings_text import parse_properties
 

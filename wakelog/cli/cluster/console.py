@@ -12,7 +12,8 @@ from typing import Final
 
 from wakelog.actors.errors import NotPossible
 from wakelog.broker.replication.known_group import known_group
-from wakelog.cli.admin.command import Output, Text, parse
+from wakelog.cli.output import Output, Text
+from wakelog.cli.root import ask_of
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.console.accounts import Accounts, AccountsRefused, open_accounts
@@ -29,20 +30,15 @@ REGISTER: Final = "--register"
 REPLICAS_ASKED_MAX: Final = 8
 """Replicas of a broker that are asked for their register."""
 
-AskOf = Callable[[Words], Callable[[Admin], AsyncIterator[Output]]]
 
-
-def commands_at(admin: Admin, ask_of: AskOf) -> Commands:
-    """Return what runs command lines at a cluster, as the console's account.
-
-    ask_of: makes of words what they ask a cluster.
-    """
+def commands_at(admin: Admin) -> Commands:
+    """Return what runs command lines at a cluster, as the console's account."""
     admin = limited(admin)
 
     async def run(words: Words) -> AsyncIterator[Output]:
         said: list[Output] = []
         try:
-            async for output in _outputs(admin, ask_of, words):
+            async for output in _outputs(admin, words):
                 said.append(output)
                 yield output
         except Exception as error:
@@ -54,21 +50,10 @@ def commands_at(admin: Admin, ask_of: AskOf) -> Commands:
     return run
 
 
-async def _outputs(admin: Admin, ask_of: AskOf, words: Words) -> AsyncIterator[Output]:
+async def _outputs(admin: Admin, words: Words) -> AsyncIterator[Output]:
     """Run one command line. Raises: what the command raises."""
-    from wakelog.cli.admin.table import command_of
-
-    if words[0] != "admin":
-        await _check_register(admin, words)
-        outputs = ask_of(words)(admin)
-    elif (command := command_of(words[1])) is None:
-        raise NotPossible(f"there is no command {words[1]}", "See wakelog admin.")
-    else:
-        flags = parse(command, words[2:])
-        if flags is None:
-            raise NotPossible("a value is -h or --help", "Run this command in a shell.")
-        outputs = command.run(admin, flags)
-    async for output in outputs:
+    await _check_register(admin, words)
+    async for output in ask_of(words)(admin):
         yield output
 
 
@@ -166,11 +151,11 @@ def account_line(name: str, *, is_admin: bool, ask: Callable[[str], str] | None 
 
 
 async def console(
-    admin: Admin, listen: Listen, accounts: Accounts, ask_of: AskOf, audit_path: str = ""
+    admin: Admin, listen: Listen, accounts: Accounts, audit_path: str = ""
 ) -> AsyncIterator[Output]:
     """Serve until interrupted; yield where. audit_path: "" for no file of what is done."""
     admin = limited(admin)
-    parts = make_console(admin, commands_at(admin, ask_of), accounts, version(), audit_path)
+    parts = make_console(admin, commands_at(admin), accounts, version(), audit_path)
     async with contextlib.AsyncExitStack() as stack:
         try:
             url = await stack.enter_async_context(serving(parts, listen))

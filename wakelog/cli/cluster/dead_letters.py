@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.groups import refuse_unknown
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.cluster.tail import Shown, Wanted, tail
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.messages import EncodedMessage, SendRequest, stored_again

@@ -19,9 +19,9 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
-from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import clients_of, progress
+from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID

@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncIterator
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.cli.admin.command import Output
 from wakelog.cli.failures import with_options
+from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
 from wakelog.console.findings import find
 from wakelog.console.history import History

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.admin.groups import behind, client_addresses
 from wakelog.cli.admin.offsets import reset_offline, reset_online
 from wakelog.cli.cluster.output import Columns, Moment
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Final
 
-from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import CHECK_LOG, ClientError, InvalidArgument
 from wakelog.client.messages import EncodedMessage, SendRequest, refusal_reason

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from wakelog.cli.admin.command import named_values
+from wakelog.cli.output import named_values
 from wakelog.protocol.java import exact_time
 
 

@@ -51,8 +51,8 @@ from wakelog.broker.replication.takeover import (
     seen_replica,
 )
 from wakelog.cli.admin.brokers import AskedBroker, every_broker
-from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.cluster.output import Columns
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 

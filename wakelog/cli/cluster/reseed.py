@@ -12,7 +12,7 @@ from wakelog.audit.operator import Operator
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.config import MASTER_ID
 from wakelog.cli.admin.brokers import every_broker
-from wakelog.cli.admin.command import Output, Text
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_identity import read_identity

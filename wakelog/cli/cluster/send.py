@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, Final
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import Output, Text, show
 from wakelog.cli.cluster.output import Columns
+from wakelog.cli.output import Output, Text, show
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.admin import Admin
 from wakelog.client.messages import Message

@@ -8,11 +8,11 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
-from wakelog.cli.admin.command import Output, Text
 from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import groups
 from wakelog.cli.cluster.output import Columns, Moment
+from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.console.findings import SERVER_JUDGES, bounded, wrong
 from wakelog.console.history import History

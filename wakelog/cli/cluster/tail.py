@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import Output
 from wakelog.cli.cluster.output import Moment
+from wakelog.cli.output import Output
 from wakelog.client import message_filter
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError

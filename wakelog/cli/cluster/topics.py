@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
-from wakelog.cli.admin.command import Output
 from wakelog.cli.admin.java_text import permission_text
 from wakelog.cli.cluster.output import Columns, Moment
+from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.protocol.bodies import TopicList

@@ -35,25 +35,26 @@ Ask = Callable[[str], str]
 
 
 def account_keys(
-    flags: Mapping[str, str],
+    access_key: str | None,
+    secret_key: str | None,
+    account: str | None,
     environment: Mapping[str, str] = os.environ,
     ask: Ask | None = None,
 ) -> Credentials:
     """Return the keys to sign with, empty ones for none.
 
-    flags: ``access-key``, ``secret-key`` and ``account``, those that are given.
+    access_key, secret_key, account: of the options; None for those that are not given.
     ask: how to ask for a secret key; by the terminal if None and there is one.
     Raises: NotPossible.
     """
-    access_key, secret_key = flags.get("access-key", ""), flags.get("secret-key", "")
     if secret_key and not access_key:
         cause = "--secret-key is given without --access-key"
         raise NotPossible(cause, "Give both, or neither.")
     if access_key:
         secret_key = secret_key or environment.get(SECRET_KEY_NAME, "") or _asked(access_key, ask)
         return Credentials(access_key, secret_key)
-    if "account" in flags:
-        return _of_file(Path(flags["account"]))
+    if account is not None:
+        return _of_file(Path(account))
     access_key = environment.get(ACCESS_KEY_NAME, "")
     secret_key = environment.get(SECRET_KEY_NAME, "")
     if bool(access_key) != bool(secret_key):

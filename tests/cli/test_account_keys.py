@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.account_keys import FILE_BYTES_MAX, Ask, account_keys
+from wakelog.cli.account_keys import FILE_BYTES_MAX, Ask, account_keys
 
 OWN = "accessKey: filed\nsecretKey: 12345\n"
 BOTH = {"WAKELOG_ACCESS_KEY": "of", "WAKELOG_SECRET_KEY": "environment"}
@@ -30,7 +30,8 @@ def keys_of(
     flags: Mapping[str, str], environment: Mapping[str, str], ask: Ask | None = None
 ) -> tuple[str, str]:
     """Return both keys of the account."""
-    found = account_keys(flags, environment, ask)
+    access_key, secret_key = flags.get("access-key"), flags.get("secret-key")
+    found = account_keys(access_key, secret_key, flags.get("account"), environment, ask)
     return found.access_key, found.secret_key
 
 
@@ -76,7 +77,7 @@ def test_half_an_account_is_refused(
     flags: Mapping[str, str], environment: Mapping[str, str], said: str
 ) -> None:
     with pytest.raises(NotPossible) as refused:
-        account_keys(flags, environment, lambda _: "")
+        keys_of(flags, environment, lambda _: "")
     assert said in str(refused.value)
 
 
@@ -96,5 +97,5 @@ def test_a_file_without_an_account_is_named(tmp_path: Path, content: bytes, said
     path = tmp_path / "tools.yml"
     path.write_bytes(content)
     with pytest.raises(NotPossible) as refused:
-        account_keys({"account": str(path)}, {})
+        keys_of({"account": str(path)}, {})
     assert f"{path} {said}" in str(refused.value)
