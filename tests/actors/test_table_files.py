@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+import uvloop
 
 from tests.actors.bounded import on_loop
 from tests.broker.harness import Harness, sql_subscription
@@ -211,6 +212,24 @@ async def test_a_long_table_rests_for_as_long_as_its_text_took(
     await tables.wait_saved()  # an orderly stop does not wait for it
     assert again.failures == [None] and tables.saved_count == 2
     tables.close()
+
+
+def test_a_table_whose_rest_is_nearly_over_is_saved_on_uvloop() -> None:
+    """uvloop makes no timer of less than half a millisecond."""
+
+    async def save_twice() -> None:
+        fs, harness = MemoryFileSystem(), Harness()
+        tables = make_tables(fs)
+        tables.save_soon(harness.broker, "topics")
+        await tables.wait_saved()
+        for _ in range(2):
+            tables._request_in(0.0001, "topics")
+        again = Change(tables, harness)
+        await tables.wait_saved()
+        assert again.failures == [None]
+        tables.close()
+
+    uvloop.run(save_twice())
 
 
 @on_loop

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
+import uvloop
 
 from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.network.busy_poll import BusyPoll
@@ -218,6 +219,20 @@ def test_the_timer_is_set_for_the_first_call_and_for_earlier_ones_only() -> None
             assert timers[0] is not None and timers[0].cancelled()
 
     run(scenario)
+
+
+def test_a_timer_that_is_due_holds_up_no_call_on_uvloop() -> None:
+    """uvloop makes no timer of less than half a millisecond."""
+
+    async def scenario() -> None:
+        async with Peer(echo) as peer:
+            client = RemotingClient()
+            await client.invoke(peer.address, request(), timeout_ms=60_000)
+            client._set_timer(asyncio.get_running_loop().time())
+            await client.invoke(peer.address, request(), timeout_ms=60_000)
+            await client.close()
+
+    uvloop.run(scenario())
 
 
 def test_a_client_that_is_used_in_a_second_loop_connects_again_and_its_calls_end_in_time() -> None:

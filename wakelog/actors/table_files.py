@@ -88,7 +88,7 @@ class TableFiles:
         self._workers: dict[str, BatchWorker] = {}
         self._waiting: dict[str, list[_Waiting]] = {}
         self._failures: dict[str, str] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, tuple[float, asyncio.Handle]] = {}
         self._rest_until: dict[str, float] = {}
         self._may_rest = True
         self._kept: Mapping[str, str] = {}
@@ -159,7 +159,7 @@ class TableFiles:
     def close(self) -> None:
         """End the thread after its saves."""
         self._is_closed = True
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._thread.shutdown()
 
@@ -214,12 +214,15 @@ class TableFiles:
     def _request_in(self, seconds: float, name: str) -> None:
         """Save a table after some time, unless it is to be saved before."""
         loop = asyncio.get_running_loop()
-        timer = self._timers.get(name)
-        if timer is not None and loop.time() < timer.when() < loop.time() + seconds:
-            return
-        if timer is not None:
+        due_seconds = loop.time() + seconds
+        if (set_before := self._timers.get(name)) is not None:
+            # uvloop's handle of a timer that is due has no `when`.
+            then_seconds, timer = set_before
+            if loop.time() < then_seconds < due_seconds:
+                return
             timer.cancel()
-        self._timers[name] = loop.call_later(seconds, self._workers[name].request)
+        timer = loop.call_later(seconds, self._workers[name].request)
+        self._timers[name] = due_seconds, timer
 
     def _save(self, name: str, encode: Callable[[], str]) -> float:
         """Save a table, and return how many seconds its text took."""

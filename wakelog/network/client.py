@@ -124,7 +124,8 @@ class RemotingClient:
         self._deadlines = Deadlines()
         self._busy_poll: BusyPoll | None = None
         self._answered_seconds = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_seconds = 0.0  # uvloop's handle of a timer that is due has no `when`
         self._loop: asyncio.AbstractEventLoop | None = None
         self.calls_count = 0  # requests that wait for a response or a connection
         self._is_closed = False
@@ -151,7 +152,7 @@ class RemotingClient:
             if connection is None or not connection.is_open or self._is_closed:
                 connection = await self._connection_by(address, deadline_seconds, timeout_ms)
             self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
-            if self._timer is None or deadline_seconds < self._timer.when():
+            if self._timer is None or deadline_seconds < self._timer_seconds:
                 self._set_timer(deadline_seconds)
             if self.calls_count > 1 or self._busy_poll is None or not connection.has_socket:
                 return await connection.request(command, waiter)
@@ -207,6 +208,7 @@ class RemotingClient:
     def _set_timer(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._timer_seconds = seconds
         self._timer = asyncio.get_running_loop().call_at(seconds, self._expire)
 
     def _expire(self) -> None:
