@@ -199,8 +199,12 @@ class Topics:
 
     def next_version(self, now_ms: int) -> None:
         """Make a new DataVersion after the broker's permission has changed."""
-        self.data_version = self.data_version.next(now_ms)
+        self.renew_version(now_ms)
         self._instructions.append(RegisterBroker())
+
+    def renew_version(self, now_ms: int) -> None:
+        """Make a new DataVersion of the same topics: a name server leaves out one that it knows."""
+        self.data_version = self.data_version.next(now_ms)
 
     def wrapper(self, topics: Iterable[str] | None = None) -> TopicConfigSerializeWrapper:
         """Return a copy of the table, or of some topics: for name servers, code 21, and the file.
@@ -272,10 +276,10 @@ class Topics:
         self, name: str, ours: TopicConfig | None, before: TopicConfig | None, now_ms: int
     ) -> None:
         if restore(self._table, name, ours, before):
-            self.data_version = self.data_version.next(now_ms)
+            self.renew_version(now_ms)
 
     def _changed(self, now_ms: int, undo: Callable[[], None] | None = None) -> None:
-        self.data_version = self.data_version.next(now_ms)
+        self.renew_version(now_ms)
         # One each, even in one turn: it marks the response that has to wait for it.
         self._instructions.append(Persist("topics", undo))
 

@@ -87,6 +87,21 @@ def test_a_new_topic_leaves_the_others_as_the_name_server_has_them() -> None:
     run(main)
 
 
+def test_topics_of_one_version_that_go_out_one_after_the_other_all_have_routes() -> None:
+    """They are created beside each other, and saved in turns."""
+    harness = Harness()
+
+    async def main() -> None:
+        async with registered(harness) as (servers, client):
+            for topic in ("first", "second"):
+                harness.send(topic)
+            for topic in ("first", "second"):
+                await settle(servers, topic)
+                assert await permission(client, topic) == 6
+
+    run(main)
+
+
 def test_a_new_topic_after_a_name_server_was_restarted_brings_all_the_others() -> None:
     """4.9.3 sends the new one alone, and the name server never gets the rest."""
     harness = Harness()

@@ -22,7 +22,7 @@ from wakelog.broker.state import BrokerState
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.addresses import read_name_servers
-from wakelog.protocol.bodies import ClusterInfo
+from wakelog.protocol.bodies import ClusterInfo, DataVersion
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
@@ -155,6 +155,7 @@ class _NameServer:
         self._state = state
         self._client = client
         self._progress = NameServerProgress()
+        self._sent_version: DataVersion | None = None
         self._after: list[Callable[[], None]] = []
         self.worker = BatchWorker("registration", self._run)
         self.answers = True
@@ -200,6 +201,11 @@ class _NameServer:
 
     async def _send(self, due: Due) -> str:
         """Send what is due; return why it was not taken, "" if it was."""
+        topics = self._state.topics
+        # A topic is due once it is saved: what went out before may have had its version.
+        if due.topics is not None and topics.data_version == self._sent_version:
+            topics.renew_version(wall_ms())
+        self._sent_version = topics.data_version
         requests = await self._encode(due)
         connection_id: int | None = None
         try:
