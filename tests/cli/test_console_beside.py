@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.commands import running
 from tests.cli.fakes import plan_in
+from tests.cli.test_console_memory import RESIDENT_MIB_MAX, resident_mib
 from tests.compat.processes import free_port
 from wakelog.cli import console_beside as module
 from wakelog.cli import port_holder
@@ -175,6 +176,8 @@ def test_up_shows_a_console_starts_it_again_and_takes_it_along(
         url = f"http://127.0.0.1:{port}"
         assert up.wait_line("console  ").split() == ["console", url]
         wait_until(lambda: answers(url))
+        with urllib.request.urlopen(f"{url}/live?of=%2F", timeout=SECONDS_MAX):
+            assert resident_mib(port) < RESIDENT_MIB_MAX
         first = server_of(port)
         os.kill(first, signal.SIGKILL)
         up.wait_line("wakelog: console ended and runs again, as process ")

@@ -17,9 +17,11 @@ OVER = threading.Event()
 
 
 def serve(words: Sequence[str]) -> str:
-    """Fail once, then serve until the test is over."""
+    """Fail twice, then serve until the test is over."""
     SEEN.append(words)
     if len(SEEN) == 1:
+        raise AttributeError("a defect")
+    if len(SEEN) == 2:
         return "port 8080 is taken"
     FAILED.set()
     OVER.wait()
@@ -38,7 +40,7 @@ def test_it_serves_again_after_a_failure_and_says_it_until_it_works(
         assert state == {"process_id": os.getpid(), "failure": "port 8080 is taken"}
         monkeypatch.setattr(module, "SETTLED_SECONDS", -1.0)
         assert asyncio.run(actor.state())["failure"] == ""
-        assert SEEN == [("console",), ("console",)]
+        assert SEEN == [("console",)] * 3
     finally:
         monkeypatch.setattr(module, "AGAIN_SECONDS", 3600.0)
         OVER.set()

@@ -19,6 +19,7 @@ NICENESS: Final = 5
 
 AGAIN_SECONDS: Final = 2.0
 """Between two tries to serve."""
+FAILURE_LENGTH_MAX: Final = 300
 SETTLED_SECONDS: Final = 5.0
 """A console that has run for so long works."""
 
@@ -38,7 +39,11 @@ class ConsoleActor:
     def _serve(self) -> None:
         while True:
             self._began_seconds = time.monotonic()
-            self._failure = self._run(self._words)
+            try:
+                self._failure = self._run(self._words)
+            except Exception as error:  # a defect: it is said, and tried again
+                log_failure(logger(Log.BROKER), NAME)(error)
+                self._failure = f"it failed: {error!r}"[:FAILURE_LENGTH_MAX]
             time.sleep(AGAIN_SECONDS)
 
     async def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ray is imported without pydantic, which stays available."""
+"""Ray is imported without what no call of ours needs, and all of that stays available."""
 
 import colorsys
 import importlib
@@ -61,3 +61,32 @@ def test_no_class_that_is_exported_is_disassembled() -> None:
     command = [sys.executable, "-c", _EXPORT]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout == "b'SupervisorActor'\n"
+
+
+_PICKLERS = """
+import sys
+from wakelog.actors.ray.fast_start.worker_template import import_actors
+import_actors()
+from ray import cloudpickle
+from ray.util import serialization_addons
+class Context:
+    def _register_cloudpickle_serializer(self, kind, **_):
+        print("prepared", kind.__name__)
+    def _register_cloudpickle_reducer(self, kind, reducer):
+        print("prepared", kind.__name__)
+serialization_addons.apply(Context())
+print([x for x in ("pyarrow", "starlette") if x in sys.modules])
+import pyarrow
+print(pyarrow.table({"n": [1]}).num_rows, any("_AtImport" in repr(x) for x in sys.meta_path))
+import starlette.datastructures
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_arrow_is_prepared_for_pickling_once_it_is_imported() -> None:
+    command = [sys.executable, "-c", _PICKLERS]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    first, *prepared, last = found.stdout.splitlines()
+    assert (first, last) == ("[]", "1 False")
+    assert {"prepared Table", "prepared ParseOptions"} <= set(prepared)

@@ -19,6 +19,7 @@ TESTED_VERSIONS: Final = ("2.60.0",)
 
 PRIVATE_NAMES: Final = (
     "ray._common.pydantic_compat:register_pydantic_serializers",
+    "ray._private.arrow_serialization:_register_custom_datasets_serializers",
     "ray._private.function_manager:FunctionActorManager.compute_collision_identifier",
     "ray._private.node:Node.dead_processes",
     "ray._private.node:Node.get_gcs_client",
@@ -31,6 +32,7 @@ PRIVATE_NAMES: Final = (
     "ray._private.utils:get_dashboard_dependency_error",
     "ray._private.worker:print_to_stdstream",
     "ray._raylet:Config.initialize",
+    "ray.util.serialization_addons:register_starlette_serializer",
 )
 """What the modules of this folder use or replace, as `module:name`."""
 

@@ -4,20 +4,28 @@ If pydantic is installed, Ray prepares its types for pickling, in every process 
 call: 0.2 s of CPU and 10 MB. So Ray's module for that is imported with pydantic hidden. It is
 filled once something asks for more of it, as Ray Data does. A plug-in may import pydantic itself.
 
+Before the first call Ray also imports pyarrow and Starlette, if they are installed, to prepare some
+of their types for pickling: 25 MB in each worker. With `put_off_picklers` it waits for pyarrow until
+that is imported otherwise, and leaves Starlette to Ray Serve.
+
 Ray hashes the disassembly of each actor's class that it exports, and only keeps the hash. That
 takes 10 ms of CPU a class, one after the other, before their actors start. So it is left out.
 
 A driver that joins changes a few more names of Ray.
 
-Source: ray/_common/pydantic_compat.py, ray._private.function_manager, ray._private.worker,
+Source: ray/_common/pydantic_compat.py, ray/util/serialization_addons.py,
+ray._private.arrow_serialization, ray._private.function_manager, ray._private.worker,
 ray._private.ray_constants (2.60).
 """
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
@@ -66,6 +74,54 @@ def _fill_on_demand(module: ModuleType) -> None:
         delattr(module, name)
     vars(module)["register_pydantic_serializers"] = lambda context: None
     vars(module)["__getattr__"] = found
+
+
+def put_off_picklers() -> None:
+    """Have Ray prepare types of pyarrow for pickling once that is imported, and not before.
+
+    Those of Starlette are for Ray Serve, which prepares them itself.
+    """
+    import ray._private.arrow_serialization as of_arrow
+    from ray.util import serialization_addons as addons
+
+    modules: tuple[Any, Any] = of_arrow, addons
+    register = modules[0]._register_custom_datasets_serializers
+
+    def register_later(context: Any) -> None:
+        if "pyarrow" in sys.modules:
+            register(context)
+        else:
+            sys.meta_path.insert(0, _AtImport("pyarrow", lambda: register(context)))
+
+    modules[0]._register_custom_datasets_serializers = register_later
+    modules[1].register_starlette_serializer = lambda context: None
+
+
+class _AtImport(MetaPathFinder):
+    """Calls something once a package was imported."""
+
+    def __init__(self, package: str, call: Callable[[], None]) -> None:
+        self._package = package
+        self._call = call
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find the package as without this finder, which has done its work then."""
+        if fullname != self._package:
+            return None
+        sys.meta_path.remove(self)
+        found = importlib.util.find_spec(fullname)
+        loader: Any = found.loader if found is not None else None
+        if loader is not None:
+            execute = loader.exec_module
+
+            def execute_and_call(module: ModuleType) -> None:
+                execute(module)
+                self._call()
+
+            loader.exec_module = execute_and_call
+        return found
 
 
 def leave_out_disassembly() -> None:

@@ -37,7 +37,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from wakelog.actors.ray.fast_start.guard import PRIVATE_MODULES
-from wakelog.actors.ray.fast_start.ray_import import import_ray, leave_out_disassembly
+from wakelog.actors.ray.fast_start.ray_import import (
+    import_ray,
+    leave_out_disassembly,
+    put_off_picklers,
+)
 from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE, worker_script
 from wakelog.actors.ray.options import TARGETS
 
@@ -83,6 +87,7 @@ def import_actors() -> None:
     """Import what a worker imports before its actor is made."""
     import_ray()
     leave_out_disassembly()
+    put_off_picklers()
     for module in (*PRIVATE_MODULES, "uvloop", "zoneinfo"):
         importlib.import_module(module)
     for target in TARGETS.values():
