@@ -11,26 +11,28 @@ import pytest
 
 from tests.cli.commands import running
 from tests.compat.processes import free_port
-from wakelog.cli.port_holder import find_port_holder
+from wakelog.cli import port_holder
+from wakelog.cli.port_holder import Holder, find_port_holder
 from wakelog.client.admin import Admin, open_admin
 from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 
 RESIDENT_MIB_MAX: Final = 120
 """Of the actor; a bare worker of Ray has 87."""
-TOPICS, GROUPS, TOPICS_OF_A_GROUP = 2_000, 500, 4
+TOPICS, QUEUES, GROUPS, TOPICS_OF_A_GROUP = 2_000, 4, 500, 4
 AT_ONCE_MAX: Final = 64
 SECONDS_MAX: Final = 120.0
 ROUNDS: Final = 4
 PATHS: Final = (
     "/", "/topics", "/topics?page=7", "/groups", "/clients", "/brokers", "/search?q=topic",
     "/delayed", "/transactions", "/groups/group-007", "/topics/topic-0007",
-    "/do/reset-offsets?group=group-007&topic=topic-0028",
 )  # fmt: skip
 
 
 def resident_mib(port: int) -> float:
-    """Return the memory of the process that listens on a port."""
-    holder = find_port_holder(port)
+    """Return the memory of the process that listens on a port, an actor's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(port_holder, "holder_of", lambda found, proc: Holder(found, ""))
+        holder = find_port_holder(port)
     assert holder is not None
     status = Path(f"/proc/{holder.process_id}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
@@ -48,7 +50,7 @@ async def fill(name_server: str) -> None:
 
         async def topic(number: int) -> None:
             async with slots:
-                await admin.update_topic(address, TopicConfig(f"topic-{number:04}"))
+                await admin.update_topic(address, TopicConfig(f"topic-{number:04}", QUEUES, QUEUES))
 
         async def group(number: int) -> None:
             name = f"group-{number:03}"

@@ -137,6 +137,7 @@ def import_with(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     import_ray()
     leave_out_disassembly()
+    put_off_picklers()
     import ray._private.ray_constants as constants
     import ray._private.worker as worker
     import ray._raylet as raylet
