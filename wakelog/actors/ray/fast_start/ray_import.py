@@ -4,9 +4,9 @@ If pydantic is installed, Ray prepares its types for pickling, in every process 
 call: 0.2 s of CPU and 10 MB. So Ray's module for that is imported with pydantic hidden. It is
 filled once something asks for more of it, as Ray Data does. A plug-in may import pydantic itself.
 
-Before the first call Ray also imports pyarrow and Starlette, if they are installed, to prepare some
-of their types for pickling: 25 MB in each worker. With `put_off_picklers` it waits for pyarrow until
-that is imported otherwise, and leaves Starlette to Ray Serve.
+Before the first call Ray also imports pyarrow and Starlette, if they are installed, to prepare
+types of theirs for pickling: 27 MB in each process. With `put_off_picklers` it waits for pyarrow
+until that is imported otherwise, and leaves Starlette to Ray Serve.
 
 Ray hashes the disassembly of each actor's class that it exports, and only keeps the hash. That
 takes 10 ms of CPU a class, one after the other, before their actors start. So it is left out.
