@@ -13,7 +13,7 @@ from tests.actors.client import Client
 from tests.actors.plans import service_plan
 from tests.compat.processes import free_port
 from wakelog.actors.broker.replica import Replica
-from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.deploy.local import LocalBroker, start_local_broker
 from wakelog.actors.registers.register import GroupRegister, open_register
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
@@ -58,14 +58,13 @@ class Group:
             access_key=self.access_key,
             names_own_node=self.names_own_node,
         )
-        broker = self.brokers[number] = LocalBroker(plan)
-        await broker.service.start()
+        self.brokers[number] = await start_local_broker(plan)
         return self.replica(number)
 
     def replica(self, number: int) -> Replica:
         """Return one that runs."""
-        found = self.brokers[number].service
-        assert isinstance(found, Replica)
+        found = self.brokers[number].hosted.replica
+        assert found is not None
         return found
 
     async def stop(self, number: int) -> bool:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.actors.client import Client
 from tests.actors.deployments import small_plan
+from wakelog.actors.broker.hosted import start_broker
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.services import service
 from wakelog.actors.services.client import ServiceClient
@@ -60,13 +61,9 @@ def _part(pair: asyncio.Task[Any], index: int) -> asyncio.Task[Any]:
 class NotifiedBroker:
     """A running broker, its services and a client."""
 
-    def __init__(self, plan: ServicePlan, client: Client) -> None:
-        self.services = {
-            name: load(row.service)(plan.to_builtins(), name)
-            for name, row in services_of(plan).items()
-        }
-        self.calls_by_service = {name: LoopCalls(one) for name, one in self.services.items()}
-        self.broker = BrokerService(plan, self.calls_by_service)
+    def __init__(self, services: dict[str, Service], broker: BrokerService, client: Client) -> None:
+        self.services = services
+        self.broker = broker
         self.client = client
 
     def client_of(self, service: str) -> ServiceClient:
@@ -102,11 +99,15 @@ async def notified_broker(
         memory_directory=str(directory),
         faults=faults,
     )
+    services = {
+        name: load(row.service)(service_plan.to_builtins(), name)
+        for name, row in services_of(service_plan).items()
+    }
+    calls = {name: LoopCalls(one) for name, one in services.items()}
+    hosted = await start_broker(service_plan, calls)
     client = Client(plan.brokers[0].address)
-    running = NotifiedBroker(service_plan, client)
-    await running.broker.start()
     try:
-        yield running
+        yield NotifiedBroker(services, hosted.service, client)
     finally:
         await client.close()
-        await running.broker.stop()
+        await hosted.stop()

@@ -8,8 +8,10 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from errno import EACCES
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -23,6 +25,7 @@ from wakelog.actors.deploy.local import LocalDeployment
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.client import ServiceClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.table import SERVICES, load, services_of
@@ -229,9 +232,11 @@ async def test_a_start_waits_for_a_service_that_lacks_a_plug_in_alone(
     monkeypatch.setattr(broker_services, "REFUSED_SECONDS_MAX", 0.002)
     context = broker_context()
     calls = dict.fromkeys(services_of(context.plan), FakeCalls())
-    services = BrokerServices(context.plan, calls, context.fs)
-    client = ReputClient("reput", FakeCalls(), context)
-    monkeypatch.setattr(services, "get", lambda kind: client)
+    given: Any = mock.Mock()
+    reput = partial(ReputClient, is_awaited=given, on_dispatched=given, on_arrivals=given)
+    makers = {name: ServiceClient for name in calls} | {"reput": reput}
+    services = BrokerServices(context, calls, makers)
+    client = services.get(ReputClient)
     client._note_parts({"dispatcher mine": "ImportError: no"})
     await services.wait_unless_refused(asyncio.sleep(0.05), ReputClient)
     client.note_trouble("step", Trouble("full"))

@@ -195,8 +195,7 @@ async def fail_over(folder: Path) -> dict[str, bool]:
 
 def has_offset(group: Group) -> bool:
     """Return whether the slave has copied the offset that a consumer committed."""
-    broker = group.replica(2).run.broker
-    assert broker is not None
+    broker = group.replica(2).service.broker
     return broker.state.offsets.query(GROUP, WORK, 0) == COMMITTED
 
 

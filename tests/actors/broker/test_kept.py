@@ -18,8 +18,7 @@ from tests.actors.deployments import small_plan
 from tests.actors.plans import service_plan
 from tests.broker.harness import Harness, subscription
 from tests.broker.test_hostile_frames import valid_requests
-from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.table_files import TableFiles
 from wakelog.broker.decision import Lane
 from wakelog.broker.processors.table import PROCESSORS
@@ -63,15 +62,13 @@ class Killable:
         self._directory = directory
         self.disk = FullDisk()
         port = small_plan(directory).brokers[0].settings.broker.listen_port
-        plan = service_plan(directory, listenPort=port, enablePropertyFilter="true")
-        self._broker = LocalBroker(plan, self.disk)
-        assert isinstance(self._broker.service, BrokerService)
-        self.service = self._broker.service
-        self.client = Client(plan.settings.broker.broker_addr)
+        self._plan = service_plan(directory, listenPort=port, enablePropertyFilter="true")
+        self.client = Client(self._plan.settings.broker.broker_addr)
 
     async def __aenter__(self) -> Self:
         """Start, and have what valid requests are about."""
-        await self.service.start()
+        self._broker = await start_local_broker(self._plan, self.disk)
+        self.service = self._broker.service
         await self.client.create_topic("T", 8)
         assert (await self.client.send("T", b"one")).code == ResponseCode.SUCCESS
         await self.client.call(RequestCode.HEART_BEAT, {}, encode_body(BEAT))

@@ -310,7 +310,7 @@ async def test_what_never_will_be_durable_is_not_waited_for(
 @on_loop
 async def test_what_slaves_may_have_unsynced_is_reported_before_the_responses() -> None:
     harness = Harness(synchronous_flush=False)
-    harness.progress.on_committed = lambda end: harness.reported.append(("ship", end))
+    harness.progress.on_committed.append(lambda end: harness.reported.append(("ship", end)))
     harness.append(130, segments_end=120)
     assert ("ship", 120) in harness.take() and not harness.soon
     harness.store.max_physical_offset = 130

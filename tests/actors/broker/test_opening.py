@@ -29,7 +29,7 @@ def plan_of(directory: Path) -> ServicePlan:
 
 
 def opened(plan: ServicePlan, expected_store_id: str | None = None) -> OpenedStore:
-    return open_store(FileSystem(), plan, None, expected_store_id)
+    return open_store(FileSystem(), plan, expected_store_id)
 
 
 def test_a_store_keeps_the_id_it_got_when_it_was_new(tmp_path: Path) -> None:
@@ -57,12 +57,12 @@ def test_the_empty_log_of_a_slave_begins_where_its_masters_does(tmp_path: Path) 
     plan = service_plan(tmp_path, listenPort=port, brokerRole="SLAVE", brokerId=1)
     begin = 3 * SEGMENT_BYTES
     assert is_log_empty(FileSystem(), plan.settings.store)
-    store = open_store(FileSystem(), plan, None, None, begin).store
+    store = open_store(FileSystem(), plan, None, begin).store
     assert (store.min_physical_offset, store.log.end_offset) == (begin, begin)
     store.append_bytes(begin, b"abc", stored_ms=0, now_ms=0)
     store.close(dispatch_behind_bytes=1)
     assert not is_log_empty(FileSystem(), plan.settings.store)
-    store = open_store(FileSystem(), plan, None, None, 7 * SEGMENT_BYTES).store
+    store = open_store(FileSystem(), plan, None, 7 * SEGMENT_BYTES).store
     assert store.min_physical_offset == begin
     store.close(dispatch_behind_bytes=0)
 

@@ -23,7 +23,6 @@ from tests.actors.group_in_process import (
 )
 from tests.actors.plans import service_plan
 from tests.actors.replicas import ACCOUNTS, guarded
-from tests.actors.services.fakes import FakeCalls
 from tests.actors.stores import fill
 from tests.compat.processes import free_port
 from tests.fakes.stores import open_store
@@ -32,11 +31,10 @@ from tests.simulation.faults import ANY_CALL, Failure
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.following import Follower
-from wakelog.actors.broker.replica import Replica
+from wakelog.actors.broker.replica import OwnPlace, Replica, carry_out_cut
 from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
@@ -76,7 +74,7 @@ async def test_two_lead_by_turns_and_the_second_goes_on_alone(tmp_path: Path) ->
             answer = await send(group, 1, b"%d" % number)
             assert answer.code == ResponseCode.SUCCESS, answer
         assert (await send(group, 2)).code == ResponseCode.SERVICE_NOT_AVAILABLE
-        numbers = first.statistics()["election"]
+        numbers = first.service.statistics()["election"]
         assert (numbers["in_sync_count"], numbers["members_count"]) == (2, 1)
         assert numbers["behind_bytes_max"] == numbers["refused_count"] == 0
         assert first.service.broker.state.config.broker_id == 0
@@ -116,16 +114,16 @@ async def test_a_master_without_its_followers_takes_nothing_and_is_cut(tmp_path:
             assert (await waiting).code == ResponseCode.SERVICE_NOT_AVAILABLE
         await group.until_serving(2)
         assert (await send(group, 2, b"later")).code == ResponseCode.SUCCESS
-        leading = group.replica(2).run.broker
-        assert leading is not None and leading.state.election_epoch == group.state().epoch
+        leading = group.replica(2).service.broker
+        assert leading.state.election_epoch == group.state().epoch
         await until(lambda: group.state().in_sync == {1, 2})
-        following = group.replica(1).run.broker
-        assert following is not None and following.state.election_epoch is None
+        following = group.replica(1).service.broker
+        assert following.state.election_epoch is None
         aside = list((tmp_path / "1" / "store" / "wakelog.quarantine").iterdir())
         assert [b"only here" in path.read_bytes() for path in aside] == [True]
         await until(lambda: first.service.store.dispatched == first.end)
         assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
-        assert first.statistics()["election"]["cuts_count"] == 1
+        assert first.service.statistics()["election"]["cuts_count"] == 1
 
 
 class Slots(SlotFileModel):
@@ -162,19 +160,18 @@ async def test_the_log_is_cut_durably_before_its_lines_are(tmp_path: Path, keeps
     lines = (EpochLine(1, 0), EpochLine(2, middle), EpochLine(3, end - 1))
     for nth in count(1):
         disk = SimulatedDisk(image, records=False)
-        one = Replica(plan, dict.fromkeys(SERVICES, FakeCalls()), disk.process())
         slots = Slots(disk)
-        one.epochs = Epochs(slots, end)
-        one.epochs.make_promise(3)
-        one.epochs.join(bytes(range(16)), lines, is_seeding=False)
+        epochs = Epochs(slots, end)
+        epochs.make_promise(3)
+        epochs.join(bytes(range(16)), lines, is_seeding=False)
         slots.left.clear()
         disk.faults.fail(ANY_CALL, Failure(), nth=nth)
         try:
-            await one._carry_out_cut(CutLog(offset, None), one.run)
+            await carry_out_cut(CutLog(offset, None), plan.settings.store, disk.process(), epochs)
         except StoreError:
-            assert one.epochs.lines == lines and not slots.left
+            assert epochs.lines == lines and not slots.left
             continue
-        assert one.epochs.lines == (lines[:1] if keeps else ())
+        assert epochs.lines == (lines[:1] if keeps else ())
         assert len(slots.left) == 1 and len(slots.left[0]) <= offset
         if not disk.faults.struck_count:
             break
@@ -265,7 +262,7 @@ async def test_strangers_change_nothing_and_keep_no_follower_out(
         words = ["wakelog/Other", "has log 000", "mappedFileSize", "far above", "master's own"]
         assert [word in text for word, text in zip(words, refusals, strict=True)] == [True] * 5
         assert [word in text for word, text in zip(words, lines, strict=False)] == [True] * 5
-        assert first.statistics()["election"]["refused_count"] == 5
+        assert first.service.statistics()["election"]["refused_count"] == 5
         assert await said_to(group, 1, bytes(8)) == ""
         assert "4.9.3's slaves cannot" in lines[-1], lines
         silent = [await connect(group, 1) for _ in range(member_server.CONNECTIONS_MAX)]
@@ -334,13 +331,12 @@ async def test_a_number_is_given_to_one_replica(tmp_path: Path) -> None:
         await group.until_serving(1)
         with pytest.raises(DeploymentFailed, match="already"):
             await other.start(1)
-        other.brokers.pop(1).close()
 
 
 @on_loop
 async def test_a_number_that_two_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second could not reach the first when it started. It has not its log, so nobody leads."""
-    monkeypatch.setattr(Replica, "_refuse_taken_id", mock.AsyncMock())
+    monkeypatch.setattr(replica, "read_own_place", mock.AsyncMock(return_value=OwnPlace()))
     async with group_of(tmp_path) as group, group_of(tmp_path / "o") as other:
         (tmp_path / "o").mkdir()
         other.register = group.register
@@ -354,7 +350,7 @@ async def test_a_number_that_two_have(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @on_loop
-@pytest.mark.parametrize("part", ["start", "stop"])
+@pytest.mark.parametrize("part", ["serve", "stop"])
 async def test_a_role_that_cannot_be_begun_is_given_up_and_begun_again(
     tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -365,8 +361,8 @@ async def test_a_role_that_cannot_be_begun_is_given_up_and_begun_again(
     async def fail_once(service: BrokerService, *words: object, **more: object) -> object:
         found = await before(service, *words, **more)
         is_master = service.broker.state.config.broker_id == 0
-        if failures and is_master == (part == "start"):
-            if part == "start":
+        if failures and is_master == (part == "serve"):
+            if part == "serve":
                 await BrokerService.stop(service)
             raise failures.pop()
         return found
@@ -420,17 +416,15 @@ async def _run_master_and_slave(group: Group) -> list[bytes]:
     for number, given in enumerate(settings, 1):
         folder = group.folder / str(number)
         folder.mkdir()
-        broker = LocalBroker(service_plan(folder, listenPort=group.ports[number], **given))
-        await broker.service.start()
-        plain.append(broker)
+        plan = service_plan(folder, listenPort=group.ports[number], **given)
+        plain.append(await start_local_broker(plan))
     sent = [b"%d" % number for number in range(5)]
     async with asyncio.timeout(20):
         while (await send(group, 1, sent[0])).code != ResponseCode.SUCCESS:
             await asyncio.sleep(POLL_SECONDS)
     for body in sent[1:]:
         assert (await send(group, 1, body)).code == ResponseCode.SUCCESS
-    services = [broker.service for broker in plain]
-    ends = [one.store.log.end_offset for one in services if isinstance(one, BrokerService)]
+    ends = [broker.service.store.log.end_offset for broker in plain]
     for broker in reversed(plain):
         await broker.stop()
     assert ends[0] == ends[1] > 0
@@ -466,15 +460,13 @@ async def test_replicas_report_their_group_to_operators(tmp_path: Path) -> None:
         await until(lambda: group.state().in_sync == {1, 2})
 
         def reported(number: int) -> KnownGroup | None:
-            broker = group.replica(number).run.broker
-            return None if broker is None else known_group(broker.state.member_values())
+            return known_group(group.replica(number).service.broker.state.member_values())
 
         both = frozenset({1, 2})
         for number in both:
             known = KnownGroup(group.register, number, group.state().epoch, 1, both)
             await until(lambda number=number, known=known: reported(number) == known)  # type: ignore[misc]
         replica = group.replica(2)
-        assert replica.run.broker is not None
         replica.election.refusal = "the register has lost this group"
-        values = replica.run.broker.state.member_values()
+        values = replica.service.broker.state.member_values()
         assert values[ELECTION_REFUSAL_VALUE] == "the register has lost this group"

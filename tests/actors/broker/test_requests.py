@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.notified_broker import notified_broker
 from wakelog.actors.broker import requests
-from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.broker.broker import Broker
+from wakelog.broker.held_requests import HeldRequests
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.message_store import MessageStore
 
@@ -99,10 +99,10 @@ def test_a_held_pull_hurries_the_messages_of_its_topic_only(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
-    is_awaited = BrokerService.is_awaited
+    waits_for = HeldRequests.waits_for
 
-    def note(service: BrokerService, physical_offset: int) -> bool:
-        asked.append(is_awaited(service, physical_offset))
+    def note(held: HeldRequests, topics: Set[str]) -> bool:
+        asked.append(waits_for(held, topics))
         return asked[-1]
 
     async def main() -> None:
@@ -114,7 +114,7 @@ def test_a_held_pull_hurries_the_messages_of_its_topic_only(
             pulling = asyncio.create_task(client.pull("t", 1, hold_ms=60_000))
             while not held:
                 await asyncio.sleep(0)
-            monkeypatch.setattr(BrokerService, "is_awaited", note)
+            monkeypatch.setattr(HeldRequests, "waits_for", note)
             await client.send("u", b"1")
             await client.send("u", b"2")
             assert len(records(await client.pull("u", 1))) == 2
@@ -172,9 +172,9 @@ def test_pulls_that_are_woken_later_do_not_wait_for_all_of_a_crowd(
         async with notified_broker(short_path, monkeypatch) as running:
             monkeypatch.setattr(Broker, "wake", note)
             monkeypatch.setattr(requests, "STEPS_SECONDS", 0.0)
-            running.broker.woken(list(range(20)))
-            running.broker.woken([100])
-            running.broker.woken([200, 201])
+            running.broker.requests.wake(list(range(20)))
+            running.broker.requests.wake([100])
+            running.broker.requests.wake([200, 201])
             await is_over.wait()
         assert order[:6] == [0, 1, 100, 200, 2, 201]
         assert sorted(order) == [*range(20), 100, 200, 201]

@@ -3,12 +3,10 @@
 import asyncio
 import errno
 import os
-import socket
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
-import msgspec
 import pytest
 
 from tests.actors.bounded import run
@@ -16,84 +14,40 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import notified_broker
 from tests.actors.plans import service_plan
-from wakelog.actors.broker import account_files
 from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.deploy.local import LocalBroker
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
-from wakelog.broker.access.failures import FAILURES_MAX
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.broker_stats import NAMES_MAX
 from wakelog.filter import grammar, sql92
 from wakelog.network.bound_ports import BoundPorts
-from wakelog.network.client import make_client
-from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
-from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
-from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
+from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.message_store import MessageStore
 from wakelog.telemetry.pieces import PIECE_NAMES_MAX, add_pieces, encode_pieces
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def local_broker(directory: Path, **settings: Any) -> LocalBroker:
+def local_plan(directory: Path, **settings: Any) -> ServicePlan:
     port = small_plan(directory).brokers[0].settings.broker.listen_port
-    return LocalBroker(service_plan(directory, listenPort=port, **settings))
-
-
-def test_a_taken_port_leaves_the_store_untouched(short_path: Path) -> None:
-    async def main() -> None:
-        broker = local_broker(short_path)
-        port = broker.plan.settings.broker.listen_port
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", port))
-            taken.listen()
-            with pytest.raises(PortUnavailable):
-                await broker.service.start()
-        assert not (short_path / "store").exists()
-        broker.close()
-
-    run(main)
-
-
-def test_a_locked_store_leaves_the_ports_free(short_path: Path) -> None:
-    async def main() -> None:
-        broker = local_broker(short_path)
-        service = broker.service
-        assert isinstance(service, BrokerService)
-        port = broker.plan.settings.broker.listen_port
-        # Through the service's own file system: the kernel would give this process the lock again,
-        # and only the table of locks taken through one file system knows better.
-        lock = StoreLock(service._fs, broker.plan.settings.store.paths.lock)
-        with pytest.raises(StoreLocked):
-            await service.start()
-        with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free.bind(("127.0.0.1", port))
-        lock.release()
-        broker.close()
-
-    run(main)
+    return service_plan(directory, listenPort=port, **settings)
 
 
 def test_a_damaged_table_is_reported_and_everything_released(short_path: Path) -> None:
     async def main() -> None:
-        broker = local_broker(short_path)
+        plan = local_plan(short_path)
         topics = short_path / "store" / "config" / "topics.json"
         topics.parent.mkdir(parents=True)
         topics.write_text("{ no json")
         with pytest.raises(DamagedStore, match="topics"):
-            await broker.service.start()
-        broker.close()
+            await start_local_broker(plan)
         topics.unlink()
-        again = LocalBroker(broker.plan)
-        await again.service.start()
+        again = await start_local_broker(plan)
         assert await again.stop()
 
     run(main)
@@ -101,8 +55,7 @@ def test_a_damaged_table_is_reported_and_everything_released(short_path: Path) -
 
 def test_a_message_beyond_its_bound_is_refused_without_being_read(short_path: Path) -> None:
     async def main() -> None:
-        broker = local_broker(short_path)
-        await broker.service.start()
+        broker = await start_local_broker(local_plan(short_path))
         client = Client(broker.plan.settings.broker.broker_addr)
         refused = await client.send("t", bytes(5 << 20))
         assert refused.code == ResponseCode.MESSAGE_ILLEGAL
@@ -117,8 +70,7 @@ def test_a_message_beyond_its_bound_is_refused_without_being_read(short_path: Pa
 def test_before_it_is_stopped_everything_is_dispatched(short_path: Path) -> None:
     async def main() -> None:
         # On a busy machine the last of so many waits longer than a send may by default.
-        broker = local_broker(short_path, waitTimeMillsInSendQueue=20_000)
-        await broker.service.start()
+        broker = await start_local_broker(local_plan(short_path, waitTimeMillsInSendQueue=20_000))
         client = Client(broker.plan.settings.broker.broker_addr)
         answers = await asyncio.gather(*(client.send("t", b"%d" % i) for i in range(300)))
         assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
@@ -174,28 +126,34 @@ def test_before_it_accepts_its_services_are_attached_and_offsets_beyond_queues_m
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[set[str], dict[int, int]]] = []
-    listen = Server.listen
+    listen, serving = Server.listen, list[BrokerService]()
+    serve = BrokerService.serve
+
+    async def note(service: BrokerService) -> None:
+        serving.append(service)
+        await serve(service)
 
     async def check_and_listen(server: Server, ports: BoundPorts) -> None:
-        attached = broker.service.statistics()["service_clients"]["attached"]
-        assert isinstance(broker.service, BrokerService)
-        mended = broker.service.broker.state.delayed.offsets()
+        [service] = serving
+        attached = service.statistics()["service_clients"]["attached"]
+        mended = service.broker.state.delayed.offsets()
         seen.append(({name for name, is_there in attached.items() if is_there}, mended))
         await listen(server, ports)
 
+    monkeypatch.setattr(BrokerService, "serve", note)
     monkeypatch.setattr(Server, "listen", check_and_listen)
     offsets = short_path / "store" / "config" / "delayOffset.json"
     offsets.parent.mkdir(parents=True)
     offsets.write_text('{"offsetTable":{3:7}}')
-    broker = local_broker(short_path)
+    plan = local_plan(short_path)
 
     async def main() -> None:
-        await broker.service.start()
+        broker = await start_local_broker(plan)
         await broker.stop()
 
     run(main)
     [(attached, mended)] = seen
-    assert attached >= set(services_of(broker.plan))
+    assert attached >= set(services_of(plan))
     assert mended == {3: 0}
 
 
@@ -212,64 +170,6 @@ def test_a_service_that_does_not_come_keeps_no_client_out(
         async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
-
-    run(main)
-
-
-ACCOUNTS = "accounts: [{accessKey: somebody, secretKey: hush-hush, defaultTopicPerm: PUB}]"
-
-
-def test_accounts_are_checked_and_read_again(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(account_files, "WATCH_SECONDS", 0.01)
-    file = short_path / "conf" / "plain_acl.yml"
-    file.parent.mkdir()
-    port = small_plan(short_path).brokers[0].settings.broker.listen_port
-    plan = service_plan(short_path, listenPort=port, aclEnable="true", rocketmqHome=str(short_path))
-
-    async def main() -> None:
-        file.write_text("accounts: [")
-        refused = LocalBroker(plan)
-        with pytest.raises(DeploymentFailed, match="this is no YAML at line 1"):
-            await refused.service.start()
-        refused.close()
-        assert not (short_path / "store").exists()
-
-        file.write_text("accounts: []")
-        refused = LocalBroker(msgspec.structs.replace(plan, access_key="replica"))
-        with pytest.raises(DeploymentFailed, match="there is no account replica"):
-            await refused.service.start()
-        refused.close()
-        broker = LocalBroker(plan)
-        await broker.service.start()
-        assert broker.service.notices == [f"every request is refused until {file} has an account"]
-        client = make_client(Credentials("somebody", "hush-hush"), None)
-
-        async def config() -> RemotingCommand:
-            address = broker.plan.settings.broker.broker_addr
-            return await client.invoke(address, RemotingCommand(26), timeout_ms=20_000)
-
-        response = await config()
-        assert (response.remark or "").endswith("AclException: No acl config for somebody")
-        file.write_text(ACCOUNTS)
-        while (await config()).code != ResponseCode.SUCCESS:
-            await asyncio.sleep(0.01)
-        assert broker.service.notices == []
-        # Another client of this host that guesses gets the reason before it is cut off.
-        guesser = make_client(Credentials("somebody", "guessed"), None)
-        address = broker.plan.settings.broker.broker_addr
-        remarks: list[str] = []
-        while not remarks or not remarks[-1].endswith("this connection is closed"):
-            answered = await guesser.invoke(address, RemotingCommand(26), timeout_ms=20_000)
-            remarks.append(answered.remark or "")
-        assert "Check signature failed" in remarks[-1] and len(remarks) <= FAILURES_MAX + 1
-        while any(connection.is_open for connection in guesser._connections.values()):
-            await asyncio.sleep(0)
-        assert (await config()).code == ResponseCode.SUCCESS
-        await guesser.close()
-        await client.close()
-        assert await broker.stop()
 
     run(main)
 

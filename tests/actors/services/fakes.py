@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from wakelog.actors.services.client import BrokerContext, DecideChecks, ServiceClient
+from wakelog.actors.services.client import BrokerContext, ServiceClient
 from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.transaction_check import DecideChecks
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import (
     ORDERED,
@@ -95,12 +96,10 @@ Client = TypeVar("Client", bound=ServiceClient)
 
 
 def broker_context(
-    events: "Events | None" = None,
     *,
     directory: Path | None = None,
     fs: Any = None,
     watermarks: SharedWatermarks | None = None,
-    segments: Any = None,
     log_files: Any = None,
     transient_pool: Any = None,
     **settings: Any,
@@ -131,10 +130,8 @@ def broker_context(
         plan,
         fs,
         store,
-        events or Events(),
         epoch=EPOCH,
         watermarks=watermarks,
-        segments=segments,
     )
 
 
@@ -153,28 +150,27 @@ def shared_watermarks(directory: Path) -> Iterator[SharedWatermarks]:
 
 async def attached(client: Client) -> Client:
     """Return the client when its service is attached."""
-    client.keep_attached()
+    client.keep_attached(attach_request)
     await client.wait_attached()
     return client
 
 
-async def stop_clients(context: BrokerContext) -> None:
-    """Stop and close the clients of a context, the last one first, and its notifiers."""
-    for client in reversed(context.clients.values()):
+async def stop_clients(context: BrokerContext, *clients: ServiceClient) -> None:
+    """Stop and close clients, the last one first, and what they share."""
+    for client in reversed(clients):
         await client.stop_work()
         await client.stop()
         client.close()
-    for notifier in context.notifiers:
-        notifier.close()
+    context.closings.close()
 
 
 class Events:
-    """BrokerEvents that remember."""
+    """What clients report, and what they ask."""
 
     def __init__(self) -> None:
         self.dispatched_to = 0
         self.flushed_to = 0
-        self.committed_to = 0
+        self.committed_count = 0
         self.replicas: list[tuple[int, int]] = []
         self.failure: str | None = None
         self.woken_ids: list[int] = []
@@ -182,10 +178,6 @@ class Events:
         self.checked: list[CheckBatch] = []
         self.retained_at: tuple[int, bool] | None = None
         self.held: list[HoldPull] = []
-        self.known = attach_request()
-
-    def attach_request(self) -> AttachRequest:
-        return self.known
 
     def is_awaited(self, physical_offset: int) -> bool:
         return bool(self.held)
@@ -221,9 +213,8 @@ class Events:
         assert self.failure is None
         self.failure = cause
 
-    def committed(self, physical_offset: int) -> None:
-        assert physical_offset >= self.committed_to
-        self.committed_to = physical_offset
+    def committed(self) -> None:
+        self.committed_count += 1
 
     def woken(self, hold_ids: Sequence[int]) -> None:
         self.woken_ids += hold_ids
@@ -232,5 +223,5 @@ class Events:
         self.delivered += due
         return {one.level: one.queue_offset + 1 for one in due}
 
-    def retained(self, *, begin_offset: int, disk_full: bool) -> None:
-        self.retained_at = begin_offset, disk_full
+    def retained(self, begin_offset: int, is_disk_full: bool) -> None:
+        self.retained_at = begin_offset, is_disk_full

@@ -13,7 +13,7 @@ from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import NotifiedBroker, notified_broker
 from tests.actors.plans import service_plan
-from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
@@ -156,7 +156,8 @@ async def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is
         client = running.client_of("pull_hold")
         running.services["pull_hold"].release()
         held = asyncio.ensure_future(running.client.pull("t", 1, hold_ms=15_000))
-        await wait_until(lambda: len(running.broker.held_notes()) == 1, "the pull held")
+        notes = running.broker.broker.state.held.notes
+        await wait_until(lambda: len(notes()) == 1, "the pull held")
         await running.client.send("t", b"after")
         await wait_until(lambda: _readable(running, 2), "the message")
         assert not held.done()
@@ -192,8 +193,7 @@ async def test_one_message_is_flushed_in_time(
 async def test_one_message_is_flushed_in_time_in_one_process(tmp_path: Path) -> None:
     port = small_plan(tmp_path / "other").brokers[0].settings.broker.listen_port
     settings: dict[str, Any] = dict(setting.split("=") for setting in SOON)
-    broker = LocalBroker(service_plan(tmp_path, listenPort=port, **settings))
-    await broker.service.start()
+    broker = await start_local_broker(service_plan(tmp_path, listenPort=port, **settings))
     client = Client(f"127.0.0.1:{port}")
     await flush_one(client, broker.statistics)
     await client.close()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.actors.bounded import on_loop
 from tests.actors.deployments import wait_until
-from tests.actors.services.fakes import EPOCH, FakeCalls, attached, broker_context
+from tests.actors.services.fakes import EPOCH, FakeCalls, attach_request, attached, broker_context
 from tests.actors.transport.test_process_death import process
 from wakelog.actors.services import client as client_module
 from wakelog.actors.services.client import ServiceClient, ServiceLost
@@ -158,7 +158,7 @@ async def test_a_service_that_says_why_it_does_not_work_is_tried_rarely_and_logg
     calls = FakeCalls(attach=attach)
     client = Client(calls)
     client.retry_seconds, client.refused_seconds_max = 100.0, 800.0
-    client.keep_attached()
+    client.keep_attached(attach_request)
     while not client.troubles.first:
         await sleep(0)
     assert client.troubles.first == ("no such folder", "Make it.")

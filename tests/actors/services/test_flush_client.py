@@ -70,18 +70,23 @@ class Harness:
         self, *, is_attached: bool = True, interval_ms: int = 3_600_000
     ) -> AsyncIterator[Self]:
         context = broker_context(
-            self.events,
             directory=self.directory,
             fs=self.fs,
             log_files=self.files,
             watermarks=self.shared,
             flushIntervalCommitLog=interval_ms,
         )
-        context.clients["flush"] = self.client = FlushClient("flush", self.flush, context)
+        self.client = FlushClient(
+            "flush",
+            self.flush,
+            context,
+            on_flushed=self.events.flushed,
+            on_failed=self.events.flush_failed,
+        )
         if is_attached:
             await attached(self.client)
         yield self
-        await stop_clients(context)
+        await stop_clients(context, self.client)
 
     def append(self, end: int) -> None:
         self.client.note_appended(appended=end, committed=end, stored_ms=1)
@@ -285,8 +290,7 @@ async def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
         harness.add_segment(SEGMENT_BYTES)
         end = SEGMENT_BYTES + 10
         await harness.sync(end)
-        harness.client.keep_attached()
-        await harness.client.wait_attached()
+        await attached(harness.client)
         # It was attached with what the Broker knew before the log rolled.
         harness.client.on_attached({"flushed": 100})
         assert sent[-1] == [0, SEGMENT_BYTES]

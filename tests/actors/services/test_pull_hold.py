@@ -133,7 +133,13 @@ def pull_hold(short_path: Path) -> FakePullHold:
 async def client_of(
     calls: FakePullHold, events: Events, context: BrokerContext | None = None
 ) -> AsyncIterator[PullHoldClient]:
-    client = PullHoldClient("pull_hold", calls, context or broker_context(events))
+    client = PullHoldClient(
+        "pull_hold",
+        calls,
+        context or broker_context(),
+        held_notes=events.held_notes,
+        on_woken=events.woken,
+    )
     yield await attached(client)
     await client.stop_work()
     await client.stop()
@@ -190,7 +196,7 @@ async def test_with_notifications_holds_travel_as_notes_and_deadlines_are_not_th
 ) -> None:
     events = Events()
     with shared_watermarks(short_path) as shared:
-        context = broker_context(events, directory=short_path, watermarks=shared)
+        context = broker_context(directory=short_path, watermarks=shared)
         receiver = NotificationSocket(context.plan.socket_path("pull_hold"))
         async with client_of(pull_hold, events, context) as client:
             client.hold([note(1, deadline_ms=1), note(2)])

@@ -43,8 +43,8 @@ async def test_the_client_asks_by_reference_and_counts_none_when_the_service_is_
         return (60, 1) if len(asked) < 3 else (100, 1)
 
     events = Events()
-    context = broker_context(events)
-    client = await attached(ReplicationClient("replication", FakeCalls(exchange=exchange), context))
+    context = broker_context()
+    client = await attached(client_of(FakeCalls(exchange=exchange), context, events))
     client.note_shippable(100)
     while (100, 1) not in events.replicas:
         await asyncio.sleep(0.001)
@@ -60,8 +60,8 @@ async def test_progress_comes_by_watermark(tmp_path: Path) -> None:
     shared = make_watermarks(tmp_path / "watermarks")
     with closing(shared):
         events = Events()
-        context = broker_context(events, directory=tmp_path, watermarks=shared)
-        client = await attached(ReplicationClient("replication", FakeCalls(), context))
+        context = broker_context(directory=tmp_path, watermarks=shared)
+        client = await attached(client_of(FakeCalls(), context, events))
         shared.set(SharedWatermark.REPLICATED, 70)
         shared.replace(SharedWatermark.SLAVES, 2)
         for read in context.watermark_readers:
@@ -70,8 +70,11 @@ async def test_progress_comes_by_watermark(tmp_path: Path) -> None:
         for read in context.watermark_readers:
             read()
         assert events.replicas == [(70, 2), (70, 0)]
-        context.clients["replication"] = client
-        await stop_clients(context)
+        await stop_clients(context, client)
+
+
+def client_of(calls: FakeCalls, context: BrokerContext, events: Events) -> ReplicationClient:
+    return ReplicationClient("replication", calls, context, on_replicated=events.replicated)
 
 
 class Master:
@@ -83,13 +86,10 @@ class Master:
         self.service, self.store, self.page, self.port = service, store, page, port
         self.events = Events()
         plan = service.plan
-        self.context = BrokerContext(
-            plan, FileSystem(), store, self.events, epoch=EPOCH, watermarks=page
-        )
+        self.context = BrokerContext(plan, FileSystem(), store, epoch=EPOCH, watermarks=page)
 
     async def start(self) -> None:
-        self.client = await attached(ReplicationClient("replication", FakeCalls(), self.context))
-        self.context.clients["replication"] = self.client
+        self.client = await attached(client_of(FakeCalls(), self.context, self.events))
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Read what the service reports until something is so; it is noted at every look."""
@@ -156,7 +156,7 @@ async def started(folder: Path, *, ack_durable: str = "false") -> AsyncIterator[
         try:
             yield master
         finally:
-            await stop_clients(master.context)
+            await stop_clients(master.context, master.client)
 
 
 @on_loop

@@ -289,10 +289,22 @@ class Harness:
         self.events = Events()
         self.woken: list[Any] = []
         self.pull_hold = FakeCalls(take=self.take)
-        self.context = broker_context(self.events, directory=directory, watermarks=shared)
-        clients = self.context.clients
-        clients["pull_hold"] = PullHoldClient("pull_hold", self.pull_hold, self.context)
-        clients["reput"] = self.client = ReputClient("reput", self.reput, self.context)
+        self.context = broker_context(directory=directory, watermarks=shared)
+        self.pull_hold_client = PullHoldClient(
+            "pull_hold",
+            self.pull_hold,
+            self.context,
+            held_notes=self.events.held_notes,
+            on_woken=self.events.woken,
+        )
+        self.client = ReputClient(
+            "reput",
+            self.reput,
+            self.context,
+            is_awaited=self.events.is_awaited,
+            on_dispatched=self.events.dispatched,
+            on_arrivals=self.pull_hold_client.wake,
+        )
         self.client.retry_seconds = 0.0
 
     def take(self, _epoch: int, arrivals: list[Any]) -> Any:
@@ -304,12 +316,12 @@ class Harness:
             await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
-        for client in self.context.clients.values():
+        for client in (self.pull_hold_client, self.client):
             await attached(client)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await stop_clients(self.context)
+        await stop_clients(self.context, self.pull_hold_client, self.client)
 
 
 @pytest.fixture

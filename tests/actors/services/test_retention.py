@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
+from unittest import mock
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from tests.actors.services.fakes import (
     EPOCH,
     Events,
     FakeCalls,
+    attach_request,
     attached,
     broker_context,
     stop_clients,
@@ -241,15 +243,19 @@ class Harness:
 
     @asynccontextmanager
     async def running(self, interval_ms: int) -> AsyncIterator[Self]:
-        context = broker_context(self.events, cleanResourceInterval=interval_ms)
-        self.reput_client = ServiceClient("reput", self.reput, context)
-        context.clients["reput"] = await attached(self.reput_client)
-        self.client = RetentionClient("retention", self.retention, context)
-        context.clients["retention"] = self.client
+        context = broker_context(cleanResourceInterval=interval_ms)
+        self.reput_client = await attached(ServiceClient("reput", self.reput, context))
+        self.client = RetentionClient(
+            "retention",
+            self.retention,
+            context,
+            call_reput=self.reput_client.call,
+            on_retained=self.events.retained,
+        )
         if self.has_reput:
             await attached(self.client)
         yield self
-        await stop_clients(context)
+        await stop_clients(context, self.reput_client, self.client)
 
     async def wait_runs(self, count: int) -> None:
         while len(self.retention.called("run")) < count:
@@ -295,14 +301,22 @@ async def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
         assert harness.reput.called("trim") == [(EPOCH, 400)] * 2
 
 
+def client_of(calls: FakeCalls) -> RetentionClient:
+    """Return a client that runs nothing."""
+    nothing = mock.Mock()
+    return RetentionClient(
+        "retention", calls, broker_context(), call_reput=nothing, on_retained=nothing
+    )
+
+
 @on_loop
 async def test_a_lease_is_asked_for_once_retention_is_there() -> None:
     retention = FakeCalls(renew_lease=lambda epoch, lease_id: {"expires_ms": 5})
-    client = RetentionClient("retention", retention, broker_context())
+    client = client_of(retention)
     asking = asyncio.ensure_future(client.call_lease("renew_lease", "a"))
     await asyncio.sleep(0)
     assert not asking.done() and not retention.calls
-    client.keep_attached()
+    client.keep_attached(attach_request)
     assert await asking == {"expires_ms": 5}
     assert retention.called("renew_lease") == [(EPOCH, "a")]
     await client.stop_work()
@@ -311,7 +325,7 @@ async def test_a_lease_is_asked_for_once_retention_is_there() -> None:
 
 @on_loop
 async def test_a_retention_that_does_not_come_is_said_to_be_lost() -> None:
-    client = RetentionClient("retention", FakeCalls(), broker_context())
+    client = client_of(FakeCalls())
     client.lease_seconds_max = 0.01
     with pytest.raises(ServiceLost):
         await client.call_lease("renew_lease", "a")

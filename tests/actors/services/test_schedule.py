@@ -151,7 +151,8 @@ class FakeSchedule(FakeCalls):
 async def client_of(
     calls: FakeSchedule, events: Events, **settings: Any
 ) -> AsyncIterator[ScheduleClient]:
-    client = ScheduleClient("schedule", calls, broker_context(events, **settings))
+    context = broker_context(**settings)
+    client = ScheduleClient("schedule", calls, context, deliver=events.deliver)
     client.grown_seconds = client.failed_seconds = 0.0
     yield await attached(client)
     await client.stop_work()
@@ -166,9 +167,10 @@ def note_dispatched(client: ScheduleClient, dispatched: int) -> None:
 @on_loop
 async def test_it_asks_for_what_the_queues_held_before_the_start() -> None:
     schedule, events = FakeSchedule(0), Events()
-    context = broker_context(events)
+    context = broker_context()
     context.store.set_dispatched(700)
-    client = await attached(ScheduleClient("schedule", schedule, context))
+    made = ScheduleClient("schedule", schedule, context, deliver=events.deliver)
+    client = await attached(made)
     while not schedule.called("take_due"):
         await asyncio.sleep(0)
     await client.stop_work()

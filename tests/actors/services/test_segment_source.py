@@ -41,8 +41,9 @@ class Harness:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        context = broker_context(segments=self.source)
-        self.client = AllocateMappedFileClient("allocate_mapped_file", self.calls, context)
+        self.client = AllocateMappedFileClient(
+            "allocate_mapped_file", self.calls, broker_context(), source=self.source
+        )
         self.client.retry_seconds = 0.0
         await attached(self.client)
         yield self

@@ -12,14 +12,12 @@ import msgspec
 import pytest
 
 from tests.actors.bounded import on_loop
-from tests.actors.deployments import small_plan, wait_until
+from tests.actors.deployments import wait_until
 from tests.actors.plans import notified_plan, service_plan
 from tests.actors.services.fakes import EPOCH, attach_request, make_watermarks
-from tests.actors.services.toy_service import ROW, ToyClient, ToyService
+from tests.actors.services.toy_service import ROW, ToyService
 from tests.actors.stores import known_of, open_plan_store
 from tests.compat.processes import free_port
-from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services import service as service_module
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, Refused
@@ -200,25 +198,6 @@ def test_a_begin_that_raises_leaves_nothing_held(
         assert service.released == 1 and not is_locked(plan)
         with pytest.raises(Refused, match="not attached"):
             service.call(EPOCH, "note_release")
-
-
-@pytest.mark.process
-@pytest.mark.slow
-@on_loop
-async def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
-    port = small_plan(tmp_path / "other").brokers[0].settings.broker.listen_port
-    plan = service_plan(tmp_path, listenPort=port)
-    broker = LocalBroker(msgspec.structs.replace(plan, added_services={"toy": ROW}))
-    await broker.service.start()
-    assert isinstance(broker.service, BrokerService)
-    client = broker.service.services.get(ToyClient)
-    await wait_until(lambda: client.total == 40, "the sum")
-    assert client.begin == 0 and is_locked(plan)
-    statistics = broker.statistics()
-    assert statistics["service_clients"]["attached"]["toy"]
-    assert statistics["services"]["toy"] == {"total": 40}
-    assert await broker.stop()
-    assert not is_locked(plan)
 
 
 @pytest.mark.ray

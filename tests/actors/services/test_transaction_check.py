@@ -87,8 +87,10 @@ class FakeCheck(FakeCalls):
 
 @asynccontextmanager
 async def client_of(calls: FakeCheck, events: Events) -> AsyncIterator[TransactionCheckClient]:
-    context = broker_context(events, transactionCheckInterval=1)
-    client = TransactionCheckClient("transaction_check", calls, context)
+    context = broker_context(transactionCheckInterval=1)
+    client = TransactionCheckClient(
+        "transaction_check", calls, context, check=events.check_transactions
+    )
     yield await attached(client)
     await client.stop_work()
     await client.stop()

@@ -1,4 +1,4 @@
-"""The Broker actor: `BrokerService` on an actor's loop, with services that are actors.
+"""The Broker actor: a `HostedBroker` on an actor's loop, with services that are actors.
 
 Public methods take and return builtins. The reason why a start failed is a value: an exception of
 ours does not survive the way through Ray in one piece.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from wakelog.actors.broker.replica import Replica, make_broker_service
+from wakelog.actors.broker.hosted import HostedBroker, start_broker
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
 from wakelog.actors.errors import DeploymentFailed
@@ -41,7 +41,7 @@ class BrokerActor(ChannelActor):
         self._plan = read_plan(plan)
         if self._plan.names_own_node:
             self._plan = at_address(self._plan, own_node_address())
-        self._service: BrokerService | Replica | None = None
+        self._hosted: HostedBroker | None = None  # None also after a start that failed, or a stop
         self._collections = FullCollections()
         self._free_memory = free_memory()
         self._starting = asyncio.Lock()
@@ -56,26 +56,33 @@ class BrokerActor(ChannelActor):
         store_id: the store that this broker ran on before; None if any may be opened.
         """
         async with self._starting:
-            if self._service is None:
+            if self._hosted is None:
                 calls_by_service = {
                     name: await _calls_of(actor_name(self._plan.name, row.actor_name))
                     for name, row in services_of(self._plan).items()
                 }
-                service = make_broker_service(self._plan, calls_by_service)
                 try:
-                    await service.start(store_id)
+                    hosted = await start_broker(
+                        self._plan, calls_by_service, expected_store_id=store_id
+                    )
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:
                     return describe_failure(error)
-                self._service = service
-                self.open_channels(service.make_connection)
+                self._hosted = hosted
+                self.open_channels(lambda: hosted.service.make_connection())
                 self._collections.begin()
                 self._free_memory.begin()
+            service = self._hosted.service
             return started(
-                store_id=self._service.store_id,
-                epoch=self._service.epoch,
+                store_id=service.store_id,
+                epoch=service.epoch,
                 node_id=own_node_id(),
-                notices=self._service.notices,
+                notices=service.notices,
             )
+
+    @property
+    def _service(self) -> BrokerService | None:
+        """The broker in its present role; None if it does not run."""
+        return None if self._hosted is None else self._hosted.service
 
     async def address(self) -> str:
         """Return the address by which routes name this broker."""
@@ -83,8 +90,8 @@ class BrokerActor(ChannelActor):
 
     async def register(self) -> None:
         """Register now: a name server has just started again."""
-        if self._service is not None:
-            self._service.register()
+        if (service := self._service) is not None:
+            service.register()
 
     async def stop(self) -> bool:
         """Stop in order; return whether the store was left as after a normal exit.
@@ -92,11 +99,11 @@ class BrokerActor(ChannelActor):
         False also if the broker did not run: how its store was left is not known here.
         """
         async with self._starting:
-            service, self._service = self._service, None
+            hosted, self._hosted = self._hosted, None
             self.close_channels()
             self._collections.end()
             self._free_memory.end()
-            return service is not None and await service.stop()
+            return hosted is not None and await hosted.stop()
 
     async def snapshot(
         self, after: Mapping[str, Any] | None = None, holder: str = ""
@@ -121,13 +128,13 @@ class BrokerActor(ChannelActor):
 
     async def measure_by_name(self) -> list[bytes]:
         """Return what is counted or measured by topic, queue and group; for a scrape only."""
-        return [] if self._service is None else await self._service.measure_by_name()
+        service = self._service
+        return [] if service is None else await service.measure_by_name()
 
     def statistics(self) -> dict[str, Any]:
         """Return what the broker reports."""
-        if self._service is None:
-            return {}
-        return {**self._service.statistics(), "process_id": os.getpid()}
+        service = self._service
+        return {} if service is None else {**service.statistics(), "process_id": os.getpid()}
 
 
 async def _calls_of(name: str) -> ActorCalls:

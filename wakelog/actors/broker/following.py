@@ -163,7 +163,7 @@ class Follower:
         progress = self.progress
         return progress.flushed if self.store.config.ha_ack_durable else progress.appended
 
-    def note_flushed(self) -> None:
+    def note_flushed(self, _physical_offset: int) -> None:
         """Report to the master what is durable now."""
         if self._connection is not None:
             self._connection.work()

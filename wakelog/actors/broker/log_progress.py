@@ -33,6 +33,7 @@ from wakelog.broker.offset_waiters import OffsetWaiters, Waiter
 from wakelog.network.handler import Reply
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.message_store import MessageStore
+from wakelog.telemetry.logs import Log, logger
 
 NEVER_HELD: Final = sys.maxsize
 """The confirmed offset of a broker without a register: it holds nobody."""
@@ -44,8 +45,11 @@ ASK_SECONDS = 0.2
 class LogProgress:
     """See the module. One loop's thread.
 
-    on_appended: called after the responses of a turn that has written; None for nobody.
-    on_committed: called with what the segments hold, before the responses; None for nobody.
+    after_appended: called after the responses of a turn that has written.
+    on_committed: called with what the segments hold, before the responses.
+    on_flushed: called with what is durable, after the responses. on_dispatched: called when the
+        queues hold more.
+    has_dispatched: whether Reput has dispatched since this Broker began.
     syncs_every_turn: whether a sync is asked for after every write: responses, consumers or slaves
         wait for it.
     """
@@ -72,8 +76,12 @@ class LogProgress:
         if holds_readers:
             self._confirmed = self.readable = min(self.readable, store.dispatched)
             store.held_end = self._confirmed
-        self.on_appended: Callable[[], None] | None = None
-        self.on_committed: Callable[[int], None] | None = None
+        self.after_appended: list[Callable[[], None]] = []
+        self.on_committed: list[Callable[[int], None]] = []
+        self.on_flushed: list[Callable[[int], None]] = []
+        self.on_dispatched: list[Callable[[], None]] = []
+        self.has_dispatched = False
+        self._dispatched_grown = asyncio.Event()
         self.flushed_grown = asyncio.Event()
         self.replicated = 0
         self.syncs_every_turn = store.config.synchronous_flush
@@ -89,6 +97,7 @@ class LogProgress:
         self._call_soon = call_soon
         self._will_report = False
         self.failure: str | None = None
+        self._store_errors = logger(Log.STORE_ERROR)
 
     def use_settings(self) -> None:
         """Go by the configuration as it is now: responses may wait longer than before."""
@@ -107,13 +116,13 @@ class LogProgress:
         """Report to Commit and Flush what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
-        if self.on_appended is not None:
-            self._call_soon(self.on_appended)
+        for call in self.after_appended:
+            self._call_soon(call)
         if self.syncs_every_turn:
             self._report()
             # Consumers wait for it even if no producer does, for example for a delayed message.
             self._flush.request_sync()
-        elif self.on_committed is not None:
+        elif self.on_committed:
             self._report()
         elif not self._will_report:
             self._will_report = True
@@ -135,8 +144,8 @@ class LogProgress:
             committed=committed,
             stored_ms=self._store.last_store_timestamp_ms,
         )
-        if self.on_committed is not None:
-            self.on_committed(committed)
+        for call in self.on_committed:
+            call(committed)
         self._update_readable()
 
     def note_flushed(self, physical_offset: int) -> None:
@@ -146,6 +155,22 @@ class LogProgress:
             self.flushed_grown.set()
             self._for_disk.reached(physical_offset)
             self._update_readable()
+            for call in self.on_flushed:
+                call(physical_offset)
+
+    def note_dispatched(self, physical_offset: int) -> None:
+        """Let readers see what is in the queues now."""
+        self.has_dispatched = True
+        self._store.set_dispatched(physical_offset)
+        for call in self.on_dispatched:
+            call()
+        self._dispatched_grown.set()
+
+    async def wait_dispatched(self, physical_offset: int = 0) -> None:
+        """Return when consumers can see everything that is readable, and all up to an offset."""
+        while self._store.dispatched < max(physical_offset, self.readable):
+            self._dispatched_grown.clear()
+            await self._dispatched_grown.wait()
 
     def note_replicated(self, physical_offset: int) -> None:
         """Send the responses that waited for a slave."""
@@ -202,6 +227,12 @@ class LogProgress:
                     await self.flushed_grown.wait()
         if self.failure is not None:
             raise NotWriteable(self.failure)
+
+    def note_flush_failed(self, cause: str) -> None:
+        """Fail the responses that wait, and accept no more messages."""
+        self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
+        self._store.log.fail(cause)
+        self.fail_all(cause)
 
     def fail_unwritten(self, cause: str) -> None:
         """Fail the responses whose message did not reach the file: no flush makes it durable."""

@@ -6,11 +6,8 @@ from there to the next one: as a follower with the settings of a slave, or as th
 Source: org.apache.rocketmq.broker.controller.ReplicasManager (5.x).
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from wakelog.actors.broker.log_progress import LogProgress
-from wakelog.broker.broker import Broker
 from wakelog.broker.replication.master import MasterAddress
 
 
@@ -22,10 +19,6 @@ class Member(Protocol):
     """See the module. One object for each run, on its loop."""
 
     @property
-    def log_begin(self) -> int:
-        """Where the log begins if the store has none."""
-
-    @property
     def master(self) -> MasterAddress | None:
         """The master that this follower copies; None for a master, or if there is none."""
 
@@ -33,13 +26,18 @@ class Member(Protocol):
     def may_register(self) -> bool:
         """Whether this broker may tell name servers that it has its role."""
 
-    def note_opened(
-        self, broker: Broker, progress: LogProgress, end_turn: Callable[[], None]
-    ) -> None:
-        """Note that the store is open. end_turn: writes what was placed."""
+    @property
+    def notices(self) -> list[str]:
+        """What the user who started the broker must know of its group."""
+
+    def add_statistics(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the statistics of a broker with those of its election."""
 
     async def wait_serving(self) -> None:
         """Return when all that consumers may see of the log is confirmed. Raises: RoleOver."""
+
+    def note_appended(self) -> None:
+        """Note that a turn has written to the log."""
 
     def note_flushed(self, physical_offset: int) -> None:
         """Note how far the log is durable."""

@@ -47,7 +47,7 @@ class MemberFollower:
         self._member = member
         self._connection: MasterConnection | None = None
         self._records: WholeRecords | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.cause = "not connected yet"
         self.received_bytes = 0
         self._is_disk_failing = False
@@ -55,13 +55,13 @@ class MemberFollower:
 
     def start(self) -> None:
         """Begin."""
-        self._task = keep(self._keep, log_failure(self._log, "following"))
+        self._tasks.append(keep(self._keep, log_failure(self._log, "following")))
 
     async def stop(self) -> None:
         """Append nothing more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        for task in self._tasks:
+            task.cancel()
+            await asyncio.wait([task])
         self.drop("this replica stops")
 
     @property
@@ -108,8 +108,7 @@ class MemberFollower:
         """Follow until that ends; return why."""
         run = self._member.run
         store = run.open_store
-        assert run.progress is not None
-        await run.progress.wait_durable()
+        await run.open_broker.progress.wait_durable()
         if run is not self._member.run or not run.is_open:
             return "the role has changed"
         if store.disk_full:
@@ -172,7 +171,7 @@ class MemberFollower:
     def end_turn(self) -> None:
         """Write what was placed, and do what follows."""
         if self._member.run.is_open:
-            self._member.run.end_turn()
+            self._member.run.open_broker.requests.end_of_turn_logged()
             self._member.act()
 
     def drop(self, cause: str) -> None:

@@ -47,7 +47,7 @@ class MemberServer:
         self._trusted = read_trusted(trusted_addresses)
         self._shipping: set[FollowerConnection] = set()
         self._accepted: set[FollowerConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._listening: list[asyncio.Server] = []
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._lines = LineBudget()
         self._refused_count = 0
@@ -58,14 +58,15 @@ class MemberServer:
         loop = asyncio.get_running_loop()
         make = partial(FollowerConnection, self)
         try:
-            self._server = await loop.create_server(make, host, port, backlog=REPLICAS_MAX)
+            server = await loop.create_server(make, host, port, backlog=REPLICAS_MAX)
         except OSError as error:
             raise PortUnavailable(host, port, error) from None
+        self._listening.append(server)
 
     async def close(self) -> None:
         """Listen no more, and close every connection."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._listening:
+            server.close()
         for connection in list(self._accepted):
             connection.abort()
         while self._accepted:

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.session import BROKER, open_logs
 from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.clocks import wall_ms
@@ -32,8 +33,9 @@ from wakelog.storage.errors import StoreError, StoreLocked
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import InlineSegments
 from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.store_parts import BROKER_OWNER, MakeSegmentSource, OpenOptions
+from wakelog.storage.store_parts import BROKER_OWNER, OpenOptions
 from wakelog.telemetry.logs import Log, logger
 
 RELEASE_SECONDS_MAX = 1.0
@@ -46,22 +48,21 @@ POLL_SECONDS = 0.01
 
 
 class OpenedStore(NamedTuple):
-    """A store that is locked and recovered, and its id."""
+    """A store that is locked and recovered, its id, and where its log gets its segments."""
 
     store: MessageStore
     store_id: str
+    segments: SegmentSource
 
 
 def open_store(
     fs: FileSystem,
     plan: ServicePlan,
-    segment_source: MakeSegmentSource | None,
     expected_store_id: str | None,
     log_begin: int = 0,
 ) -> OpenedStore:
     """Lock and recover the store of a plan, and claim it for its broker.
 
-    segment_source: where the log gets its segments; None makes them when they are needed.
     expected_store_id: the store that this broker ran on before; None if any may be opened.
     log_begin: where an empty log begins: for a slave, where its master's does.
 
@@ -70,6 +71,13 @@ def open_store(
     config = plan.settings.store
     identity = read_identity(fs, config.paths.store_identity)
     new_store_id = str(uuid.uuid4()) if identity is None else identity.store_id
+    sources: list[SegmentSource] = []
+
+    def make_source(files: MappedFileQueue) -> SegmentSource:
+        sources.append(SegmentSource(files, InlineSegments(fs, config.paths, files, BROKER_OWNER)))
+        if config.appends:
+            sources[0].make_first()
+        return sources[0]
 
     def after_lock() -> None:
         if not plan.in_one_process:
@@ -86,7 +94,7 @@ def open_store(
         physical_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         options=OpenOptions(
             pool_directory=f"{plan.memory_directory}/wakelog-pool-{new_store_id}",
-            segment_source=segment_source,
+            segment_source=make_source,
             start_guard=True,
             after_lock=after_lock,
         ),
@@ -102,7 +110,7 @@ def open_store(
     except StoreError:
         store.close(dispatch_behind_bytes=1)
         raise
-    return OpenedStore(store, claimed.store_id)
+    return OpenedStore(store, claimed.store_id, sources[0])
 
 
 def is_log_empty(fs: FileSystem, config: StoreConfig) -> bool:

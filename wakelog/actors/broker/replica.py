@@ -19,17 +19,16 @@ Source: org.apache.rocketmq.broker.controller.ReplicasManager (5.x).
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from wakelog.actors.broker.elector import Elector
 from wakelog.actors.broker.member import RoleOver
 from wakelog.actors.broker.member_follower import MemberFollower
 from wakelog.actors.broker.member_server import MemberServer
-from wakelog.actors.broker.run import Run
-from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.broker.snapshots import Snapshots
+from wakelog.actors.broker.resources import Resources, open_resources
+from wakelog.actors.broker.run import Run, in_role
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import (
     GroupRegister,
@@ -47,7 +46,7 @@ from wakelog.broker.replication.election import (
     StepDown,
     TakeRole,
 )
-from wakelog.broker.replication.epochs import NO_LOG_ID, SLOTS, Epochs
+from wakelog.broker.replication.epochs import NO_LOG_ID, SLOTS, Epochs, EpochSlot
 from wakelog.broker.replication.group_state import (
     REPLICAS_MAX,
     GroupState,
@@ -64,9 +63,8 @@ from wakelog.broker.replication.takeover import (
     REPLICA_VALUE,
 )
 from wakelog.network.background import keep, log_failure
-from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable, TlsRefused
-from wakelog.storage.config import BrokerRole
+from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.slot_file import SlotFile
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
@@ -110,10 +108,84 @@ OPENING: Final = "this replica is not serving yet"
 TOO_FEW: Final = "fewer replicas are in sync than minInSyncReplicas says"
 
 
+async def start_replica(
+    plan: ServicePlan,
+    calls_by_service: Mapping[str, ServiceCalls],
+    fs: FileSystem,
+    expected_store_id: str | None = None,
+) -> "Replica":
+    """Return a replica that accepts, as a follower; its election runs.
+
+    Raises: as `open_broker` does; DeploymentFailed for a register's address.
+    """
+    broker, first = plan.settings.broker, in_role(plan, BrokerRole.SLAVE)
+    try:
+        group = group_key(broker.broker_cluster_name, broker.broker_name)
+        register = GroupRegister(open_register(plan.register), group)
+    except RegisterError as error:
+        raise DeploymentFailed(error.cause, error.remedy) from None
+    async with AsyncExitStack() as undo:
+        undo.callback(register.close)
+        found = await read_own_place(plan, register)
+        resources = await open_resources(
+            first, calls_by_service, fs, undo, expected_store_id=expected_store_id, begin=0
+        )
+        if found.was_elsewhere and plan.names_own_node and resources.store.log.end_offset:
+            raise _old_store(plan.replica_id, found.was_elsewhere)
+        file = SlotFile(fs, plan.settings.store.paths.epochs, SLOTS)
+        undo.callback(file.close)
+        replica = Replica(plan, resources, register, file, found.notices)
+        undo.pop_all()
+    await replica.begin()
+    return replica
+
+
+class OwnPlace(NamedTuple):
+    """What the register says of a replica that starts.
+
+    was_elsewhere: its address there if it is another than now, else "".
+    notices: why the register said nothing.
+    """
+
+    was_elsewhere: str = ""
+    notices: tuple[str, ...] = ()
+
+
+async def read_own_place(plan: ServicePlan, register: GroupRegister) -> OwnPlace:
+    """Find out whether another broker has this replica's number, and answers.
+
+    A register that says nothing is no reason not to start, but of a replica that moves between
+    nodes.
+
+    Raises: DeploymentFailed.
+    """
+    try:
+        state = (await asyncio.to_thread(register.read)).state
+    except RegisterError as error:
+        if plan.names_own_node:
+            raise DeploymentFailed(error.cause, error.remedy) from None
+        line = f"no message is taken before the register answers: {error.cause}. {error.remedy}"
+        return OwnPlace(notices=(line,))
+    place = None if state is None else state.replicas.get(plan.replica_id)
+    if place is None or place.address == plan.settings.broker.broker_addr:
+        return OwnPlace()
+    host, _, port = place.address.rpartition(":")
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(TAKEN_ID_SECONDS_MAX):
+            _, writer = await asyncio.open_connection(host, int(port))
+        writer.close()
+        raise DeploymentFailed(
+            f"replica {plan.replica_id} of {register.key} is at {place.address} already",
+            "Stop that broker, or give this one a brokerId of its own.",
+        )
+    return OwnPlace(was_elsewhere=place.address)
+
+
 class Replica:
-    """See the module. It stands where a `BrokerService` stands. One loop's thread.
+    """The role of a broker whose register gives it one; see the module. One loop's thread.
 
     times: of every election of this process; the rest of it is set for each replica.
+    service: the broker in its present role; while its store is closed, in the one before.
     """
 
     times: ClassVar[ElectionSettings] = ElectionSettings()
@@ -121,82 +193,55 @@ class Replica:
     def __init__(
         self,
         plan: ServicePlan,
-        calls_by_service: Mapping[str, ServiceCalls],
-        fs: FileSystem | None = None,
+        resources: Resources,
+        register: GroupRegister,
+        epoch_file: SlotFile[EpochSlot],
+        notices: Sequence[str] = (),
     ) -> None:
-        """Start nothing. fs: the disk; the machine's if None."""
+        """Be a follower that does not serve yet. resources: of its first run."""
         assert plan.register and 1 <= plan.replica_id <= REPLICAS_MAX, plan
+        broker, config, store = plan.settings.broker, plan.settings.store, resources.store
         self._plan = plan
-        self._calls = calls_by_service
-        self._fs = fs or FileSystem()
+        self._calls, self._fs = resources.calls_by_service, resources.fs
+        self._register, self._epoch_file = register, epoch_file
         self.own_id = plan.replica_id
-        broker = plan.settings.broker
-        self.group = group_key(broker.broker_cluster_name, broker.broker_name)
-        self.run = Run(self, BrokerRole.SLAVE, plan, self._make_service)
-        self._shown = self.run
+        self.group = register.key
+        self.notices = list(notices)
+        self.epochs = Epochs(epoch_file, store.log.end_offset)
+        self.election = Election(
+            self.times._replace(
+                replicas_min=config.min_in_sync_replicas, may_found=self.own_id == FOUNDER_ID
+            ),
+            self.own_id,
+            ReplicaAddress(broker.broker_addr, f"{broker.broker_ip2}:{config.ha_listen_port}"),
+            self.epochs,
+            self,
+            new_log_id=os.urandom(16),
+            is_log_empty=store.log.end_offset == 0,
+            now_ms=steady_ms(),
+            confirmed=min(store.dispatched, store.log.end_offset),  # consumers could see it
+        )
+        self.elector = Elector(self.election, register, self._change_role)
         self._server = MemberServer(self, plan.trusted_addresses)
         self._follower = MemberFollower(self)
         self._wanted = BrokerRole.SLAVE
         self._cut: CutLog | None = None
         self._changed = asyncio.Event()
-        self._has_begun = self._is_stopping = self._must_reopen = False
-        self._task: asyncio.Task[None] | None = None
+        self._is_stopping = self._must_reopen = False
+        self._tasks: list[asyncio.Task[None]] = []
         self._timer = Timer(self._tick)
         self._ticked_ms = self._took_ms = self._registered_ms = self._opened_ms = steady_ms()
         self._handed_ms = self._took_ms - FULL_MS_MIN
         self._refusal: str | None = OPENING
         self._changes_count = self._cuts_count = 0
-        self._register_notices: list[str] = []
         self._log = logger(Log.BROKER)
+        self.run = Run(self, BrokerRole.SLAVE, plan)
+        self.service = self.run.begin(resources)
+        self.service.broker.state.member_values = self._member_values
 
-    # What stands for the broker.
-
-    @property
-    def service(self) -> BrokerService:
-        """The broker in its present role; while its store is closed, in the one before."""
-        return self._shown.service
-
-    @property
-    def notices(self) -> list[str]:
-        """What the user who started the broker must know of its store."""
-        return [*self.service.notices, *self._register_notices]
-
-    @property
-    def store_id(self) -> str:
-        """The id of the store."""
-        return str(self.service.store_id)
-
-    @property
-    def epoch(self) -> int:
-        """Of the incarnation of the Broker, for its services."""
-        return self.service.epoch
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """The snapshots of the log."""
-        return self.service.snapshots
-
-    def make_connection(self) -> Connection:
-        """Return a connection that comes by calls instead of a port."""
-        return self.service.make_connection()
-
-    def drop_connections(self) -> None:
-        """Close every connection."""
-        self.service.drop_connections()
-
-    def register(self) -> None:
-        """Register with the name servers now, instead of at the end of the period."""
-        if self.run.is_open:
-            self.service.register()
-
-    async def measure_by_name(self) -> list[bytes]:
-        """Return what is counted or measured by topic, queue and group."""
-        return await self.service.measure_by_name() if self.run.is_open else []
-
-    def statistics(self) -> dict[str, Any]:
-        """Return everything that the broker reports without waiting, as builtins."""
+    def add_statistics(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the statistics of a broker with those of its election."""
         in_sync = self.election.in_sync
-        found = self.service.statistics()
         return {
             **found,
             "election": {
@@ -216,86 +261,23 @@ class Replica:
             },
         }
 
-    def _make_service(self, plan: ServicePlan, member: Run) -> BrokerService:
-        """Return a broker for a run."""
-        return BrokerService(plan, self._calls, self._fs, member)
-
-    async def start(self, expected_store_id: str | None = None) -> None:
+    async def begin(self) -> None:
         """Return when the broker accepts, as a follower; the election then runs.
 
-        Raises: as `BrokerService.start` does; DeploymentFailed for a register's address.
+        Raises: as `BrokerService.serve` does, PortUnavailable; everything is closed then.
         """
-        try:
-            register = GroupRegister(open_register(self._plan.register), self.group)
-        except RegisterError as error:
-            raise DeploymentFailed(error.cause, error.remedy) from None
         async with AsyncExitStack() as undo:
-            undo.callback(register.close)
-            was_elsewhere = await self._refuse_taken_id(register)
-            self.run.is_running = True
-            await self.run.service.start(expected_store_id)
-            undo.push_async_callback(self.run.service.stop)
-            store = self.run.open_store
-            if was_elsewhere and self._plan.names_own_node and store.log.end_offset:
-                raise _old_store(self.own_id, was_elsewhere)
-            file = SlotFile(self._fs, self._plan.settings.store.paths.epochs, SLOTS)
-            undo.callback(file.close)
-            self.epochs = Epochs(file, store.log.end_offset)
-            self._epoch_file = file
-            broker, config = self._plan.settings.broker, self._plan.settings.store
-            self.election = Election(
-                self.times._replace(
-                    replicas_min=config.min_in_sync_replicas,
-                    may_found=self.own_id == FOUNDER_ID,
-                ),
-                self.own_id,
-                ReplicaAddress(broker.broker_addr, f"{broker.broker_ip2}:{config.ha_listen_port}"),
-                self.epochs,
-                self,
-                new_log_id=os.urandom(16),
-                is_log_empty=store.log.end_offset == 0,
-                now_ms=steady_ms(),
-                confirmed=min(store.dispatched, store.log.end_offset),  # consumers could see it
-            )
-            self.elector = Elector(self.election, register, self._change_role)
-            await self._server.open(self._plan.bind_host, config.ha_listen_port)
+            undo.callback(self._register.close)
+            undo.callback(self._epoch_file.close)
+            await self.service.serve()
+            undo.push_async_callback(self.service.stop)
+            port = self._plan.settings.store.ha_listen_port
+            await self._server.open(self._plan.bind_host, port)
             undo.pop_all()
-        self._has_begun = True
         self.elector.start()
         self._timer.start(TICK_SECONDS)
         self._follower.start()
-        self._task = keep(self._keep_role, log_failure(self._log, "role"))
-
-    async def _refuse_taken_id(self, register: GroupRegister) -> str:
-        """Look whether another broker has this replica's number, and answers. A register that says
-        nothing is no reason not to start, but of one that moves between nodes.
-
-        Return where this replica was last, "" if it was here.
-
-        Raises: DeploymentFailed.
-        """
-        own = self._plan.settings.broker.broker_addr
-        try:
-            state = (await asyncio.to_thread(register.read)).state
-        except RegisterError as error:
-            if self._plan.names_own_node:
-                raise DeploymentFailed(error.cause, error.remedy) from None
-            line = f"no message is taken before the register answers: {error.cause}. {error.remedy}"
-            self._register_notices = [line]
-            return ""
-        place = None if state is None else state.replicas.get(self.own_id)
-        if place is None or place.address == own:
-            return ""
-        host, _, port = place.address.rpartition(":")
-        with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(TAKEN_ID_SECONDS_MAX):
-                _, writer = await asyncio.open_connection(host, int(port))
-            writer.close()
-            raise DeploymentFailed(
-                f"replica {self.own_id} of {self.group} is at {place.address} already",
-                "Stop that broker, or give this one a brokerId of its own.",
-            )
-        return place.address
+        self._tasks.append(keep(self._keep_role, log_failure(self._log, "role")))
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit.
@@ -308,12 +290,11 @@ class Replica:
         self.run.confirmed_grown.set()
         self._changed.set()
         await self._follower.stop()
-        assert self._task is not None
-        await self._task
+        await asyncio.wait(self._tasks)
         await self.elector.stop()
         await self._server.close()
-        is_clean = await self.run.service.stop() if self.run.is_running else False
-        self.run.is_open = self.run.is_running = False
+        is_clean = await self.service.stop() if self.run.is_open else False
+        self.run.opened = None
         self._epoch_file.close()
         return is_clean
 
@@ -356,7 +337,7 @@ class Replica:
         else:
             self._wanted = BrokerRole.SLAVE
             if self.run.is_master and self.run.is_open:
-                self.run.service.refuse_sends(f"this replica is no master now: {action.cause}")
+                self.service.refuse_sends(f"this replica is no master now: {action.cause}")
                 self._refusal = action.cause
         self.run.confirmed_grown.set()
         self._changed.set()
@@ -369,7 +350,7 @@ class Replica:
             self._changed.clear()
             if self._is_stopping:
                 return
-            is_right = self.run.is_running and self.run.role is self._wanted
+            is_right = self.run.is_open and self.run.role is self._wanted
             if not is_right or self._cut is not None or self._must_reopen:
                 self._must_reopen = False
                 await self._reopen()
@@ -378,25 +359,24 @@ class Replica:
         """End the run, cut the log if that is wanted, and begin a run in the wanted role."""
         before, role = self.run, self._wanted
         self._drop_connections()
-        before.is_open = False
-        store_id = self.store_id
-        run = Run(self, role, before.plan, self._make_service)
+        ended, before.opened = before.opened, None
+        run = Run(self, role, before.plan)
         try:
-            if before.is_running:
-                before.is_running = False
-                await before.service.stop(leaves_route=False)
-            if self._cut is not None:
-                await self._carry_out_cut(self._cut, run)
-                self._cut = None
+            if ended is not None:
+                await ended.stop(leaves_route=False)
+            if (cut := self._cut) is not None:
+                if cut.seed_from is not None:
+                    run.log_begin = cut.seed_from
+                await carry_out_cut(cut, self._plan.settings.store, self._fs, self.epochs)
+                self._cut, self._cuts_count = None, self._cuts_count + 1
             self.run, self._refusal = run, OPENING
-            run.is_running = True
-            await run.service.start(store_id)
+            await self._begin_run(run)
         except RoleOver:
-            run.is_open = run.is_running = False
+            run.opened = None
             self._changed.set()
         except Exception as error:
             # Also after an error that nobody expects: who does not serve must not stay the master.
-            run.is_open = run.is_running = False
+            run.opened = None
             is_foreseen = isinstance(error, EXPECTED_ERRORS)
             cause = str(error) if is_foreseen else repr(error)
             self._log.error("not opened", role=role.value, cause=cause, exc_info=not is_foreseen)
@@ -412,39 +392,35 @@ class Replica:
                 self._changed.set()
         self.act()
 
-    async def _carry_out_cut(self, cut: CutLog, run: Run) -> None:
-        store = self._plan.settings.store
-        if cut.seed_from is not None:
-            run.log_begin = cut.seed_from
-        offset = cut.offset if cut.seed_from is None else 0
-        pieces = await asyncio.to_thread(cut_log, self._fs, store, offset, wall_ms())
-        self._cuts_count += 1
-        kept = [piece.path for piece in pieces]
-        self._log.warning("log cut to the master's", end=cut.offset, quarantine=kept)
-        lines = tuple(line for line in self.epochs.lines if line.start < cut.offset)
-        self.epochs.cut(lines)
-
-    def note_opened(self, run: Run) -> None:
-        """Note that a run has its store open."""
-        before, now_ms = self._shown.broker, wall_ms()
-        if before is not None and run.broker is not None and before is not run.broker:
-            run.broker.state.locks.replace(before.state.locks.all(now_ms), now_ms)
-        self._shown, self._opened_ms = run, steady_ms()
-        if run.broker is not None:
-            run.broker.state.member_values = self._member_values
-        end = run.open_store.log.end_offset
+    async def _begin_run(self, run: Run) -> None:
+        """Return when the broker serves in a role. Raises: RoleOver, and as `start_replica`."""
+        async with AsyncExitStack() as undo:
+            resources = await open_resources(
+                run.plan,
+                self._calls,
+                self._fs,
+                undo,
+                expected_store_id=self.service.store_id,
+                begin=run.log_begin,
+            )
+            service = run.begin(resources)
+            undo.pop_all()
+        locks, now_ms = self.service.broker.state.locks, wall_ms()
+        service.broker.state.locks.replace(locks.all(now_ms), now_ms)
+        service.broker.state.member_values = self._member_values
+        self.service, self._opened_ms = service, steady_ms()
+        end = service.store.log.end_offset
         if run.is_master:
-            in_sync, run_start = self.election.in_sync, self._lines_end()
-            run.open_store.refuse_puts(OPENING)
-            if in_sync is None or run_start != end:
+            service.store.refuse_puts(OPENING)
+            if self.election.in_sync is None or self._lines_end() != end:
                 self._end_epoch(end)
-        elif self._has_begun:
+        else:
             self._cut_lines(end)
-        self.act()
+        await service.serve()
 
     def _member_values(self) -> dict[str, str]:
         """Return what an operator has to know, also if the register loses the group."""
-        if not self._has_begun or self.epochs.log_id == NO_LOG_ID:
+        if self.epochs.log_id == NO_LOG_ID:
             return {}
         lines = self.epochs.lines
         return {
@@ -483,8 +459,6 @@ class Replica:
     @property
     def master(self) -> MasterAddress | None:
         """The master to follow."""
-        if not self._has_begun:
-            return None
         state, leader = self.election.state, self.election.leader
         is_alone = self.epochs.log_id == NO_LOG_ID  # it does not belong to the group yet
         if state is None or leader not in state.replicas or is_alone:
@@ -515,7 +489,7 @@ class Replica:
         is_due = now_ms - self._registered_ms >= REGISTER_EVERY_MS
         if is_new and is_due and self.run.is_master and self._refusal is None:
             self._registered_ms = now_ms
-            self.register()
+            self.service.register()
         self.act()
 
     def _check_log(self, now_ms: int) -> None:
@@ -548,26 +522,24 @@ class Replica:
     def act(self) -> None:
         """Let go what is confirmed, ship, and acknowledge."""
         run = self.run
-        if not (run.is_open and self._has_begun):
+        if (opened := run.opened) is None:
             return
-        assert run.progress is not None and run.broker is not None
+        progress, in_sync = opened.progress, self.election.in_sync
         if not run.is_master:
-            run.progress.note_confirmed(self.election.reported_confirmed)
-            self._follower.acknowledge(run.progress.appended, run.progress.flushed)
-            return
-        in_sync = self.election.in_sync
-        if in_sync is None:
-            return
-        in_sync.note_own(run.progress.flushed)
-        run.broker.state.election_epoch = self.election.epoch
-        run.broker.state.replicas.note(in_sync.confirmed, 1)
-        run.progress.note_confirmed(in_sync.confirmed)
-        run.confirmed_grown.set()
-        refusal = OPENING if not run.serves else None if self.election.takes_sends else TOO_FEW
-        if refusal != self._refusal:
-            self._refusal = refusal
-            run.open_store.refuse_puts(refusal)
-        self._server.ship()
+            progress.note_confirmed(self.election.reported_confirmed)
+            self._follower.acknowledge(progress.appended, progress.flushed)
+        elif in_sync is not None:
+            in_sync.note_own(progress.flushed)
+            opened.broker.state.election_epoch = self.election.epoch
+            opened.broker.state.replicas.note(in_sync.confirmed, 1)
+            progress.note_confirmed(in_sync.confirmed)
+            run.confirmed_grown.set()
+            takes_sends = self.election.takes_sends
+            refusal = OPENING if not run.serves else None if takes_sends else TOO_FEW
+            if refusal != self._refusal:
+                self._refusal = refusal
+                opened.store.refuse_puts(refusal)
+            self._server.ship()
 
     def want_cut(self, cut: CutLog) -> None:
         """Have the log cut, and the store opened again."""
@@ -579,16 +551,17 @@ class Replica:
         self._server.drop_all()
 
 
+async def carry_out_cut(cut: CutLog, store: StoreConfig, fs: FileSystem, epochs: Epochs) -> None:
+    """Cut the log of a closed store, then its epochs."""
+    offset = cut.offset if cut.seed_from is None else 0
+    pieces = await asyncio.to_thread(cut_log, fs, store, offset, wall_ms())
+    kept = [piece.path for piece in pieces]
+    logger(Log.BROKER).warning("log cut to the master's", end=cut.offset, quarantine=kept)
+    epochs.cut(tuple(line for line in epochs.lines if line.start < cut.offset))
+
+
 def _old_store(number: int, address: str) -> DeploymentFailed:
     return DeploymentFailed(
         f"replica {number} was at {address} since: the log of this store may be an old one",
         "Give `wakelog cluster reseed` for it, or move the store away, to begin with a copy.",
     )
-
-
-def make_broker_service(
-    plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls], fs: FileSystem | None = None
-) -> BrokerService | Replica:
-    """Return the broker of a plan, as a member of a group if its plan names a register."""
-    kind = Replica if plan.register else BrokerService
-    return kind(plan, calls_by_service, fs)

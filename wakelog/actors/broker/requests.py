@@ -51,17 +51,24 @@ from wakelog.broker.decision import (
     WriteLine,
 )
 from wakelog.broker.effects import Ask, Dispatched, InPool, Registered, Removed, Saved, Work
+from wakelog.broker.error_response import error_response
 from wakelog.broker.lane_table import broker_lanes
-from wakelog.broker.processors.table import READS_QUEUES
+from wakelog.broker.processors.table import IN_ORDER_CODES, PROCESSORS, READS_QUEUES
 from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.background import run_once
-from wakelog.network.driver import STEPS_SECONDS, Executor, Task
+from wakelog.network.busy_poll import POLL_SECONDS
+from wakelog.network.connection import Connection
+from wakelog.network.driver import STEPS_SECONDS, Task
 from wakelog.network.errors import TooManyCalls
 from wakelog.network.handler import Channel, Reply
+from wakelog.network.lanes import Lanes
+from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.network.time_share import run_for_a_share
+from wakelog.network.tls import ServerContext
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.errors import NotWriteable
+from wakelog.storage.file_system import process_descriptors_max
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 QUESTIONS_MAX = 4_096
@@ -76,20 +83,35 @@ class Requests:
 
     def __init__(
         self,
+        broker: Broker,
         services: BrokerServices,
-        pool: WorkPool,
+        progress: LogProgress,
+        name_servers: NameServers,
         tables: TableFiles,
+        pool: WorkPool,
+        tls: ServerContext,
         *,
+        published: FilterPublisher | None,
         set_timer: Callable[[], None],
     ) -> None:
-        """Carry nothing until `begin`.
+        """Make the server; it listens nowhere yet.
 
+        published: where Reput reads the filters of groups; None if it calculates no bitmaps.
         set_timer: called when the earliest deadline of a response or a notice may have changed.
         """
         self._loop = asyncio.get_running_loop()
+        self._broker = broker
+        self.channel_closed = broker.channel_closed
+        self._store = broker.state.store
         self._services = services
-        self._pool = pool
+        self._reput = services.get(ReputClient)
+        self._pull_hold = services.get(PullHoldClient)
+        self._schedule = services.find(ScheduleClient)
+        self._progress = progress
+        self._name_servers = name_servers
         self._tables = tables
+        self._pool = pool
+        self._published = published
         self._set_timer = set_timer
         self.times = RequestTimes()
         self._notes: list[HoldPull] = []
@@ -102,41 +124,41 @@ class Requests:
         self._tasks: set[asyncio.Task[None]] = set()
         self._line_budget = LineBudget()
         self._store_errors = logger(Log.STORE_ERROR)
+        config = broker.state.config
+        limits = ServerLimits(
+            idle_seconds_max=float(config.server_channel_max_idle_time_seconds),
+            backlog=config.server_socket_backlog,
+            poll_seconds=POLL_SECONDS,
+        )
+        self.lanes = Lanes[Connection](
+            broker_lanes(config),
+            lane_of_code={code: row.lane for code, row in PROCESSORS.items()},
+            default_lane="admin",
+            bytes_max=limits.lane_bytes_max,
+        )
+        self.server = self._make_server(limits, tls)
 
-    def begin(
-        self,
-        server: Server,
-        broker: Broker,
-        progress: LogProgress,
-        name_servers: NameServers,
-        *,
-        published: FilterPublisher | None,
-    ) -> None:
-        """Carry requests from `server` to `broker` from now on.
-
-        published: where Reput reads the filters of groups; None if it calculates no bitmaps.
-        """
-        self._published = published
-        self._server = server
-        self._broker = broker
-        self.channel_closed = broker.channel_closed
-        self._store = broker.state.store
-        self._progress = progress
-        self._name_servers = name_servers
-        self._reput = self._services.get(ReputClient)
-        self._pull_hold = self._services.get(PullHoldClient)
-        self._schedule = self._services.find(ScheduleClient)
-
-    def executors(self) -> dict[type, Executor]:
-        """Return what begins each effect of a request's work."""
-        return {
-            InPool: self._in_pool,
-            Ask: self._ask,
-            Removed: self._remove,
-            Saved: self._save,
-            Registered: self._await_registration,
-            Dispatched: self._await_dispatch,
-        }
+    def _make_server(self, limits: ServerLimits, tls: ServerContext) -> Server:
+        return Server(
+            self,
+            self.lanes,
+            limits=limits,
+            descriptors_max=process_descriptors_max(),
+            park=self.park,
+            executors={
+                InPool: self._in_pool,
+                Ask: self._ask,
+                Removed: self._remove,
+                Saved: self._save,
+                Registered: self._await_registration,
+                Dispatched: self._await_dispatch,
+            },
+            in_order_codes=IN_ORDER_CODES,
+            answer_error=error_response,
+            tls=tls,
+            body_bytes_max=self._broker.body_bytes_max,
+            wall_ms=wall_ms,
+        )
 
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome | Work:
         """Hand a request to the core; with the latest progress of dispatch if it reads queues."""
@@ -225,6 +247,21 @@ class Requests:
         self._broker.wake((hold_id,), now_ms)
         return bool(self._woken)
 
+    def publish_filters(self) -> None:
+        """Write the filters of groups for Reput, if they have changed."""
+        if self._published is not None:
+            self._published.publish()
+
+    def retry_filters(self) -> None:
+        """Write them again if that has failed."""
+        if self._published is not None:
+            self._published.retry()
+
+    def remove_filters(self) -> None:
+        """Remove their file: Reput is released."""
+        if self._published is not None:
+            self._published.remove()
+
     def statistics(self) -> dict[str, Any]:
         """Return how long requests took, and how many waited for dispatch."""
         return {
@@ -241,7 +278,7 @@ class Requests:
 
     def _in_pool(self, effect: InPool, task: Task) -> None:
         task.at_end = partial(self.times.processed, task.request, self.times.clock_seconds())
-        self._pool.run(effect, task, self._server.run_steps)
+        self._pool.run(effect, task, self.server.run_steps)
 
     def _begin(self, work: Coroutine[Any, Any, Any], task: Task) -> None:
         """Begin work on the loop; the task gets what it returns or raises."""
@@ -292,7 +329,7 @@ class Requests:
 
         async def ask() -> RemotingCommand:
             try:
-                return await self._server.request(
+                return await self.server.request(
                     effect.channel_id, effect.command, timeout_seconds=effect.timeout_seconds
                 )
             finally:
@@ -326,9 +363,9 @@ class Requests:
     def _do(self, instruction: Instruction) -> None:
         match instruction:
             case Push(channel_id, command):
-                self._server.push(channel_id, command)
+                self.server.push(channel_id, command)
             case Continue(channel_id, request, outcome):
-                self._server.carry_on(channel_id, request, outcome)
+                self.server.carry_on(channel_id, request, outcome)
             case Persist(name):
                 self._tables.save_soon(self._broker, name)
             case RegisterBroker(topics):
@@ -336,11 +373,11 @@ class Requests:
             case ReadAhead(physical_offset, length_bytes):
                 self._pool.try_to(partial(self._store.read_ahead, physical_offset, length_bytes))
             case CloseChannel(channel_id):
-                self._server.close_channel(channel_id)
+                self.server.close_channel(channel_id)
             case ForgetHolds(hold_ids):
                 self._pull_hold.forget(hold_ids)
             case UseSettings():
-                self._server.change_waits(broker_lanes(self._broker.state.config))
+                self.server.change_waits(broker_lanes(self._broker.state.config))
                 self._store.use_settings()
                 self._progress.use_settings()
                 self._services.use_settings()

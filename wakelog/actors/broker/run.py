@@ -5,17 +5,16 @@ Source: org.apache.rocketmq.broker.controller.ReplicasManager (5.x).
 
 import asyncio
 import errno
-from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 from msgspec import structs
 
-from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.member import RoleOver
+from wakelog.actors.broker.resources import Resources
 from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.broker.wiring import make_broker
 from wakelog.actors.transport.service_plan import ServicePlan
-from wakelog.broker.broker import Broker
 from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.election import Election
 from wakelog.broker.replication.epochs import Epochs
@@ -31,7 +30,7 @@ class GroupMember(Protocol):
     """What the parts of a replica ask of it, and report to it.
 
     group: the key of its group in the register. own_id: of the replica.
-    run: the present one. election, epochs: there once the first run has begun.
+    run: the present one.
     """
 
     group: str
@@ -52,8 +51,12 @@ class GroupMember(Protocol):
     def is_master_wanted(self) -> bool:
         """Whether the election has this replica as master."""
 
-    def note_opened(self, run: "Run") -> None:
-        """Note that a run has its store open."""
+    @property
+    def notices(self) -> list[str]:
+        """What the user who started the broker must know of its group."""
+
+    def add_statistics(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the statistics of a broker with those of its election."""
 
     def want_cut(self, cut: CutLog) -> None:
         """Have the log cut, and the store opened again."""
@@ -65,28 +68,27 @@ class GroupMember(Protocol):
 class Run:
     """One run of the broker in a role; the `Member` of its `BrokerService`.
 
-    is_running: from the start of its service to the end of its stop.
-    is_open: whether its store is open, and its log may be written.
+    plan: with the settings of the role.
+    opened: the broker while its store is open, and its log may be written; else None.
     serves: whether all that consumers may see of a master's log is confirmed.
+    log_begin: where the log begins if the store has none.
     """
 
-    def __init__(
-        self,
-        replica: GroupMember,
-        role: BrokerRole,
-        before: ServicePlan,
-        make_service: Callable[[ServicePlan, "Run"], BrokerService],
-    ) -> None:
-        """Start nothing. before: the plan of the run before, with what was changed since."""
+    def __init__(self, replica: GroupMember, role: BrokerRole, before: ServicePlan) -> None:
+        """Open nothing. before: the plan of the run before, with what was changed since."""
         self._replica, self.role = replica, role
-        self.plan = _in_role(before, role)
-        self.service = make_service(self.plan, self)
-        self.is_running = self.is_open = self.serves = False
+        self.plan = in_role(before, role)
+        self.opened: BrokerService | None = None
+        self.serves = False
         self.log_begin = 0
-        self.broker: Broker | None = None
-        self.progress: LogProgress | None = None
-        self.end_turn: Callable[[], None] = lambda: None
         self.confirmed_grown = asyncio.Event()
+
+    def begin(self, resources: Resources) -> BrokerService:
+        """Make the broker of this run, which does not serve yet."""
+        service = self.opened = make_broker(resources, self)
+        service.broker.state.awaits_confirmed = self.is_master
+        service.progress.sync_every_turn(wanted=True)
+        return service
 
     @property
     def is_master(self) -> bool:
@@ -94,12 +96,22 @@ class Run:
         return self.role is not BrokerRole.SLAVE
 
     @property
-    def open_store(self) -> MessageStore:
-        """The store. Raises: StoreFailed while it is closed."""
-        if not self.is_open:
+    def is_open(self) -> bool:
+        """Whether its store is open, and its log may be written."""
+        return self.opened is not None
+
+    @property
+    def open_broker(self) -> BrokerService:
+        """The broker. Raises: StoreFailed while its store is closed."""
+        if self.opened is None:
             cause = OSError(errno.EAGAIN, "the store is opened for another role")
             raise StoreFailed(self.plan.store_directory, "use", cause)
-        return self.service.store
+        return self.opened
+
+    @property
+    def open_store(self) -> MessageStore:
+        """The store. Raises: StoreFailed while it is closed."""
+        return self.open_broker.store
 
     @property
     def account(self) -> ProofAccount | None:
@@ -107,7 +119,7 @@ class Run:
         access_key = self.plan.access_key
         if not access_key:
             return None
-        access = None if self.broker is None else self.broker.state.access
+        access = None if self.opened is None else self.opened.broker.state.access
         account = None if access is None else access.table.find(access_key)
         return ProofAccount(access_key, None if account is None else account.secret_key)
 
@@ -141,16 +153,14 @@ class Run:
         """Whether the role is known to be the present one."""
         return self._replica.may_register
 
-    def note_opened(
-        self, broker: Broker, progress: LogProgress, end_turn: Callable[[], None]
-    ) -> None:
-        """Note that the store is open."""
-        self.broker, self.progress, self.end_turn = broker, progress, end_turn
-        broker.state.awaits_confirmed = self.is_master
-        progress.sync_every_turn(wanted=True)
-        progress.on_appended = self._replica.act
-        self.is_open = True
-        self._replica.note_opened(self)
+    @property
+    def notices(self) -> list[str]:
+        """What the user who started the broker must know of its group."""
+        return self._replica.notices
+
+    def add_statistics(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return the statistics of a broker with those of its election."""
+        return self._replica.add_statistics(found)
 
     async def wait_serving(self) -> None:
         """Return when all of a master's log is confirmed. Raises: RoleOver."""
@@ -165,13 +175,17 @@ class Run:
             await self.confirmed_grown.wait()
         raise RoleOver
 
+    def note_appended(self) -> None:
+        """Let the group know that a turn has written to the log."""
+        self._replica.act()
+
     def note_flushed(self, physical_offset: int) -> None:
         """Note how far the log is durable."""
         if self.is_open:
             self._replica.act()
 
 
-def _in_role(plan: ServicePlan, role: BrokerRole) -> ServicePlan:
+def in_role(plan: ServicePlan, role: BrokerRole) -> ServicePlan:
     """Return a plan with the settings of a role."""
     settings = plan.settings
     broker_id = plan.replica_id if role is BrokerRole.SLAVE else MASTER_ID

@@ -5,14 +5,18 @@ loop. The broker calls each service through a `LocalCalls`.
 """
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
-from wakelog.actors.broker.replica import make_broker_service
+from wakelog.actors.broker.hosted import HostedBroker, start_broker
+from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
 from wakelog.actors.name_server import NameServerService, start_name_server
+from wakelog.actors.services.service import Service
 from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -23,20 +27,24 @@ from wakelog.telemetry.pieces import add_pieces
 
 
 class LocalBroker:
-    """A broker with its services; nothing is opened before `service.start`."""
+    """A broker with its services; `start_local_broker` makes it."""
 
-    def __init__(self, plan: ServicePlan, fs: FileSystem | None = None) -> None:
-        """Open nothing. fs: the disk; the machine's if None."""
-        fs = fs or FileSystem()
+    def __init__(
+        self,
+        plan: ServicePlan,
+        services: Mapping[str, Service],
+        calls: Mapping[str, LocalCalls],
+        hosted: HostedBroker,
+    ) -> None:
         self.plan = plan
-        builtins = plan.to_builtins()
-        self._services = {
-            name: load(row.service)(builtins, name) for name, row in services_of(plan).items()
-        }
-        for service in self._services.values():
-            service.fs = fs
-        self._calls = {name: LocalCalls(one, name) for name, one in self._services.items()}
-        self.service = make_broker_service(plan, self._calls, fs)
+        self.hosted = hosted
+        self._services = services
+        self._calls = calls
+
+    @property
+    def service(self) -> BrokerService:
+        """The broker in its present role."""
+        return self.hosted.service
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of the broker and of its services."""
@@ -45,14 +53,30 @@ class LocalBroker:
 
     async def stop(self) -> bool:
         """Stop in order."""
-        is_clean = await self.service.stop()
-        self.close()
-        return is_clean
-
-    def close(self) -> None:
-        """End the threads of the services."""
+        is_clean = await self.hosted.stop()
         for calls in self._calls.values():
             calls.close()
+        return is_clean
+
+
+async def start_local_broker(plan: ServicePlan, fs: FileSystem | None = None) -> LocalBroker:
+    """Return a broker that accepts. fs: the disk; the machine's if None.
+
+    Raises: as `start_broker` does.
+    """
+    fs, builtins = fs or FileSystem(), plan.to_builtins()
+    services: dict[str, Service] = {
+        name: load(row.service)(builtins, name) for name, row in services_of(plan).items()
+    }
+    for service in services.values():
+        service.fs = fs
+    with ExitStack() as undo:
+        calls = {name: LocalCalls(one, name) for name, one in services.items()}
+        for one in calls.values():
+            undo.callback(one.close)
+        hosted = await start_broker(plan, calls, fs)
+        undo.pop_all()
+    return LocalBroker(plan, services, calls, hosted)
 
 
 class LocalDeployment:
@@ -75,13 +99,7 @@ class LocalDeployment:
             self._name_server = await start_name_server(plan.name_server)
         for broker_plan in self._plan.brokers:
             report(broker_plan.name)
-            broker = LocalBroker(broker_plan, self._fs)
-            try:
-                await broker.service.start()
-            except BaseException:
-                broker.close()
-                raise
-            self.brokers.append(broker)
+            self.brokers.append(await start_local_broker(broker_plan, self._fs))
         if self._plan.metrics_port:
             report("the metrics")
             self._metrics = await serve_metrics(

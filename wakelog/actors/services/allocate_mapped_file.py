@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
@@ -45,15 +46,17 @@ class AllocateMappedFileService(Service):
 class AllocateMappedFileClient(ServiceClient):
     """Makes segments for the Broker's `SegmentSource`."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(
+        self, name: str, calls: ServiceCalls, broker: BrokerContext, *, source: SegmentSource
+    ) -> None:
+        """Make what the log's source of segments asks for."""
         super().__init__(name, calls, broker)
-        self._source = broker.segments
-        if self._source is not None:
-            self._source.prepare_with(self)
+        self._source = source
+        source.prepare_with(self)
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
         """Ask for the next segments, unless the log takes no messages and needs none."""
-        if self._source is not None and self.broker.store.log.failure is None:
+        if self.broker.store.log.failure is None:
             self._source.prepare_again()
 
     async def make_segment(self, path: str) -> bool:
@@ -70,11 +73,8 @@ class AllocateMappedFileClient(ServiceClient):
 
     async def stop_work(self) -> None:
         """Ask for nothing more and wait for what is being made."""
-        if self._source is not None:
-            await self._source.stop()
+        await self._source.stop()
 
     def statistics(self) -> dict[str, Any]:
         """Return how many segments the log took, and how many of them the Broker made."""
-        if self._source is None:
-            return {}
         return {"taken_count": self._source.taken_count, "own_count": self._source.own_count}

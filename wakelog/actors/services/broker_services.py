@@ -1,45 +1,31 @@
-"""BrokerServices: the clients of one Broker, made from the table of services.
+"""BrokerServices: the clients of one incarnation of the Broker, by the table of services.
 
-    __init__         the calls to each service are there; nothing is called
-    release_holders  services of a Broker that died release the store, before it is opened
-    segment_source   while the store is opened
-    open             the store is open: make the shared watermarks and the clients
-    start            attach the services, each as soon as it is there
-    stop             ask for nothing more; have every service release the store
+    __init__  the store is open: make the clients
+    start     attach the services, each as soon as it is there
+    stop      ask for nothing more; have every service release the store
 
 Without a service its work waits or is done in the Broker (`SegmentSource`, `FlushClient`).
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Mapping
-from contextlib import ExitStack, closing, suppress
-from itertools import chain
-from typing import Any, TypeVar
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.services.client import BrokerContext, BrokerEvents, ServiceClient
-from wakelog.actors.services.segment_source import SegmentSource
-from wakelog.actors.services.session import BROKER
+from wakelog.actors.services.client import BrokerContext, ServiceClient
+from wakelog.actors.services.pull_hold import PullHoldClient
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.services.table import SERVICES, load, lock_bytes, services_of
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
-from wakelog.actors.transport.notifications import Note, NotificationSocket, NotifyOutcome
+from wakelog.actors.transport.notifications import Note, NotifyOutcome
 from wakelog.actors.transport.service_plan import ServicePlan
-from wakelog.actors.transport.shared_watermarks import (
-    ORDERED,
-    SharedWatermark,
-    make_shared_watermarks,
-)
 from wakelog.broker.health_values import ActorHealth
 from wakelog.broker.trouble import Trouble
 from wakelog.network.background import awaited
 from wakelog.storage.durability.store_lock import holder_pid
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.allocate import InlineSegments
-from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.message_store import MessageStore
-from wakelog.storage.store_parts import BROKER_OWNER
 
 RELEASE_SECONDS_MAX = 10.0
 """How long a service may take to make its files durable when the Broker stops."""
@@ -62,81 +48,53 @@ CHECK_SECONDS = 0.5
 Client = TypeVar("Client", bound=ServiceClient)
 
 
+MakeClient: TypeAlias = Callable[[str, ServiceCalls, BrokerContext], ServiceClient]
+
+
+async def release_holders(
+    plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls], fs: FileSystem
+) -> None:
+    """Ask the services of a Broker that died to release its store.
+
+    A service that does not is killed when the store's lock is held.
+    """
+    if plan.in_one_process:
+        return
+    requests = [
+        awaited(calls_by_service[name].call("release", "release"))
+        for name, byte in lock_bytes(plan).items()
+        if name in calls_by_service
+        and holder_pid(fs, plan.settings.store.paths.lock, byte) is not None
+    ]
+    if requests:
+        await asyncio.wait(requests, timeout=HOLDER_SECONDS_MAX)
+        for request in requests:
+            request.add_done_callback(ignore_result)
+
+
 class BrokerServices:
     """See the module. One loop's thread."""
 
     def __init__(
-        self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls], fs: FileSystem
+        self,
+        context: BrokerContext,
+        calls_by_service: Mapping[str, ServiceCalls],
+        makers: Mapping[str, MakeClient],
     ) -> None:
-        self._plan = plan
-        self._rows = services_of(plan)
-        assert set(calls_by_service) >= set(self._rows)  # a follower does not need all
-        self._calls = calls_by_service
-        self._fs = fs
-        self._segments: SegmentSource | None = None
-        self._context: BrokerContext | None = None
-        self._closings = ExitStack()
+        """Attach nothing yet.
 
-    async def release_holders(self) -> None:
-        """Ask the services of a Broker that died to release its store.
-
-        A service that does not is killed when the store's lock is held.
+        makers: make the clients that call functions of the Broker; a row names any other.
         """
-        if self._plan.in_one_process:
-            return
-        path = self._plan.settings.store.paths.lock
-        requests = [
-            awaited(self._calls[name].call("release", "release"))
-            for name, byte in lock_bytes(self._plan).items()
-            if name in self._calls and holder_pid(self._fs, path, byte) is not None
-        ]
-        if requests:
-            await asyncio.wait(requests, timeout=HOLDER_SECONDS_MAX)
-            for request in requests:
-                request.add_done_callback(ignore_result)
-
-    def segment_source(self, files: MappedFileQueue) -> SegmentSource:
-        """Return where the log gets its segments."""
-        paths = self._plan.settings.store.paths
-        self._segments = SegmentSource(files, InlineSegments(self._fs, paths, files, BROKER_OWNER))
-        if self._plan.settings.store.appends:
-            self._segments.make_first()
-        return self._segments
-
-    def open(
-        self, events: BrokerEvents, store: MessageStore, *, store_id: UUID, epoch_min: int
-    ) -> int:
-        """Make the clients of this incarnation of the Broker, and return its epoch."""
-        context = BrokerContext(
-            self._plan, self._fs, store, events, epoch=epoch_min, segments=self._segments
-        )
         self._context = context
-        if self._plan.has_notifications:
-            self._open_watermarks(context, store_id)
-        for name, row in self._rows.items():
-            context.clients[name] = load(row.client)(name, self._calls[name], context)
-        return context.epoch
-
-    def _open_watermarks(self, context: BrokerContext, store_id: UUID) -> None:
-        path, end = self._plan.watermarks_path, context.store.max_physical_offset
-        values = dict.fromkeys(chain(*ORDERED), end)
-        values[SharedWatermark.DISPATCHED] = min(end, context.store.dispatched)
-        if self._plan.register:
-            values[SharedWatermark.READABLE] = values[SharedWatermark.DISPATCHED]
-        shared = make_shared_watermarks(path, store_id, epoch_min=context.epoch, values=values)
-        self._closings.callback(path.unlink, missing_ok=True)
-        context.watermarks = self._closings.enter_context(closing(shared))
-        context.epoch = shared.epoch
-        receiver = NotificationSocket(self._plan.socket_path(BROKER))
-        self._closings.enter_context(closing(receiver)).listen(self._on_notified)
-
-    @property
-    def clients(self) -> dict[str, ServiceClient]:
-        """The clients by service, none before `open`."""
-        return {} if self._context is None else self._context.clients
+        self._calls = calls_by_service
+        self.clients: dict[str, ServiceClient] = {}
+        for name, row in services_of(context.plan).items():
+            make: MakeClient = makers.get(name) or load(row.client)
+            self.clients[name] = make(name, calls_by_service[name], context)
+        context.listen(self._on_notified)
 
     def get(self, kind: type[Client]) -> Client:
-        """Return the client of a class, after `open`. Raises: LookupError."""
+        """Return the client of a class. Raises: LookupError."""
         found = self.find(kind)
         if found is None:
             raise LookupError(f"this broker has no {kind.__name__}")
@@ -146,10 +104,10 @@ class BrokerServices:
         """Return the client of a class, None if this broker does not need its service."""
         return next((one for one in self.clients.values() if isinstance(one, kind)), None)
 
-    def start(self) -> None:
-        """Attach the services, each as soon as it is there."""
+    def start(self, known: Callable[[], AttachRequest]) -> None:
+        """Attach the services, each as soon as it is there, with what `known` returns then."""
         for client in self.clients.values():
-            client.keep_attached()
+            client.keep_attached(known)
 
     def use_settings(self) -> None:
         """Have the services and their clients go by the settings as they are now."""
@@ -192,9 +150,7 @@ class BrokerServices:
             await client.release(RELEASE_SECONDS_MAX if is_ours else ADDED_RELEASE_SECONDS_MAX)
         for client in clients:
             client.close()
-        for notifier in [] if self._context is None else self._context.notifiers:
-            notifier.close()
-        self._closings.close()
+        self._context.closings.close()
 
     @property
     def troubles(self) -> dict[str, Trouble]:
@@ -215,8 +171,7 @@ class BrokerServices:
 
         others: what else of the broker does not work.
         """
-        clients = self.clients
-        notifiers = [] if self._context is None else self._context.notifiers
+        clients, notifiers = self.clients, self._context.notifiers
         return {
             "attached": {name: one.is_attached for name, one in clients.items()},
             "troubles": {
@@ -234,8 +189,7 @@ class BrokerServices:
 
     def _on_notified(self, notes: Note) -> None:
         """Read the watermarks first: a pull that is woken then finds the queues readable."""
-        assert self._context is not None
         for read_watermark in self._context.watermark_readers:
             read_watermark()
         if notes:
-            self._context.events.woken([hold_id for (hold_id,) in notes])
+            self.get(PullHoldClient).on_woken([hold_id for (hold_id,) in notes])

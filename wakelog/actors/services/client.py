@@ -1,8 +1,9 @@
 """The Broker's client for one service: it keeps the service attached, calls it, and sees it die.
 
-A subclass in the service's file says what the Broker asks of the service, and turns results into
-`BrokerEvents`. A method of a client notes the request and returns at once. Results arrive as events
-on the Broker's loop. Requests that come during a call go with the next call.
+A subclass in the service's file says what the Broker asks of the service, and which functions it
+calls with results; `actors/broker/wiring.py` gives it these. It calls them on the Broker's loop,
+never from within a request. A method of a client notes the request and returns at once. Requests
+that come during a call go with the next call.
 
 With notifications a client stores a shared watermark and sends a datagram. It calls the service
 only for what must arrive, and after a lost notification: a timer, which runs only while work is
@@ -12,21 +13,29 @@ outstanding, notices that nothing has moved. By reference every request is a cal
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
 
 import msgspec
 
-from wakelog.actors.services.segment_source import SegmentSource
-from wakelog.actors.services.session import AttachRequest, NotAttached, Refused
+from wakelog.actors.services.session import BROKER, AttachRequest, NotAttached, Refused
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
-from wakelog.actors.transport.notifications import Notifier
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.process_death import set_died, wait_death
 from wakelog.actors.transport.service_plan import ServicePlan
-from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
+from wakelog.actors.transport.shared_watermarks import (
+    ORDERED,
+    SharedWatermark,
+    SharedWatermarks,
+    make_shared_watermarks,
+)
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.trouble import Trouble, Troubles
 from wakelog.network.background import awaited, keep, log_failure, run_once
@@ -34,13 +43,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
 
 if TYPE_CHECKING:
-    from wakelog.broker.decision import HoldPull
-    from wakelog.broker.schedule import DueMessage
-    from wakelog.broker.transaction_check import CheckBatch, CheckRequest
     from wakelog.storage.message_store import MessageStore
-
-DecideChecks: TypeAlias = "Callable[[CheckRequest, int], Awaitable[CheckBatch]]"
-"""Returns decisions about half messages, from what is dispatched up to an offset."""
 
 _FIRST = asyncio.FIRST_COMPLETED
 
@@ -48,76 +51,55 @@ ATTACH = "attach"
 SEE_LOGS = "See the logs."
 
 
-class BrokerEvents(Protocol):
-    """What clients ask the Broker and report to it, on its loop, never from within a request."""
-
-    def attach_request(self) -> AttachRequest:
-        """Return what a service that is attached now must know."""
-
-    def is_awaited(self, physical_offset: int) -> bool:
-        """Whether a pull waits for a topic that got a message since this was asked before.
-
-        physical_offset: how far messages may be read now. A topic stays noted until all of the log
-            may be read.
-        """
-
-    def held_notes(self) -> list[HoldPull]:
-        """Return a note for every pull that waits."""
-
-    def dispatched(self, physical_offset: int) -> None:
-        """The queues hold every message that ends at or below the offset."""
-
-    def flushed(self, physical_offset: int) -> None:
-        """Every byte below is durable."""
-
-    def flush_failed(self, cause: str) -> None:
-        """A sync failed: nothing may be reported durable any more."""
-
-    def replicated(self, physical_offset: int, near_count: int) -> None:
-        """A slave has every byte below, and so many slaves count."""
-
-    def committed(self, physical_offset: int) -> None:
-        """The segments hold every byte below."""
-
-    def woken(self, hold_ids: Sequence[int]) -> None:
-        """These held pulls may have something to read, or have waited long enough."""
-
-    def retained(self, *, begin_offset: int, disk_full: bool) -> None:
-        """The log begins here now, and the disk takes messages or does not."""
-
-    async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
-        """Put delayed messages that are due; return the next queue offset of each level."""
-
-    async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:
-        """Do the next batch of a round of the check; return whether there are more."""
-
-
 @dataclass(eq=False)
 class BrokerContext:
     """What the clients of one Broker incarnation share. One loop's thread.
 
     watermarks: None by reference.
-    segments: where the log gets its segments, None if it takes no messages.
+    closings: closes what was opened for this incarnation.
     """
 
     plan: ServicePlan
     fs: FileSystem
     store: MessageStore
-    events: BrokerEvents
     epoch: int
     watermarks: SharedWatermarks | None = None
-    segments: SegmentSource | None = None
-    clients: dict[str, ServiceClient] = field(default_factory=dict)
     notifiers: list[Notifier] = field(default_factory=list)
     watermark_readers: list[Callable[[], None]] = field(default_factory=list)
+    closings: ExitStack = field(default_factory=ExitStack)
 
     def notifier_to(self, service: str) -> Notifier | None:
         """Return a notifier of a service, None by reference."""
         if self.watermarks is None:
             return None
         notifier = Notifier(self.plan.socket_path(service), self.plan.faults)
+        self.closings.callback(notifier.close)
         self.notifiers.append(notifier)
         return notifier
+
+    def listen(self, on_notified: Callable[[Note], None]) -> None:
+        """Call `on_notified` each time notifications of services come."""
+        if self.watermarks is not None:
+            receiver = NotificationSocket(self.plan.socket_path(BROKER))
+            self.closings.enter_context(closing(receiver)).listen(on_notified)
+
+
+def open_context(
+    plan: ServicePlan, fs: FileSystem, store: MessageStore, store_id: UUID
+) -> BrokerContext:
+    """Begin an incarnation of the Broker: give it an epoch, and make its shared watermarks."""
+    if not plan.has_notifications:
+        return BrokerContext(plan, fs, store, epoch=wall_ms())
+    path, end = plan.watermarks_path, store.max_physical_offset
+    values = dict.fromkeys(chain(*ORDERED), end)
+    values[SharedWatermark.DISPATCHED] = min(end, store.dispatched)
+    if plan.register:
+        values[SharedWatermark.READABLE] = values[SharedWatermark.DISPATCHED]
+    shared = make_shared_watermarks(path, store_id, epoch_min=wall_ms(), values=values)
+    context = BrokerContext(plan, fs, store, epoch=shared.epoch, watermarks=shared)
+    context.closings.callback(path.unlink, missing_ok=True)
+    context.closings.callback(shared.close)
+    return context
 
 
 class ServiceLost(Exception):
@@ -147,9 +129,8 @@ class ServiceClient:
         self.worker = BatchWorker(name, self.work)
         self.timer = Timer(self.worker.request)
         self._attached = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._died: asyncio.Future[None] | None = None
-        self._settings_task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._died: asyncio.Future[None] | None = None  # of the process that is attached
         self._log = logger(Log.BROKER)
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
@@ -188,7 +169,9 @@ class ServiceClient:
         """Have the service go by the settings as they are now; the next attach brings them, too."""
         if self.is_attached:
             on_failed = log_failure(self._log, f"settings of {self.name}")
-            self._settings_task = run_once(self._send_settings(), on_failed)
+            sending = run_once(self._send_settings(), on_failed)
+            self._tasks.add(sending)
+            sending.add_done_callback(self._tasks.discard)
 
     async def _send_settings(self) -> None:
         with suppress(ServiceLost):
@@ -240,9 +223,12 @@ class ServiceClient:
         result.add_done_callback(ignore_result)
         raise ServiceLost(f"{self.name} has {'died' if died.done() else 'not answered in time'}")
 
-    def keep_attached(self) -> None:
-        """Attach, and attach again whenever the service was lost, until `stop`."""
-        self._task = keep(self._keep_attached, self._note_failed)
+    def keep_attached(self, known: Callable[[], AttachRequest]) -> None:
+        """Attach, and attach again whenever the service was lost, until `stop`.
+
+        known: returns what a service that is attached now must know.
+        """
+        self._tasks.add(keep(partial(self._keep_attached, known), self._note_failed))
 
     def mark_lost(self) -> None:
         """Attach the service again: a call to it has failed."""
@@ -288,17 +274,18 @@ class ServiceClient:
         """Attach no more and call no more."""
         self._attached.clear()
         await self.worker.stop()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            self._task = None
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _keep_attached(self) -> None:
+    async def _keep_attached(self, known: Callable[[], AttachRequest]) -> None:
         loop = asyncio.get_running_loop()
         pause_seconds = self.retry_seconds
         while True:
             try:
-                request = msgspec.to_builtins(self.broker.events.attach_request())
+                request = msgspec.to_builtins(known())
                 answer = await self.calls.call("attach", "attach", request)
             except Exception as error:
                 self._note_failure(ATTACH, error)

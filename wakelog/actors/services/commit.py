@@ -7,7 +7,7 @@ Source: org.apache.rocketmq.store.CommitLog.CommitRealTimeService (4.9.3).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
@@ -53,9 +53,20 @@ class CommitService(Service):
 class CommitClient(ServiceClient):
     """Has the pool's buffers copied in time. For a store with a pool."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Begin at the log's end: recovery has left everything in the segments."""
+    def __init__(
+        self,
+        name: str,
+        calls: ServiceCalls,
+        broker: BrokerContext,
+        *,
+        on_committed: Callable[[], None],
+    ) -> None:
+        """Begin at the log's end: recovery has left everything in the segments.
+
+        on_committed: called when the segments hold more.
+        """
         super().__init__(name, calls, broker)
+        self._on_committed = on_committed
         assert broker.store.transient_pool is not None
         self._pool = broker.store.transient_pool
         self._files = broker.store.log.files
@@ -102,7 +113,7 @@ class CommitClient(ServiceClient):
         # A failed copy can be repeated: the next step tries again.
         if is_due and await self._copy(appended):
             self._committed = appended
-            self.broker.events.committed(appended)
+            self._on_committed()
         if self._committed < self._appended:
             self.timer.restart_at(self._due.next_step_ms, steady_ms())
         return False

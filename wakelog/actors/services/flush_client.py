@@ -17,7 +17,7 @@ Invariants:
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -91,10 +91,22 @@ class FlushClient(FollowingClient):
     note_seconds: float = CHECKPOINT_MS / 1000
     """When Flush is asked again to write down what is durable, if nothing else is flushed."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Begin at the log's end, which is durable after recovery."""
+    def __init__(
+        self,
+        name: str,
+        calls: ServiceCalls,
+        broker: BrokerContext,
+        *,
+        on_flushed: Callable[[int], None],
+        on_failed: Callable[[str], None],
+    ) -> None:
+        """Begin at the log's end, which is durable after recovery.
+
+        on_flushed: called with the position below which every byte is durable now.
+        on_failed: called with why a sync failed: nothing may be reported durable any more.
+        """
         super().__init__(name, calls, broker)
-        self._events = broker.events
+        self._on_flushed, self._on_failed = on_flushed, on_failed
         self._own = OwnSync(broker.fs, broker.store.log.files)
         self._descriptor_path = descriptor_path(broker.plan.runtime_directory)
         # `reached` is flushed, and `wanted` is committed.
@@ -145,7 +157,7 @@ class FlushClient(FollowingClient):
         if position > self.reached and not self._has_failed:
             self.reached = position
             self._is_wanted = self._is_wanted and position < self.wanted
-            self._events.flushed(position)
+            self._on_flushed(position)
 
     def request_call(self) -> None:
         """Call for a sync that a caller waits for; a timed flush is Flush's own task."""
@@ -241,4 +253,4 @@ class FlushClient(FollowingClient):
         if not self._has_failed:
             self._has_failed = True
             self.note_trouble("fsync", Trouble(cause, START_AGAIN))
-            self._events.flush_failed(cause)
+            self._on_failed(cause)

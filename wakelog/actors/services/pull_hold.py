@@ -7,7 +7,7 @@ Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService (4.9.3).
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -91,9 +91,23 @@ class PullHoldService(Service):
 class PullHoldClient(ServiceClient):
     """Sends holds, and reports which pulls are woken."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(
+        self,
+        name: str,
+        calls: ServiceCalls,
+        broker: BrokerContext,
+        *,
+        held_notes: Callable[[], list[HoldPull]],
+        on_woken: Callable[[Sequence[int]], None],
+    ) -> None:
+        """Know of no hold.
+
+        held_notes: returns a note for every pull that waits.
+        on_woken: called with held pulls that may have something to read, or have waited enough.
+        """
         super().__init__(name, calls, broker)
-        self._events = broker.events
+        self.on_woken = on_woken
+        self._held_notes = held_notes
         self._notifier = broker.notifier_to(name)
         self._notes: Note = []
         # With notifications the service has the timer.
@@ -114,7 +128,7 @@ class PullHoldClient(ServiceClient):
         A new PullHold knows neither the pulls nor what arrived before it was attached.
         """
         self._notes.clear()
-        self._run_again([note.hold_id for note in self._events.held_notes()])
+        self._run_again([note.hold_id for note in self._held_notes()])
 
     def wake(self, notes: Note | Awaitable[Note]) -> None:
         """Wake the pulls that wait for what notes say; `notes` may be a reference to them."""
@@ -136,7 +150,7 @@ class PullHoldClient(ServiceClient):
             self.worker.request()
 
     def _run_again(self, hold_ids: list[int]) -> None:
-        self._events.woken(hold_ids[:CHECKS_PER_TURN_MAX])
+        self.on_woken(hold_ids[:CHECKS_PER_TURN_MAX])
         if len(hold_ids) > CHECKS_PER_TURN_MAX:
             asyncio.get_running_loop().call_soon(self._run_again, hold_ids[CHECKS_PER_TURN_MAX:])
 
@@ -154,7 +168,7 @@ class PullHoldClient(ServiceClient):
         if self._notifier is None:
             self.timer.restart_at(deadline_ms, wall_ms())
         if hold_ids:
-            self._events.woken(hold_ids)
+            self.on_woken(hold_ids)
 
 
 def arrival_notes(arrivals: Iterable[Arrival]) -> Note:

@@ -20,7 +20,7 @@ Source: org.apache.rocketmq.store.ha.HAService.GroupTransferService, HAConnectio
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final
 
@@ -60,9 +60,20 @@ class ReplicationClient(ServiceClient):
     poll_seconds: ClassVar[float] = 0.2
     """By reference: how often the service is asked for slaves that came or went."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        """Know of no slave."""
+    def __init__(
+        self,
+        name: str,
+        calls: ServiceCalls,
+        broker: BrokerContext,
+        *,
+        on_replicated: Callable[[int, int], None],
+    ) -> None:
+        """Know of no slave.
+
+        on_replicated: called with how far a slave has the log, and how many slaves count.
+        """
         super().__init__(name, calls, broker)
+        self._on_replicated = on_replicated
         store = self._store = broker.plan.settings.store
         self.settings = shipping_settings(store)
         self.buffer = shipping_buffer(1)
@@ -254,4 +265,4 @@ class ReplicationClient(ServiceClient):
         progress = (max(replicated, self._progress[0], *acked), near_count)
         if self._progress != progress:
             self._progress = progress
-            self.broker.events.replicated(*progress)
+            self._on_replicated(*progress)

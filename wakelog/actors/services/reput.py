@@ -10,16 +10,16 @@ FlushConsumeQueueService (4.9.3).
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
 from wakelog.actors.services.dispatch import Dispatch, load_for_backlog
-from wakelog.actors.services.pull_hold import PullHoldClient, arrival_notes
+from wakelog.actors.services.pull_hold import arrival_notes
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.calls import ServiceCalls
@@ -257,8 +257,26 @@ class ReputClient(FollowingClient):
     removal_seconds_max: float = 2.0
     """How long Reput may take to be attached, and then to answer; an mqadmin waits for 5 s."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(
+        self,
+        name: str,
+        calls: ServiceCalls,
+        broker: BrokerContext,
+        *,
+        is_awaited: Callable[[int], bool],
+        on_dispatched: Callable[[int], None],
+        on_arrivals: Callable[[Awaitable[Note]], None],
+    ) -> None:
+        """Begin at what is dispatched.
+
+        is_awaited: says whether a pull waits for a topic that got a message since this was asked
+            before. It is asked with how far messages may be read now.
+        on_dispatched: called with how far the queues reach.
+        on_arrivals: called, by reference, with notes of which queues have grown.
+        """
         super().__init__(name, calls, broker)
+        self._is_awaited, self._on_dispatched = is_awaited, on_dispatched
+        self._on_arrivals = on_arrivals
         # `reached` is dispatched, and `wanted` is readable.
         self._has_more = False
         if self.watermarks is not None:
@@ -297,7 +315,7 @@ class ReputClient(FollowingClient):
         if self.watermarks is not None:
             self.watermarks.set(SharedWatermark.READABLE, physical_offset)
             self.recheck_later()
-        if self.broker.events.is_awaited(physical_offset):
+        if self._is_awaited(physical_offset):
             self._notify()
         elif not self._pace_timer.is_running:
             self._pace_timer.start(self.pace_seconds)
@@ -312,7 +330,7 @@ class ReputClient(FollowingClient):
         if position > self.reached:
             self.reached = position
             self.note_worked(STEP)
-            self.broker.events.dispatched(position)
+            self._on_dispatched(position)
 
     def request_call(self) -> None:
         """Call for a step."""
@@ -349,9 +367,9 @@ class ReputClient(FollowingClient):
         except ServiceLost:
             return False
         self.reached, arrivals_count, self._has_more = progress
-        self.broker.events.dispatched(self.reached)
+        self._on_dispatched(self.reached)
         if arrivals_count:
             # The reference goes on as it is: the arrivals never come to this process.
-            cast(PullHoldClient, self.broker.clients[PULL_HOLD]).wake(arrivals)
+            self._on_arrivals(arrivals)
         is_paced = self._pace_timer.is_running  # what came meanwhile is called for then
         return self._has_more or (self.reached < self.wanted and not is_paced)

@@ -13,7 +13,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -240,8 +240,22 @@ class RetentionClient(ServiceClient):
     """How long Retention may take to be attached, and then to answer. A run that is under way
     removes up to ten segments, with a pause after each."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(
+        self,
+        name: str,
+        calls: ServiceCalls,
+        broker: BrokerContext,
+        *,
+        call_reput: Callable[..., Awaitable[Any]],
+        on_retained: Callable[[int, bool], None],
+    ) -> None:
+        """Remove nothing yet.
+
+        call_reput: calls a method of Reput.
+        on_retained: called with where the log begins now, and whether the disk is full.
+        """
         super().__init__(name, calls, broker)
+        self._call_reput, self._on_retained = call_reput, on_retained
         self._config = broker.plan.settings.store
         self._trim_before = 0
         self.sums: SumStatistics | None = None
@@ -271,18 +285,17 @@ class RetentionClient(ServiceClient):
 
     async def work(self) -> bool:
         """Have Retention run, and Reput remove what is derived from removed segments."""
-        reput = self.broker.clients["reput"]
         try:
             # The slowest dispatcher, plug-ins included, decides what may go.
-            floor = await reput.call("retention", "floor")
+            floor = await self._call_reput("retention", "floor")
             log_end = self.broker.store.log.appended_offset
             answer = await self.call("retention", "run", log_end, floor)
             outcome = msgspec.convert(answer, RetentionOutcome)
             self.sums = outcome.sums
-            self.broker.events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
+            self._on_retained(outcome.begin, outcome.disk_full)
             self._trim_before = max(self._trim_before, outcome.derived_before or 0)
             if self._trim_before:
-                trimmed = await reput.call("retention", "trim", self._trim_before)
+                trimmed = await self._call_reput("retention", "trim", self._trim_before)
                 if trimmed is not None:
                     self._trim_before = 0
         except ServiceLost:

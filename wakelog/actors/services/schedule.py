@@ -8,7 +8,7 @@ Source: org.apache.rocketmq.store.schedule.ScheduleMessageService (4.9.3).
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,6 +41,10 @@ CLOCK_STEP_SECONDS_MIN = 0.02
 
 Due = tuple[list[DueMessage], int]
 """What is due; milliseconds until the next ask."""
+
+
+Deliver = Callable[[Sequence[DueMessage]], Awaitable[Mapping[int, int]]]
+"""Puts delayed messages that are due; returns the next queue offset of each level."""
 
 
 class DelayQueues:
@@ -163,9 +167,12 @@ class ScheduleClient(ServiceClient):
     clock_seconds: float = 1.0
     """How often the clock is checked: after it was set, a message is at most this late."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(
+        self, name: str, calls: ServiceCalls, broker: BrokerContext, *, deliver: Deliver
+    ) -> None:
         """Ask nothing until attached. A slave never asks: its master delivers."""
         super().__init__(name, calls, broker)
+        self._deliver = deliver
         self._delivers = broker.plan.settings.store.appends
         self._asked_dispatched = -1
         # Below the log's end there may be delayed messages that are not in queues yet.
@@ -214,7 +221,7 @@ class ScheduleClient(ServiceClient):
         due, wait_ms = msgspec.convert(answer, Due)
         if due:
             try:
-                self._positions = dict(await self.broker.events.deliver(due))
+                self._positions = dict(await self._deliver(due))
             except StoreError as error:
                 self._errors.error("delayed messages not delivered", cause=str(error))
                 self.note_trouble("deliver", Trouble(str(error)))

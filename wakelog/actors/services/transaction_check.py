@@ -9,9 +9,9 @@ are searched.
 Source: org.apache.rocketmq.broker.transaction.TransactionalMessageCheckService (4.9.3).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -37,6 +37,12 @@ PAGE_COUNT = 32
 OPS_MAX = 200_000  # about 40 MB
 
 Message = TypeVar("Message")
+
+DecideChecks: TypeAlias = Callable[[CheckRequest, int], Awaitable[CheckBatch]]
+"""Returns decisions about half messages, from what is dispatched up to an offset."""
+
+CheckTransactions: TypeAlias = Callable[[int, DecideChecks], Awaitable[bool]]
+"""Does the next batch of a round that began at a time; returns whether there are more."""
 
 
 class TransactionCheckService(Service):
@@ -103,9 +109,12 @@ def _records(frames: tuple[bytes, ...]) -> Iterator[MessageRecord]:
 class TransactionCheckClient(ServiceClient):
     """Has the check done every transactionCheckInterval, batch after batch."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(
+        self, name: str, calls: ServiceCalls, broker: BrokerContext, *, check: CheckTransactions
+    ) -> None:
         """Ask nothing until attached."""
         super().__init__(name, calls, broker)
+        self._check = check
         self._config = broker.plan.settings.broker
         self._round_count = 0
         self._errors = logger(Log.STORE_ERROR)
@@ -123,7 +132,7 @@ class TransactionCheckClient(ServiceClient):
         self._round_count += 1
         started_ms = wall_ms()
         try:
-            while await self.broker.events.check_transactions(started_ms, self._decide):
+            while await self._check(started_ms, self._decide):
                 pass
             self.note_worked("round")
         except ServiceLost:
