@@ -14,7 +14,7 @@ from scripts import requests_document as requests
 from scripts.overview_board import overview_board
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
 from wakelog.cli.admin.command import mqadmin
-from wakelog.cli.command import Command, Parameter
+from wakelog.cli.command import Command, Option
 from wakelog.cli.help_text import help_text, meaning_text
 from wakelog.cli.root import program
 from wakelog.telemetry.metric_spec import MetricSpec
@@ -166,7 +166,7 @@ def admin_document() -> str:
 def command_cells(command: Command) -> tuple[str, ...]:
     """Return the cells of one row."""
     texts = (f"**`{flag_text(x)}`**" if x.is_required else f"`{flag_text(x)}`" for x in command.own)
-    choice = " or ".join(x.option.names[0] for x in command.own if x.name in command.one_of)
+    choice = " or ".join(x.names[0] for x in command.own if x.name in command.one_of)
     needs = f" Needs {choice}." if choice else ""
     return (f"`{command.name}`", command.summary + needs, " ".join(texts) or "none")
 
@@ -176,9 +176,9 @@ def up_help() -> str:
     return help_text(program.find("up"), "./dev up", HELP_COLUMNS) + "\n"
 
 
-def flag_text(flag: Parameter) -> str:
+def flag_text(flag: Option) -> str:
     """Return the names of a flag."""
-    return " ".join(flag.option.names)
+    return " ".join(flag.names)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

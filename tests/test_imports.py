@@ -12,7 +12,7 @@ from wakelog.actors.ray.options import TARGETS
 
 COMPILED = {"numba"}
 ARRAYS = COMPILED | {"numpy"}
-COMMANDS = {"typer", "wakelog.cli.app"}
+COMMANDS = {"wakelog.cli.app", "wakelog.cli.command"}
 OTHERS = {"pydantic", "pandas", "pyarrow", "scipy"}
 
 # What is not imported with a module, nor by anything that it imports.

@@ -1,7 +1,5 @@
 """The help of a command, in columns."""
 
-from typing import Annotated
-
 from wakelog.cli.command import Group
 from wakelog.cli.help_text import help_text
 from wakelog.cli.options import argument, option, switch
@@ -11,12 +9,12 @@ GROUP = Group("toy", "Toys.")
 
 @GROUP.command()
 def juggle(
-    what: Annotated[str, argument("WHAT", "What is thrown.")],
-    where: Annotated[str | None, argument("WHERE")] = None,
-    balls: Annotated[int, option("N", "How many.", minimum=1)] = 3,
-    weight: Annotated[float, option("KG", "Of each.", "-w", "--weight", maximum=2.5)] = 0.5,
-    catches: Annotated[bool, option("", "Catch them.")] = True,
-    high: Annotated[bool, switch("Higher than the hands, as high as the ceiling is.")] = False,
+    what: str = argument("WHAT", "What is thrown."),
+    where: str | None = argument("WHERE"),
+    balls: int = option("N", "How many.", minimum=1, default=3),
+    weight: float = option("KG", "Of each.", "-w", "--weight", maximum=2.5, default=0.5),
+    catches: bool = option("", "Catch them.", default=True),
+    high: bool = switch("Higher than the hands, as high as the ceiling is."),
 ) -> None:
     """Throw things, and
     catch them.

@@ -1,5 +1,6 @@
 """All commands together, and what a command line asks a cluster."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,13 @@ def test_every_module_with_commands_is_loaded() -> None:
 def test_names_of_options_are_unique_in_a_command_and_help_is_theirs() -> None:
     for command in program.commands():
         every = [*command.own, *command.common]
-        names = [name for x in every for name in x.option.names]
+        names = [name for x in every for name in x.names]
         assert len(set(names)) == len(names) and not {"-h", "--help"} & set(names), command.path
         assert len({x.name for x in every}) == len(every), command.path
         assert set(command.one_of) <= {x.name for x in command.own}, command.path
         assert command.summary, command.path
+        count = len(inspect.signature(command.function).parameters)
+        assert len(command.own) + bool(command.first) == count, command.path
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, wait_until
 from tests.compat.frames import RawConnection
 from wakelog.cli.admin import command as admin_command
-from wakelog.cli.command import Parameter
+from wakelog.cli.command import Option
 from wakelog.client.errors import ClientError
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -120,9 +120,9 @@ def test_names_and_flags_are_mqadmins(driver: JavaDriver) -> None:
     assert found == expected
 
 
-def flag_of(parameter: Parameter) -> tuple[str, str, bool]:
-    short, name = parameter.option.names
-    return short.removeprefix("-"), name.removeprefix("--"), parameter.option.takes_value
+def flag_of(parameter: Option) -> tuple[str, str, bool]:
+    short, name = parameter.names
+    return short.removeprefix("-"), name.removeprefix("--"), parameter.takes_value
 
 
 def test_commands_say_what_mqadmin_says(cluster: Cluster, driver: JavaDriver, topic: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.command import Call, Command, Group, read
+from wakelog.cli.command import PROCESS, Call, Command, Group, read
 from wakelog.cli.program import COMPLETE_NAME, SIGNALLED
 from wakelog.cli.root import program
 from wakelog.cli.standard_streams import show_every_character, words_not_utf_8
@@ -49,8 +49,8 @@ def _run(arguments: Sequence[str], process: Process) -> int:
 
         return complete(program, shell)
     asked = read(program, arguments)
-    if isinstance(asked, Call) and asked.command.first == "process":
-        return int(asked(process=process))
+    if isinstance(asked, Call) and asked.command.first == PROCESS:
+        return int(asked._replace(first=process)())
     process.signals.interrupt()
     if isinstance(asked, Command | Group):
         from wakelog.cli.help_text import help_text

@@ -1,16 +1,16 @@
 """What a command is: one function, from which all that a user sees of it is read.
 
     @log.command()
-    def verify(store: Store = None, output: OutputForm = "table") -> int:
+    def verify(store: Text = STORE, limit: int = option("N", "At most.", default=100)) -> int:
         '''Prove a store sound, or list its damage.'''
 
-The name is the function's, the help its docstring, and the exit code what it returns. Each
-parameter is an option or an argument, as `options.py` declares it in the annotation; its type and
-default are the parameter's. A first parameter of one of these names is none:
+The name is the function's, the help its docstring, and the exit code what it returns. A parameter
+is an option or an argument. Its type is the annotation, and its default what `options.py` declares.
+So a command is called by `Call` alone. A first parameter without that is one of these:
 
     process   the signals and the deployment of this process: such a command stops in order
-    wire      a `Wire`: the command also has the options that reach a cluster
-    admin     an `Admin`: the command is an asynchronous generator, and has those options, too
+    admin     an `Admin`: the command is an asynchronous generator, which a `Wire` runs
+    any other name: what the group makes of the options that its commands share, as a `Wire`
 
 A group has commands and groups. `read` makes of the words of a command line a `Call` or a help.
 """
@@ -32,11 +32,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 NEAR_ENOUGH: Final = 0.8
 """How alike two names are that may be meant for each other; 1 is the same."""
 
-GIVEN: Final = ("process", "wire", "admin")
-"""A first parameter of such a name is no option."""
+PROCESS, ADMIN = "process", "admin"
 
 HELP_NAMES: Final = ("-h", "--help")
 HELP: Final = "help"
+REQUIRED: Final = inspect.Parameter.empty
 VERBATIM: Final = "\b"
 """Begins a paragraph of a docstring whose lines are shown as they are."""
 
@@ -44,10 +44,12 @@ _DIGITS_MAX: Final = 400
 
 
 class Option(NamedTuple):
-    """What the annotation of a parameter adds to its type.
+    """An option or an argument: what stands for the default of a parameter.
 
     names: as they are typed; without them an option is named as its parameter.
     minimum, maximum: of a number. parse: makes the value of the text; it raises NotPossible.
+    default: of the value; without one it must be given, unless it may be None or is true or false.
+    name, kind, choices, repeats: of the parameter, and of the type that it has.
     """
 
     metavar: str
@@ -56,39 +58,48 @@ class Option(NamedTuple):
     minimum: float = LONG_MIN
     maximum: float = LONG_MAX
     parse: Callable[[str], Any] | None = None
+    default: Any = REQUIRED
     takes_value: bool = True
     is_argument: bool = False
+    name: str = ""
+    kind: type = str
+    choices: tuple[str, ...] = ()
+    repeats: bool = False
 
-
-class Parameter(NamedTuple):
-    """An option or an argument of a command. kind: the type of its value, or of each of them."""
-
-    name: str
-    option: Option
-    kind: type
-    choices: tuple[str, ...]
-    repeats: bool
-    default: Any
+    def of(self, name: str, kind: Any) -> "Option":
+        """Return it with what the parameter says: its name, and the type of its value."""
+        default = self.default
+        if NoneType in get_args(kind):
+            kind = next(x for x in get_args(kind) if x is not NoneType)
+            default = None if default is REQUIRED else default
+        if kind is bool and default is REQUIRED:
+            default = False
+        repeats = get_origin(kind) is list
+        kind = get_args(kind)[0] if repeats else kind
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        return self._replace(
+            name=name,
+            names=self.names or (() if self.is_argument else (f"--{name.replace('_', '-')}",)),
+            kind=str if choices else kind,
+            choices=choices,
+            repeats=repeats,
+            default=default,
+        )
 
     @property
     def is_required(self) -> bool:
         """Whether it must be given."""
-        return self.default is inspect.Parameter.empty
+        return self.default is REQUIRED
 
     @property
     def title(self) -> str:
         """What errors call it: the long name of an option."""
-        return max(self.option.names, key=len, default=self.option.metavar)
-
-    @property
-    def both(self) -> str:
-        """All names of an option."""
-        return "/".join(self.option.names) or self.option.metavar
+        return max(self.names, key=len, default=self.metavar)
 
     def value(self, text: str) -> Any:
         """Return the value that a text stands for. Raises: ValueError with what is wrong."""
-        if self.option.parse is not None:
-            text = self.option.parse(text)
+        if self.parse is not None:
+            text = self.parse(text)
         if self.choices and text not in self.choices:
             raise ValueError(f": {text!r} is not one of {', '.join(map(repr, self.choices))}")
         if self.kind is bool:
@@ -103,10 +114,10 @@ class Parameter(NamedTuple):
         except ValueError:
             kind = "a whole number" if self.kind is int else "a number"
             raise ValueError(f" needs {kind}") from None
-        if not number <= self.option.maximum:  # nor is NaN
-            raise ValueError(f" needs a number of {number_text(self.option.maximum)} or less")
-        if number < self.option.minimum:
-            raise ValueError(f" needs a number of {number_text(self.option.minimum)} or more")
+        if not number <= self.maximum:  # nor is NaN
+            raise ValueError(f" needs a number of {self.maximum} or less")
+        if number < self.minimum:
+            raise ValueError(f" needs a number of {self.minimum} or more")
         return number
 
 
@@ -117,15 +128,15 @@ class Command:
         self,
         function: Callable[..., Any],
         path: str,
-        reach: Callable[..., Any] | None,
+        shared: Callable[..., Any] | None,
         one_of: Sequence[str],
         differs: str,
     ) -> None:
         self.function, self.path, self.one_of, self.differs = function, path, one_of, differs
         self.name = path.rpartition(" ")[2]
-        first = next(iter(inspect.signature(function).parameters), "")
-        self.first = first if first in GIVEN else ""
-        self._reach = reach if self.first in ("wire", "admin") else None
+        name, first = next(iter(inspect.signature(function).parameters.items()), ("", None))
+        self.first = "" if first is None or isinstance(first.default, Option) else name
+        self._shared = shared if self.first not in ("", PROCESS) else None
 
     @property
     def help(self) -> str:
@@ -138,14 +149,14 @@ class Command:
         return " ".join(self.help.partition("\n\n")[0].split())
 
     @cached_property
-    def own(self) -> tuple[Parameter, ...]:
+    def own(self) -> tuple[Option, ...]:
         """The arguments and options of this command."""
-        return tuple(_parameters(self.function))
+        return tuple(_options(self.function))
 
     @cached_property
-    def common(self) -> tuple[Parameter, ...]:
-        """The options that reach a cluster."""
-        return () if self._reach is None else tuple(_parameters(self._reach))
+    def common(self) -> tuple[Option, ...]:
+        """The options that the commands of its group share."""
+        return () if self._shared is None else tuple(_options(self._shared))
 
     def read(self, words: Sequence[str]) -> "Call | None":
         """Return the call that these words ask for; None if they ask for help.
@@ -155,24 +166,25 @@ class Command:
         given, rest = self._options(deque(words))
         if given is None:
             return None
-        arguments = [x for x in self.own if x.option.is_argument]
-        for parameter, word in zip(arguments, rest, strict=False):
-            given[parameter.name] = self._value(parameter, word)
+        arguments = [x for x in self.own if x.is_argument]
+        for x, word in zip(arguments, rest, strict=False):
+            given[x.name] = self._value(x, word)
         if more := rest[len(arguments) :]:
             raise self._refusal(f"got unexpected extra argument(s) ({' '.join(more)})")
-        for parameter in self.own:
-            if parameter.is_required and parameter.name not in given:
-                kind = "argument" if parameter.option.is_argument else "option"
-                raise self._refusal(f"missing {kind} '{parameter.both}'")
+        for x in self.own:
+            if x.is_required and x.name not in given:
+                kind = "argument" if x.is_argument else "option"
+                raise self._refusal(f"missing {kind} '{'/'.join(x.names) or x.metavar}'")
         self._check_choice(given)
-        if self._reach is not None:
-            taken = {x.name: given.pop(x.name) for x in self.common if x.name in given}
-            given["wire"] = self._reach(**taken)
-        return Call(self, given)
+        values = {x.name: given.get(x.name, x.default) for x in self.own}
+        if self._shared is None:
+            return Call(self, values)
+        common = {x.name: given.get(x.name, x.default) for x in self.common}
+        return Call(self, values, self._shared(**common))
 
     def _options(self, words: deque[str]) -> tuple[dict[str, Any] | None, list[str]]:
         """Take the options out of the words; None in their place if they ask for help."""
-        by_name = {name: x for x in (*self.own, *self.common) for name in x.option.names}
+        by_name = {name: x for x in (*self.own, *self.common) for name in x.names}
         given: dict[str, Any] = {}
         rest: list[str] = []
         while words:
@@ -182,24 +194,27 @@ class Command:
             if word == "-" or not word.startswith("-"):
                 rest.append(word)
                 continue
-            name, follows, tail = _split(word)
+            name, separator, text = word.partition("=")
+            if not word.startswith("--"):
+                name, separator, text = word[:2], word[2:], word[2:].removeprefix("=")
             if name not in by_name and name in HELP_NAMES:
                 return None, []
             if name not in by_name:
-                raise self._unknown(name, by_name)
-            self._take(by_name[name], name, tail if follows else None, words, given)
+                near = get_close_matches(name, by_name, 1, NEAR_ENOUGH) if name[2:] else ()
+                raise self._refusal(f"there is no option {name}", *near)
+            self._take(by_name[name], name, text if separator else None, words, given)
         return given, rest
 
     def _take(
         self,
-        x: Parameter,
+        x: Option,
         name: str,
         text: str | None,
         words: deque[str],
         given: dict[str, Any],
     ) -> None:
         """Add the value of an option. text: the rest of its word, None without one."""
-        if x.option.takes_value:
+        if x.takes_value:
             if text is None and not words:
                 raise self._refusal(f"option '{name}' requires an argument")
             value = self._value(x, words.popleft() if text is None else text)
@@ -211,7 +226,7 @@ class Command:
         if text is not None:  # `-fo json` is `-f -o json`
             words.appendleft(f"-{text}")
 
-    def _value(self, x: Parameter, text: str) -> Any:
+    def _value(self, x: Option, text: str) -> Any:
         try:
             return x.value(text)
         except ValueError as error:
@@ -221,36 +236,32 @@ class Command:
         """Refuse none, or several, of those options of which exactly one is given."""
         count = sum(name in given for name in self.one_of)
         if self.one_of and count != 1:
-            choice = " or ".join(x.option.names[0] for x in self.own if x.name in self.one_of)
+            choice = " or ".join(x.names[0] for x in self.own if x.name in self.one_of)
             raise NotPossible(f"{self.name} needs {choice}", f"Give one of them, not {count}.")
-
-    def _unknown(self, name: str, known: Mapping[str, Parameter]) -> NotPossible:
-        near = get_close_matches(name, known, 1, NEAR_ENOUGH) if name.startswith("--") else ()
-        return self._refusal(f"there is no option {name}", *near)
 
     def _refusal(self, cause: str, *near: str) -> NotPossible:
         return NotPossible(cause, see(self.path, *near))
 
 
 class Call(NamedTuple):
-    """A command with the values that were given; the others are the defaults of its function."""
+    """A command with the values of its options. first: the value of its first parameter, if any."""
 
     command: Command
     values: dict[str, Any]
+    first: Any = None
 
-    def __call__(self, **more: Any) -> Any:
-        """Run it. more: the process, for a command that has it."""
-        values = self.values | more
-        if self.command.first != "admin":
-            return self.command.function(**values)
-        wire = values.pop("wire")
-        return wire.run(lambda admin: self.command.function(admin, **values))
+    def __call__(self) -> Any:
+        """Run it."""
+        command, values = self.command, self.values
+        if command.first == ADMIN:
+            return self.first.run(lambda admin: command.function(admin, **values))
+        return command.function(*([self.first] if command.first else ()), **values)
 
 
 class Group:
     """Commands, and groups of them, by name.
 
-    reach: whose parameters are the options that reach a cluster; it returns a `Wire`.
+    shared: declares the options that its commands share, and makes one value of them.
     load: the modules whose import adds the commands, in the order of the help. They are imported
         when a command is needed.
     actions: what is done for an option of the group itself, with its meaning.
@@ -260,14 +271,14 @@ class Group:
         self,
         path: str,
         summary: str,
-        reach: Callable[..., Any] | None = None,
+        shared: Callable[..., Any] | None = None,
         load: Sequence[str] = (),
         actions: Mapping[str, tuple[str, Callable[[], None]]] | None = None,
     ) -> None:
         self.path, self.summary = path, summary
         self.help = summary
         self.name = path.rpartition(" ")[2]
-        self.reach, self.actions = reach, actions or {}
+        self.shared, self.actions = shared, actions or {}
         self._load = load
         self._members: dict[str, Command | Group] = {}
 
@@ -294,7 +305,7 @@ class Group:
 
         def add(function: Function) -> Function:
             path = f"{self.path} {name or function.__name__}"
-            self._add(Command(function, path, self.reach, one_of, differs))
+            self._add(Command(function, path, self.shared, one_of, differs))
             return function
 
         return add
@@ -303,11 +314,11 @@ class Group:
         self,
         name: str,
         summary: str,
-        reach: Callable[..., Any] | None = None,
+        shared: Callable[..., Any] | None = None,
         load: Sequence[str] = (),
     ) -> "Group":
         """Add a group."""
-        group = Group(f"{self.path} {name}", summary, reach or self.reach, load)
+        group = Group(f"{self.path} {name}", summary, shared or self.shared, load)
         self._add(group)
         return group
 
@@ -338,26 +349,12 @@ def read(group: Group, words: Sequence[str]) -> "Call | Command | Group | Callab
         return group.actions[first][1]
     if first.startswith("-"):
         raise NotPossible(f"there is no option {first}", see(group.path))
-    if first == HELP and rest:
-        found = group.find(rest[0])
-        return read(found, [HELP, *rest[1:]]) if isinstance(found, Group) and rest[1:] else found
     found = group if first == HELP else group.find(first)
-    if found is group:
-        return group
+    if first == HELP:
+        for word in rest:
+            found = found.find(word) if isinstance(found, Group) else found
+        return found
     return read(found, rest) if isinstance(found, Group) else found.read(rest) or found
-
-
-def _split(word: str) -> tuple[str, bool, str]:
-    """Return the name of an option, whether something follows it in the same word, and what."""
-    if word.startswith("--"):
-        name, separator, text = word.partition("=")
-        return name, bool(separator), text
-    return word[:2], len(word) > 2, word[2:].removeprefix("=")
-
-
-def number_text(number: float) -> str:
-    """Write a bound; a whole one has no point."""
-    return f"{number:g}" if isinstance(number, float) else str(number)
 
 
 def see(path: str, *near: str) -> str:
@@ -365,27 +362,8 @@ def see(path: str, *near: str) -> str:
     return "".join(f"Did you mean {x}? " for x in near) + f"See {path} --help."
 
 
-def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
-    """Yield what a function declares."""
-    for number, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
-        if number == 0 and name in GIVEN:
-            continue
-        annotation = parameter.annotation
-        if isinstance(annotation, str):
-            annotation = eval(annotation, function.__globals__)
-        yield _parameter(name, annotation, parameter.default)
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
-    declared, option = get_args(annotation)
-    may_be_none = NoneType in get_args(declared)
-    kind = next(x for x in get_args(declared) if x is not NoneType) if may_be_none else declared
-    repeats = get_origin(kind) is list
-    if repeats:
-        [kind] = get_args(kind)
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
-    if option.is_argument:
-        option = option._replace(metavar=option.metavar or name.upper())
-    elif not option.names:
-        option = option._replace(names=(f"--{name.replace('_', '-')}",))
-    return Parameter(name, option, str if choices else kind, choices, repeats, default)
+def _options(function: Callable[..., Any]) -> Iterator[Option]:
+    """Yield what a function, or a class of named values, declares."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if isinstance(parameter.default, Option):
+            yield parameter.default.of(name, parameter.annotation)

@@ -8,12 +8,12 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.command import HELP, HELP_NAMES, Command, Group, Parameter
+from wakelog.cli.command import HELP, HELP_NAMES, Command, Group, Option
 from wakelog.cli.program import COMPLETE_NAME
 
 BASH_WORDS, BASH_NUMBER = "COMP_WORDS", "COMP_CWORD"
@@ -123,7 +123,10 @@ def complete(program: Group, asked: str) -> int:
     found = list(choices(program, words, begin))
     if name == "fish" and os.environ.get(FISH_ACTION) == "is-args":
         return 0 if found else 1
-    print(_WRITERS.get(name, _for_bash)(found))
+    if name == "zsh":
+        print(_for_zsh(found))
+    else:
+        print("\n".join("\t".join(filter(None, x[: 1 + (name == "fish")])) for x in found))
     return 0
 
 
@@ -135,25 +138,11 @@ def _split(line: str) -> list[str]:
     return line.split()
 
 
-def _for_bash(found: Sequence[Choice]) -> str:
-    return "\n".join(x.value for x in found)
-
-
 def _for_zsh(found: Sequence[Choice]) -> str:
     if not found:
         return "_files"
     words = (":".join(f'"{_escaped(x)}"' for x in choice if x) for choice in found)
     return "_arguments '*: :((" + "\n".join(words) + "))'"
-
-
-def _for_fish(found: Sequence[Choice]) -> str:
-    return "\n".join("\t".join(filter(None, x)) for x in found)
-
-
-_WRITERS: Final[dict[str, Callable[[Sequence[Choice]], str]]] = {
-    "zsh": _for_zsh,
-    "fish": _for_fish,
-}
 
 
 def _escaped(text: str) -> str:
@@ -190,21 +179,21 @@ def _members(group: Group, begin: str) -> Iterator[Choice]:
 def _options(command: Command, words: Sequence[str], begin: str) -> Iterator[Choice]:
     """Yield the options that may follow, or what the last one can be."""
     every = (*command.own, *command.common)
-    by_word = {name: x for x in every for name in x.option.names}
+    by_word = {name: x for x in every for name in x.names}
     last = by_word.get(words[-1]) if words else None
-    if last is not None and last.option.takes_value:
+    if last is not None and last.takes_value:
         values = last.choices or (("true", "false") if last.kind is bool else ())
         yield from (Choice(value, "") for value in values)
         return
     given = {by_word[word].name for word in words if word in by_word}
     for x in every:
-        if not x.option.is_argument and not _is_excluded(command, x, given):
+        if not x.is_argument and not _is_excluded(command, x, given):
             # Short ones make the list twice as long, and say less.
-            for name in x.option.names if begin else (max(x.option.names, key=len),):
-                yield Choice(name, x.option.meaning)
+            for name in x.names if begin else (max(x.names, key=len),):
+                yield Choice(name, x.meaning)
 
 
-def _is_excluded(command: Command, x: Parameter, given: set[str]) -> bool:
+def _is_excluded(command: Command, x: Option, given: set[str]) -> bool:
     """Return whether an option was given, or another one of those of which one is given."""
     if x.name in given:
         return not x.repeats

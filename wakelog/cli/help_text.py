@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from wakelog.cli.command import HELP_NAMES, VERBATIM, Command, Group, Parameter, number_text
+from wakelog.cli.command import HELP_NAMES, VERBATIM, Command, Group, Option
 from wakelog.protocol.java import LONG_MAX, LONG_MIN
 
 COLUMNS_MAX: Final = 78
@@ -29,10 +29,10 @@ def help_text(shown: Command | Group, program: str = "", columns: int = 0) -> st
         parts.append(_section("Commands:", rows, columns))
     else:
         every = *shown.own, *shown.common
-        arguments = [_row(x) for x in every if x.option.is_argument and x.option.meaning]
+        arguments = [_row(x) for x in every if x.is_argument and x.meaning]
         if arguments:
             parts.append(_section("Arguments:", arguments, columns))
-        rows = [_row(x) for x in every if not x.option.is_argument]
+        rows = [_row(x) for x in every if not x.is_argument]
         parts.append(_section("Options:", [*rows, _HELP], columns))
     return "\n\n".join(parts)
 
@@ -43,7 +43,7 @@ def _usage(shown: Command | Group, program: str) -> str:
         words.append("COMMAND [ARGS]...")
     else:
         for x in shown.own:
-            if x.option.is_argument:
+            if x.is_argument:
                 words.append(x.title if x.is_required else f"[{x.title}]")
     return " ".join(words)
 
@@ -82,33 +82,33 @@ def _filled(text: str, columns: int, first: str, rest: str) -> str:
     return "\n".join(lines)
 
 
-def _row(x: Parameter) -> Row:
+def _row(x: Option) -> Row:
     """Return the names of an option with what it takes, and its meaning."""
-    names = ", ".join(sorted(x.option.names, key=len)) or x.title
-    if x.option.takes_value and not x.option.is_argument:
+    names = ", ".join(sorted(x.names, key=len)) or x.title
+    if x.takes_value and not x.is_argument:
         names = f"{names} {_metavar(x)}"
     return names, meaning_text(x)
 
 
-def meaning_text(x: Parameter) -> str:
+def meaning_text(x: Option) -> str:
     """Return what an option means, with its default and its bounds."""
-    return "  ".join(filter(None, (x.option.meaning, _bounds(x))))
+    return "  ".join(filter(None, (x.meaning, _bounds(x))))
 
 
-def _metavar(x: Parameter) -> str:
+def _metavar(x: Option) -> str:
     if x.choices or x.kind is bool:
         return f"<{'|'.join(x.choices or ('true', 'false'))}>"
-    return x.option.metavar or ("N" if x.kind in (int, float) else "TEXT")
+    return x.metavar or ("N" if x.kind in (int, float) else "TEXT")
 
 
-def _bounds(x: Parameter) -> str:
+def _bounds(x: Option) -> str:
     """Return what is required, the default and the bounds, in brackets."""
     parts = ["required"] if x.is_required else []
-    if x.default not in (None, "") and not x.is_required and x.option.takes_value:
+    if x.default not in (None, "") and not x.is_required and x.takes_value:
         parts.append(f"default: {str(x.default).lower() if x.kind is bool else x.default}")
-    low, high = x.option.minimum, x.option.maximum
+    low, high = x.minimum, x.maximum
     if x.kind in (int, float) and (low, high) != (LONG_MIN, LONG_MAX):
-        begin = "" if low == LONG_MIN else f"{number_text(low)}<=" if high != LONG_MAX else ""
-        end = f"<={number_text(high)}" if high != LONG_MAX else f">={number_text(low)}"
+        begin = "" if low == LONG_MIN else f"{low}<=" if high != LONG_MAX else ""
+        end = f"<={high}" if high != LONG_MAX else f">={low}"
         parts.append(f"{begin}x{end}")
     return f"[{'; '.join(parts)}]" if parts else ""

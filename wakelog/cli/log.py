@@ -10,28 +10,28 @@ rebuild   the given folder; or the store, under its lock   only into a folder
 repair    the store, under its lock                        no
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, NamedTuple
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.options import (
+    CONFIG,
     LIMIT_DEFAULT,
-    Config,
+    OUTPUT,
+    SCRATCH,
+    SET,
+    STORE,
     Number,
     OutputForm,
-    Scratch,
-    Settings,
-    Store,
     Text,
     option,
     switch,
 )
+from wakelog.cli.output import show
 from wakelog.cli.program import FAILED
 from wakelog.cli.root import program
 
@@ -46,59 +46,68 @@ if TYPE_CHECKING:
 
 GROUPS_NAMED_MAX = 5
 
-Into = Annotated[Text, option("DIR", "A new folder, in place of the store.")]
 
-log = program.group("log", "Verify, print, count, rebuild or repair a store.")
+class StoreAt(NamedTuple):
+    """Which store a command is about, and what it puts out."""
+
+    store: Text = STORE
+    config: Text = CONFIG
+    settings: list[str] | None = SET
+    output: OutputForm = OUTPUT
+
+    @property
+    def as_json(self) -> bool:
+        """Whether objects are put out."""
+        return self.output == "json"
+
+    def settled(self, **more: bool) -> "StoreConfig":
+        """Return the configuration of the store, as `store_config` does."""
+        from wakelog.cli.log_settings import store_config
+
+        return store_config(self.store, self.config, self.settings or (), **more)
+
+    def show(self, table: "Columns") -> None:
+        """Put out a table."""
+        show(table, print, as_json=self.as_json)
+
+
+log = program.group("log", "Verify, print, count, rebuild or repair a store.", StoreAt)
 
 
 @log.command()
-def verify(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    output: OutputForm = "table",
-    scratch: Scratch = None,
-) -> int:
+def verify(at: StoreAt, scratch: Text = SCRATCH) -> int:
     """Prove a store sound, or list its damage.
 
     It exits with 1 if there is any.
     """
     from wakelog.audit.verify import verify as verify_store
     from wakelog.cli.log_operator import LogOperator
-    from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import advice, report_json, report_lines
 
-    as_json = output == "json"
-    settled = store_config(store, config, settings or (), needs_index=True)
-    report = verify_store(settled, scratch=scratch, operator=LogOperator(is_shown=not as_json))
-    print(report_json(report) if as_json else "\n".join(report_lines(report)))
-    for line in () if as_json else advice(report):
+    settled = at.settled(needs_index=True)
+    report = verify_store(settled, scratch=scratch, operator=LogOperator(is_shown=not at.as_json))
+    print(report_json(report) if at.as_json else "\n".join(report_lines(report)))
+    for line in () if at.as_json else advice(report):
         _note(line)
     return 0 if report.findings.is_sound else FAILED
 
 
 @log.command()
 def dump(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    offset: Annotated[Number, option("BYTES", "From this physical offset on.")] = None,
-    topic: Annotated[Text, option("NAME", "Of this topic.")] = None,
-    queue: Annotated[Number, option("N", "Of queues of this number.")] = None,
-    queue_offset: Annotated[Number, option("N", "At this place of their queue.")] = None,
-    key: Annotated[Text, option("KEY", "With this key or unique key.")] = None,
-    since: Annotated[
-        Text, option("TIME", "Stored then or later: 10m, 2h, 2026-11-24T06:00.")
-    ] = None,
-    until: Annotated[Text, option("TIME", "Stored before that.")] = None,
-    limit: Annotated[Number, option("N", "How many records at most.  [default: 100]")] = None,
-    body_bytes: Annotated[Number, option("N", "How much of each body.  [default: 1024]")] = None,
-    hexadecimal: Annotated[bool, switch("Bodies in hexadecimal.", "--hex")] = False,
-    output: OutputForm = "table",
+    at: StoreAt,
+    offset: Number = option("BYTES", "From this physical offset on."),
+    topic: Text = option("NAME", "Of this topic."),
+    queue: Number = option("N", "Of queues of this number."),
+    queue_offset: Number = option("N", "At this place of their queue."),
+    key: Text = option("KEY", "With this key or unique key."),
+    since: Text = option("TIME", "Stored then or later: 10m, 2h, 2026-11-24T06:00."),
+    until: Text = option("TIME", "Stored before that."),
+    limit: Number = option("N", "How many records at most.  [default: 100]"),
+    body_bytes: Number = option("N", "How much of each body.  [default: 1024]"),
+    hexadecimal: bool = switch("Bodies in hexadecimal.", "--hex"),
 ) -> int:
     """Print records of the log."""
     from wakelog.audit.record_dump import Selection, selected_records
-    from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
@@ -112,9 +121,9 @@ def dump(
         since_ms=_moment_ms(since),
         until_ms=_moment_ms(until),
     )
-    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    settled = at.settled(takes_log_alone=True)
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
-    text = record_json if output == "json" else record_line
+    text = record_json if at.as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
     with _opened(settled) as log:
         records = selected_records(log, selection, _note_gap)
@@ -129,23 +138,16 @@ def dump(
 
 
 @log.command()
-def lag(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
-    output: OutputForm = "table",
-) -> None:
+def lag(at: StoreAt, group: Text = option("NAME", "Of this group alone.")) -> None:
     """Count the messages that groups have not consumed.
 
     There is a row for each group and topic.
     """
     from wakelog.audit.traffic import committed_places, lags
     from wakelog.cli.cluster.output import Columns, Moment
-    from wakelog.cli.log_settings import store_config
     from wakelog.storage.file_system import FileSystem
 
-    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    settled = at.settled(takes_log_alone=True)
     places = committed_places(FileSystem(), settled)
     groups = sorted({place.group for place in places})
     if group is not None and group not in groups:
@@ -158,17 +160,14 @@ def lag(
         found = lags(log, wanted, _note_gap)
     rows = [(*row[:4], Moment(row.oldest_ms)) for row in found]
     heads = ("group", "topic", "messages", "bytes", "oldest")
-    _show(Columns(heads, rows, "no group has committed an offset"), output == "json")
+    at.show(Columns(heads, rows, "no group has committed an offset"))
 
 
 @log.command()
 def deadletters(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    group: Annotated[Text, option("NAME", "Of this group alone.")] = None,
-    retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
-    output: OutputForm = "table",
+    at: StoreAt,
+    group: Text = option("NAME", "Of this group alone."),
+    retries: int = option("N", "Retries before a message is a dead letter.", default=16),
 ) -> None:
     """Count dead letters by topic of origin and reason.
 
@@ -176,23 +175,19 @@ def deadletters(
     """
     from wakelog.audit.traffic import dead_letters
     from wakelog.cli.cluster.output import Columns, Moment
-    from wakelog.cli.log_settings import store_config
 
-    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    settled = at.settled(takes_log_alone=True)
     with _opened(settled) as log:
         found = dead_letters(log, _note_gap, group=group or "", retries_max=retries)
     heads = ("group", "origin", "reason", "messages", "retries", "oldest", "newest")
     rows = [(*row[:5], Moment(row.oldest_ms), Moment(row.newest_ms)) for row in found]
-    _show(Columns(heads, rows, "no dead letters"), output == "json")
+    at.show(Columns(heads, rows, "no dead letters"))
 
 
 @log.command()
 def hotkeys(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    limit: Annotated[int, option("N", "How many rows at most.", minimum=1)] = LIMIT_DEFAULT,
-    output: OutputForm = "table",
+    at: StoreAt,
+    limit: int = option("N", "How many rows at most.", minimum=1, default=LIMIT_DEFAULT),
 ) -> None:
     """List the keys with the most messages.
 
@@ -200,32 +195,25 @@ def hotkeys(
     """
     from wakelog.audit.traffic import hot_keys
     from wakelog.cli.cluster.output import Columns
-    from wakelog.cli.log_settings import store_config
 
-    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    settled = at.settled(takes_log_alone=True)
     with _opened(settled) as log:
         found = hot_keys(log, _note_gap)
     rows = [(*row[:4], 100 * row.share) for row in found[:limit]]
     heads = ("topic", "key", "messages", "bytes", "percent")
-    _show(Columns(heads, rows, "no message has a key"), output == "json")
+    at.show(Columns(heads, rows, "no message has a key"))
     if len(found) > limit:
         _note(f"{len(found) - limit} more: --limit shows them")
 
 
 @contextmanager
-def _opened(config: StoreConfig) -> Iterator[CommitLogReader]:
+def _opened(config: "StoreConfig") -> "Iterator[CommitLogReader]":
     """Open a store's log, to read it."""
     from wakelog.storage.file_system import FileSystem
     from wakelog.storage.log.commit_log_reader import CommitLogReader
 
     with closing(CommitLogReader(FileSystem(), config)) as log:
         yield log
-
-
-def _show(table: Columns, as_json: bool) -> None:
-    from wakelog.cli.output import show
-
-    show(table, print, as_json=as_json)
 
 
 def _moment_ms(text: str | None) -> int | None:
@@ -236,12 +224,12 @@ def _moment_ms(text: str | None) -> int | None:
     return now_ms if found == -1 else found
 
 
-def passed_over(stretch: BadStretch) -> str:
+def passed_over(stretch: "BadStretch") -> str:
     """Return the line for a damaged stretch of the log."""
     return f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}"
 
 
-def _note_gap(stretch: BadStretch) -> None:
+def _note_gap(stretch: "BadStretch") -> None:
     _note(passed_over(stretch))
 
 
@@ -251,13 +239,7 @@ def _note(line: str) -> None:
 
 
 @log.command()
-def rebuild(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    into: Into = None,
-    output: OutputForm = "table",
-) -> int:
+def rebuild(at: StoreAt, into: Text = option("DIR", "A new folder, in place of the store.")) -> int:
     """Make queues and index from the log.
 
     The old ones are kept aside.
@@ -265,16 +247,14 @@ def rebuild(
     from wakelog.audit.rebuild import rebuild_into
     from wakelog.audit.replacement import rebuild_store
     from wakelog.cli.log_operator import LogOperator
-    from wakelog.cli.log_settings import store_config
 
-    as_json = output == "json"
-    settled = store_config(store, config, settings or (), takes_log_alone=into is not None)
-    operator = LogOperator(is_shown=not as_json)
+    settled = at.settled(takes_log_alone=into is not None)
+    operator = LogOperator(is_shown=not at.as_json)
     if into is not None:
         found = rebuild_into(settled, into, operator=operator)
     else:
         found = rebuild_store(settled, operator)
-    if as_json:
+    if at.as_json:
         print(
             json.dumps(
                 {"records": found.records_count, "begin": found.begin, "end": found.end}
@@ -294,27 +274,19 @@ def rebuild(
 
 
 @log.command()
-def repair(
-    store: Store = None,
-    config: Config = None,
-    settings: Settings = None,
-    output: OutputForm = "table",
-    scratch: Scratch = None,
-) -> int:
+def repair(at: StoreAt, scratch: Text = SCRATCH) -> int:
     """Put a damaged store right; nothing is deleted.
 
     What is damaged is quarantined, and the rest is made whole.
     """
     from wakelog.audit.repair import repair as repair_store
     from wakelog.cli.log_operator import LogOperator
-    from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import report_json, report_lines
 
-    as_json = output == "json"
-    settled = store_config(store, config, settings or (), needs_index=True)
-    operator = LogOperator(is_shown=not as_json)
+    settled = at.settled(needs_index=True)
+    operator = LogOperator(is_shown=not at.as_json)
     report = repair_store(settled, scratch=scratch, operator=operator)
-    if as_json:
+    if at.as_json:
         done = {
             "quarantined": [piece._asdict() for piece in report.pieces],
             "moves": operator.moves,
@@ -330,6 +302,6 @@ def repair(
     return 0 if report.after.findings.is_sound else FAILED
 
 
-def _print_undo(operator: LogOperator) -> None:
+def _print_undo(operator: "LogOperator") -> None:
     if operator.moves:
         print("undo   the same moves, last first, the other way round, while no broker runs")

@@ -1,13 +1,14 @@
 """How an option or an argument is declared, and those that several commands have."""
 
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.command import Option
 
 Text = str | None
 Number = int | None
+OutputForm = Literal["table", "json"]
 
 LIMIT_DEFAULT = 100
 
@@ -19,22 +20,22 @@ class Pair(NamedTuple):
     value: str
 
 
-def option(metavar: str, meaning: str, *names: str, **more: Any) -> Option:
+def option(metavar: str, meaning: str, *names: str, **more: Any) -> Any:
     """Declare an option with a value; without `names` it is named as its parameter."""
     return Option(metavar, meaning, names, **more)
 
 
-def switch(meaning: str, *names: str) -> Option:
+def switch(meaning: str, *names: str) -> Any:
     """Declare an option without a value: True if it is given."""
-    return Option("", meaning, names, takes_value=False)
+    return Option("", meaning, names, takes_value=False, default=False)
 
 
-def argument(metavar: str, meaning: str = "") -> Option:
+def argument(metavar: str, meaning: str = "") -> Any:
     """Declare what is given by its place."""
     return Option(metavar, meaning, is_argument=True)
 
 
-def pairs(name: str, meaning: str) -> Option:
+def pairs(name: str, meaning: str) -> Any:
     """Declare an option that is repeated, with KEY=VALUE each."""
     return option("KEY=VALUE", meaning, f"--{name}", parse=partial(_read_pair, name))
 
@@ -47,14 +48,8 @@ def _read_pair(name: str, word: str) -> Pair:
     return Pair(key, value)
 
 
-Store = Annotated[Text, option("DIR", "Store directory.  [default: ~/store]")]
-Config = Annotated[Text, option("FILE", "RocketMQ's broker.conf.")]
-Settings = Annotated[
-    list[str] | None, option("KEY=VALUE", "One setting of broker.conf; repeat.", "--set")
-]
-OutputForm = Annotated[
-    Literal["table", "json"], option("", "json: an object a line.", "--output", "-o")
-]
-Scratch = Annotated[
-    Text, option("DIR", "Where the folder for the comparison is made.  [default: TMPDIR]")
-]
+STORE = option("DIR", "Store directory.  [default: ~/store]")
+CONFIG = option("FILE", "RocketMQ's broker.conf.")
+SET = option("KEY=VALUE", "One setting of broker.conf; repeat.", "--set")
+OUTPUT = option("", "json: an object a line.", "--output", "-o", default="table")
+SCRATCH = option("DIR", "Where the folder for the comparison is made.  [default: TMPDIR]")

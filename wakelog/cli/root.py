@@ -54,9 +54,8 @@ def ask_of(words: Sequence[str]) -> Ask:
             asked.append(ask)
 
     call = read(program, words)
-    if isinstance(call, Call) and "wire" in call.values:
-        call.values["wire"] = Kept(*call.values["wire"])
-        call()
+    if isinstance(call, Call) and isinstance(call.first, Wire):
+        call._replace(first=Kept(*call.first))()
     if not asked:
         raise NotPossible(f"wakelog {words[0]} asks no cluster", "Run it in a shell.")
     return asked[0]

@@ -3,25 +3,24 @@
 The jobs are in `wakelog/spark/jobs/`. A command imports its job and Spark when it runs.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from posixpath import abspath, expanduser
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.log import passed_over
 from wakelog.cli.options import (
+    CONFIG,
     LIMIT_DEFAULT,
-    Config,
+    OUTPUT,
+    SCRATCH,
+    SET,
     OutputForm,
     Pair,
-    Scratch,
-    Settings,
     Text,
     option,
     pairs,
@@ -36,17 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Store = Annotated[str, option("DIR", "A store, or a folder of commit-log files.")]
-Stores = Annotated[str, option("DIR", "A store, or several with commas.", "--store")]
-Into = Annotated[str, option("DIR", "A new folder.")]
-Export = Annotated[str, option("DIR", "New, or of earlier runs.", "--into")]
-Master = Annotated[Text, option("URL", "Spark's master.  [default: all cores of this machine]")]
-Confs = Annotated[list[Pair] | None, pairs("conf", "A setting of Spark's; repeat.")]
-Options = Annotated[list[Pair] | None, pairs("option", "An option of the source; repeat.")]
-Columns = Annotated[Text, option("NAMES", "Columns, with commas.  [default: all]")]
-Every = Annotated[str, option("INTERVAL", "Of a row, as '10 minutes'.")]
-Group = Annotated[str, option("NAME", "Of this group alone.")]
-Limit = Annotated[int, option("N", "How many rows at most.", minimum=1)]
+STORE = option("DIR", "A store, or a folder of commit-log files.")
+STORES = option("DIR", "A store, or several with commas.", "--store")
+OPTIONS = pairs("option", "An option of the source; repeat.")
+EVERY = option("INTERVAL", "Of a row, as '10 minutes'.", default="1 hour")
+GROUP = option("NAME", "Of this group alone.", default="")
+LIMIT = option("N", "How many rows at most.", minimum=1, default=LIMIT_DEFAULT)
 
 FOLDER = Path(__file__).parent
 SETTINGS = {
@@ -61,7 +55,64 @@ SETTINGS = {
 }
 """Settings of the sessions of these commands; `--conf` replaces them."""
 
-spark = program.group("spark", "Jobs over whole logs, and reports of traffic.")
+
+class Run(NamedTuple):
+    """Where a job runs, and what it puts out."""
+
+    output: OutputForm = OUTPUT
+    master: Text = option("URL", "Spark's master.  [default: all cores of this machine]")
+    confs: list[Pair] | None = pairs("conf", "A setting of Spark's; repeat.")
+
+    @property
+    def as_json(self) -> bool:
+        """Whether objects are put out."""
+        return self.output == "json"
+
+    @contextmanager
+    def session(
+        self, store: str = "", options: Sequence[Pair] | None = None
+    ) -> "Iterator[SparkSession]":
+        """Yield a session; stores that cannot be read are refused before it takes its seconds."""
+        from wakelog.spark.jobs.run import explained
+        from wakelog.spark.session import job_session
+        from wakelog.spark.stores import find_stores
+
+        if store and not any(key.lower() in ("nameserver", "readmode") for key, _ in options or ()):
+            find_stores(FileSystem(), store)
+        # Progress lines overwrite each other, which only a terminal can show.
+        shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+        opened = job_session(self.master, SETTINGS | shows | dict(self.confs or ()))
+        with ExitStack() as stack:
+            with unbroken():  # also removes Spark's handler, which calls Java within another call
+                session = stack.enter_context(opened)
+            with explained():
+                yield session
+
+    def table(
+        self,
+        make: "Callable[..., DataFrame]",
+        limit: int,
+        store: str,
+        options: Sequence[Pair] | None,
+        **more: Any,
+    ) -> None:
+        """Put out a table of stores."""
+        from wakelog.cli.spark_tables import print_table
+
+        with self.session(store, options) as session:
+            found = make(session, store, options=dict(options or ()), **more)
+            if not print_table(found, limit, as_json=self.as_json) and not self.as_json:
+                print("there is nothing to show", file=sys.stderr)
+
+    def report(self, report: Any, *lines: str) -> None:
+        """Print the lines, or one line of JSON with the fields of the report."""
+        from wakelog.cli.log_text import camel
+
+        fields = {camel(name.removesuffix("_count")): x for name, x in report._asdict().items()}
+        print(json.dumps(fields) if self.as_json else "\n".join(lines))
+
+
+spark = program.group("spark", "Jobs over whole logs, and reports of traffic.", Run)
 
 
 @spark.command()
@@ -72,13 +123,11 @@ def script() -> None:
 
 @spark.command()
 def rebuild(
-    store: Store,
-    into: Into,
-    config: Config = None,
-    settings: Settings = None,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORE,
+    into: str = option("DIR", "A new folder."),
+    config: Text = CONFIG,
+    settings: list[str] | None = SET,
 ) -> None:
     """Make queues and index from the log alone.
 
@@ -88,11 +137,10 @@ def rebuild(
     from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
 
     settled = store_config(store, config, settings or (), takes_log_alone=True)
-    with _session(master, confs) as session:
+    with run.session() as session:
         found = rebuild_now(session, settled, into)
-    _print_report(
+    run.report(
         found,
-        output == "json",
         *map(passed_over, found.bad_stretches),
         f"rebuilt: {found.records_count} records from {found.begin} to {found.end}, "
         f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files",
@@ -101,14 +149,12 @@ def rebuild(
 
 @spark.command()
 def audit(
-    store: Store,
-    config: Config = None,
-    settings: Settings = None,
-    scratch: Scratch = None,
-    limit: Limit = LIMIT_DEFAULT,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORE,
+    config: Text = CONFIG,
+    settings: list[str] | None = SET,
+    scratch: Text = SCRATCH,
+    limit: int = LIMIT,
 ) -> int:
     """Check a log, its queues and its index.
 
@@ -118,18 +164,17 @@ def audit(
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.audit import audit as audit_now
 
-    as_json = output == "json"
     settled = store_config(store, config, settings or (), takes_log_alone=True, needs_index=True)
-    with _session(master, confs) as session:
+    with run.session() as session:
         place = None if scratch is None else abspath(expanduser(scratch))
         findings = audit_now(session, settled, scratch=place).persist()
-        print_table(findings, limit, as_json=as_json)
+        print_table(findings, limit, as_json=run.as_json)
         counts = {
             row.severity: row["count"] for row in findings.groupBy("severity").count().collect()
         }
         findings.unpersist()
     damages, notices = counts.get("damage", 0), counts.get("notice", 0)
-    if not as_json:
+    if not run.as_json:
         sound = "damaged" if damages else "sound"
         print(f"{sound}: {damages} findings of damage, {notices} notices")
     return FAILED if damages else 0
@@ -137,13 +182,11 @@ def audit(
 
 @spark.command()
 def export(
-    store: Stores,
-    into: Export,
-    columns: Columns = None,
-    options: Options = None,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORES,
+    into: str = option("DIR", "New, or of earlier runs.", "--into"),
+    columns: Text = option("NAMES", "Columns, with commas.  [default: all]"),
+    options: list[Pair] | None = OPTIONS,
 ) -> None:
     """Add the new messages of a log to Parquet files.
 
@@ -152,11 +195,10 @@ def export(
     from wakelog.spark.jobs.export import export as export_now
 
     names = [name for name in (columns or "").split(",") if name.strip()]
-    with _session(master, confs, store, options) as session:
+    with run.session(store, options) as session:
         found = export_now(session, store, into, columns=names, options=dict(options or ()))
-    _print_report(
+    run.report(
         found,
-        output == "json",
         f"exported: {found.rows_count} rows in {found.files_count} files of "
         f"{found.batches_count} batches into {found.target}",
     )
@@ -164,14 +206,12 @@ def export(
 
 @spark.command()
 def lag(
-    store: Stores,
-    group: Group = "",
-    every: Every = "1 hour",
-    options: Options = None,
-    limit: Limit = LIMIT_DEFAULT,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORES,
+    group: str = GROUP,
+    every: str = EVERY,
+    options: list[Pair] | None = OPTIONS,
+    limit: int = LIMIT,
 ) -> None:
     """Count the messages that groups have not consumed.
 
@@ -179,21 +219,17 @@ def lag(
     """
     from wakelog.spark.jobs.traffic import lag as table
 
-    with _session(master, confs, store, options) as session:
-        found = table(session, store, group=group, every=every, options=dict(options or ()))
-        _print(found, limit, output == "json")
+    run.table(table, limit, store, options, group=group, every=every)
 
 
 @spark.command()
 def latency(
-    store: Stores,
-    group: Group = "",
-    every: Every = "1 hour",
-    options: Options = None,
-    limit: Limit = LIMIT_DEFAULT,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORES,
+    group: str = GROUP,
+    every: str = EVERY,
+    options: list[Pair] | None = OPTIONS,
+    limit: int = LIMIT,
 ) -> None:
     """Show how long messages took from their producer to the log.
 
@@ -201,35 +237,25 @@ def latency(
     """
     from wakelog.spark.jobs.traffic import latency as table
 
-    with _session(master, confs, store, options) as session:
-        found = table(session, store, group=group, every=every, options=dict(options or ()))
-        _print(found, limit, output == "json")
+    run.table(table, limit, store, options, group=group, every=every)
 
 
 @spark.command()
 def hotkeys(
-    store: Stores,
-    options: Options = None,
-    limit: Limit = LIMIT_DEFAULT,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run, store: str = STORES, options: list[Pair] | None = OPTIONS, limit: int = LIMIT
 ) -> None:
     """List the keys with the most messages."""
     from wakelog.spark.jobs.traffic import hotkeys as table
 
-    with _session(master, confs, store, options) as session:
-        _print(table(session, store, options=dict(options or ())), limit, output == "json")
+    run.table(table, limit, store, options)
 
 
 @spark.command()
 def report(
-    store: Stores,
-    into: Annotated[str, option("FILE", "The page, which is replaced.")],
-    options: Options = None,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORES,
+    into: str = option("FILE", "The page, which is replaced."),
+    options: list[Pair] | None = OPTIONS,
 ) -> None:
     """Draw a log into one HTML file that opens offline.
 
@@ -237,11 +263,10 @@ def report(
     """
     from wakelog.spark.jobs.report import report as report_now
 
-    with _session(master, confs, store, options) as session:
+    with run.session(store, options) as session:
         found = report_now(session, store, into, options=dict(options or ()))
-    _print_report(
+    run.report(
         found,
-        output == "json",
         f"drawn: {found.messages_count} messages of {found.topics_count} topics, "
         f"{found.groups_count} groups, into {found.path}",
     )
@@ -249,24 +274,17 @@ def report(
 
 @spark.command()
 def deadletters(
-    store: Stores,
-    retries: Annotated[int, option("N", "Retries before a message is a dead letter.")] = 16,
-    again: Annotated[
-        bool, switch("Send them again instead; needs --name-server.", "--resend")
-    ] = False,
-    name_server: Annotated[
-        str, option("HOST:PORT", "Where to send to.", "--name-server", "-n")
-    ] = "",
-    group: Group = "",
-    to: Annotated[str, option("WHERE", "origin: their topic; retry: their group.")] = "origin",
-    options: Annotated[
-        list[Pair] | None,
-        pairs("option", "An option of the source, with --resend of the sink; repeat."),
-    ] = None,
-    limit: Limit = LIMIT_DEFAULT,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORES,
+    retries: int = option("N", "Retries before a message is a dead letter.", default=16),
+    again: bool = switch("Send them again instead; needs --name-server.", "--resend"),
+    name_server: str = option("HOST:PORT", "Where to send to.", "--name-server", "-n", default=""),
+    group: str = GROUP,
+    to: str = option("WHERE", "origin: their topic; retry: their group.", default="origin"),
+    options: list[Pair] | None = pairs(
+        "option", "An option of the source, with --resend of the sink; repeat."
+    ),
+    limit: int = LIMIT,
 ) -> None:
     """Count dead letters, or send them again.
 
@@ -275,35 +293,31 @@ def deadletters(
     from wakelog.spark.jobs.resend import resend
     from wakelog.spark.jobs.traffic import deadletters as table
 
-    as_json = output == "json"
     if again and not name_server:
         raise NotPossible("--resend needs an address", "Give --name-server, as 127.0.0.1:9876.")
     if not again and (name_server or to != "origin"):
         raise NotPossible("--to and --name-server are of --resend", "Give it too, or neither.")
-    given = dict(options or ())
-    with _session(master, confs, store, options) as session:
-        if not again:
-            found = table(session, store, group=group, retries_max=retries, options=given)
-            _print(found, limit, as_json)
-            return
+    if not again:
+        run.table(table, limit, store, options, group=group, retries_max=retries)
+        return
+    with run.session(store, options) as session:
+        given = dict(options or ())
         sent = resend(session, store, name_server, group=group, to=to, options=given)
     missing = sent.without_origin_count
     left_out = [f"left out: {missing} without RETRY_TOPIC"] if missing else []
-    _print_report(sent, as_json, f"sent: {sent.sent_count} messages", *left_out)
+    run.report(sent, f"sent: {sent.sent_count} messages", *left_out)
 
 
 @spark.command()
 def compare(
-    store: Stores,
-    other: Annotated[str, option("DIR", "The other side.", "--with")] = "",
-    name_server: Annotated[
-        str, option("HOST:PORT", "Or live brokers, found by this.", "--name-server", "-n")
-    ] = "",
-    options: Options = None,
-    limit: Limit = LIMIT_DEFAULT,
-    output: OutputForm = "table",
-    master: Master = None,
-    confs: Confs = None,
+    run: Run,
+    store: str = STORES,
+    other: str = option("DIR", "The other side.", "--with", default=""),
+    name_server: str = option(
+        "HOST:PORT", "Or live brokers, found by this.", "--name-server", "-n", default=""
+    ),
+    options: list[Pair] | None = OPTIONS,
+    limit: int = LIMIT,
 ) -> int:
     """List messages that only one of two logs has.
 
@@ -312,50 +326,10 @@ def compare(
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.compare import compare as compare_now
 
-    as_json = output == "json"
-    with _session(master, confs, store, options) as session:
+    with run.session(store, options) as session:
         given = dict(options or ())
         table = compare_now(session, store, other, name_server=name_server, options=given)
-        has_rows = print_table(table, limit, as_json=as_json)
-    if not has_rows and not as_json:
+        has_rows = print_table(table, limit, as_json=run.as_json)
+    if not has_rows and not run.as_json:
         print("equal")
     return FAILED if has_rows else 0
-
-
-def _print(table: DataFrame, limit: int, as_json: bool) -> None:
-    from wakelog.cli.spark_tables import print_table
-
-    if not print_table(table, limit, as_json=as_json) and not as_json:
-        print("there is nothing to show", file=sys.stderr)
-
-
-@contextmanager
-def _session(
-    master: Text,
-    confs: list[Pair] | None,
-    store: str = "",
-    options: Sequence[Pair] | None = None,
-) -> Iterator[SparkSession]:
-    """Yield a session; stores that cannot be read are refused before it takes its seconds."""
-    from wakelog.spark.jobs.run import explained
-    from wakelog.spark.session import job_session
-    from wakelog.spark.stores import find_stores
-
-    if store and not any(key.lower() in ("nameserver", "readmode") for key, _ in options or ()):
-        find_stores(FileSystem(), store)
-    # Progress lines overwrite each other, which only a terminal can show.
-    shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
-    opened = job_session(master, SETTINGS | shows | dict(confs or ()))
-    with ExitStack() as stack:
-        with unbroken():  # also removes Spark's handler, which calls Java within another call
-            session = stack.enter_context(opened)
-        with explained():
-            yield session
-
-
-def _print_report(report: Any, as_json: bool, *lines: str) -> None:
-    """Print the lines, or one line of JSON with the fields of the report."""
-    from wakelog.cli.log_text import camel
-
-    fields = {camel(name.removesuffix("_count")): x for name, x in report._asdict().items()}
-    print(json.dumps(fields) if as_json else "\n".join(lines))

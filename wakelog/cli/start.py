@@ -1,53 +1,19 @@
 """`wakelog up` and `wakelog nameserver`: what can be typed. `up.py` has what they do."""
 
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wakelog.cli.options import Number, Settings, Store, Text, option, switch
+from wakelog.cli.options import SET, STORE, Number, Text, option, switch
 from wakelog.cli.root import program
 from wakelog.cli.stop_signals import StopSignals
 
 if TYPE_CHECKING:
     from wakelog.cli.up import DeploymentFactory
 
-NameServerPort = Annotated[
-    Number,
-    option("PORT", "Port of the name server; 0 starts none.  [default: 9876]", "--namesrv-port"),
-]
-BrokerPort = Annotated[
-    Number,
-    option(
-        "PORT",
-        "Port of the first broker; PORT-2 and PORT+1 follow; 0 takes free ones.  [default: 10911]",
-    ),
-]
-Bind = Annotated[str, option("IP", "Address to listen on; 0.0.0.0 for all.")]
-Open = Annotated[bool, switch("Let other hosts in without access control.", "--open")]
-Advertise = Annotated[Text, option("IP", "Address that clients get.  [default: --bind]")]
-Brokers = Annotated[int, option("N", "How many brokers; ports 20 apart, stores inside DIR.")]
-Replicas = Annotated[int, option("N", "Of each broker; the first is master, and N-1 copy its log.")]
-Config = Annotated[Text, option("FILE", "RocketMQ's broker.conf; flags beat it.")]
-Progress = Annotated[
-    Literal["notifications", "references"],
-    option("", "How progress travels between actors."),
-]
-NameServerStore = Annotated[
-    Text, option("DIR", "Where its values and logs are kept.  [default: ~/namesrv]", "--store")
-]
-NameServerOwnPort = Annotated[Number, option("PORT", "Its port.  [default: 9876]", "--port")]
-NameServerConf = Annotated[
-    Text, option("FILE", "RocketMQ's namesrv.conf; flags beat it.", "--config")
-]
-Local = Annotated[bool, switch("Everything in this process, without Ray.", "--local")]
-PlainRay = Annotated[bool, switch("Start Ray by ray.init, some seconds slower.", "--plain-ray")]
-MetricsPort = Annotated[
-    Number, option("PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]")
-]
-ConsolePort = Annotated[
-    Number, option("PORT", "Of the console; 0 for none.  [default: 8080, or the next free one]")
-]
-ConsoleAccount = Annotated[
-    Text, option("FILE", "The console's account, both keys as in mqadmin's tools.yml.")
-]
+BIND = option("IP", "Address to listen on; 0.0.0.0 for all.", default="127.0.0.1")
+ADVERTISE = option("IP", "Address that clients get.  [default: --bind]")
+METRICS_PORT = option(
+    "PORT", "Port of /metrics; 0 for none.  [default: 5557, or the next free one]"
+)
 
 
 class Process(NamedTuple):
@@ -60,22 +26,35 @@ class Process(NamedTuple):
 @program.command()
 def up(
     process: Process,
-    store: Store = None,
-    name_server_port: NameServerPort = None,
-    broker_port: BrokerPort = None,
-    bind: Bind = "127.0.0.1",
-    is_open: Open = False,
-    advertise: Advertise = None,
-    brokers: Brokers = 1,
-    replicas: Replicas = 1,
-    config: Config = None,
-    settings: Settings = None,
-    transport: Progress = "notifications",
-    local: Local = False,
-    plain_ray: PlainRay = False,
-    metrics_port: MetricsPort = None,
-    console_port: ConsolePort = None,
-    console_account: ConsoleAccount = None,
+    store: Text = STORE,
+    name_server_port: Number = option(
+        "PORT", "Port of the name server; 0 starts none.  [default: 9876]", "--namesrv-port"
+    ),
+    broker_port: Number = option(
+        "PORT",
+        "Port of the first broker; PORT-2 and PORT+1 follow; 0 takes free ones.  [default: 10911]",
+    ),
+    bind: str = BIND,
+    is_open: bool = switch("Let other hosts in without access control.", "--open"),
+    advertise: Text = ADVERTISE,
+    brokers: int = option("N", "How many brokers; ports 20 apart, stores inside DIR.", default=1),
+    replicas: int = option(
+        "N", "Of each broker; the first is master, and N-1 copy its log.", default=1
+    ),
+    config: Text = option("FILE", "RocketMQ's broker.conf; flags beat it."),
+    settings: list[str] | None = SET,
+    transport: Literal["notifications", "references"] = option(
+        "", "How progress travels between actors.", default="notifications"
+    ),
+    local: bool = switch("Everything in this process, without Ray.", "--local"),
+    plain_ray: bool = switch("Start Ray by ray.init, some seconds slower.", "--plain-ray"),
+    metrics_port: Number = METRICS_PORT,
+    console_port: Number = option(
+        "PORT", "Of the console; 0 for none.  [default: 8080, or the next free one]"
+    ),
+    console_account: Text = option(
+        "FILE", "The console's account, both keys as in mqadmin's tools.yml."
+    ),
 ) -> int:
     """Start a name server and a broker, show rates, stop in order."""
     from wakelog.actors.deploy.plan import UpOptions
@@ -106,13 +85,15 @@ def up(
 @program.command("nameserver")
 def name_server(
     process: Process,
-    store: NameServerStore = None,
-    port: NameServerOwnPort = None,
-    bind: Bind = "127.0.0.1",
-    advertise: Advertise = None,
-    config: NameServerConf = None,
-    settings: Settings = None,
-    metrics_port: MetricsPort = None,
+    store: Text = option(
+        "DIR", "Where its values and logs are kept.  [default: ~/namesrv]", "--store"
+    ),
+    port: Number = option("PORT", "Its port.  [default: 9876]", "--port"),
+    bind: str = BIND,
+    advertise: Text = ADVERTISE,
+    config: Text = option("FILE", "RocketMQ's namesrv.conf; flags beat it.", "--config"),
+    settings: list[str] | None = SET,
+    metrics_port: Number = METRICS_PORT,
 ) -> int:
     """Start a name server alone, in this process."""
     from wakelog.actors.deploy.plan import NameServerOptions

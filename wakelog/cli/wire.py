@@ -3,10 +3,10 @@
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.options import OutputForm, Text, option, switch
+from wakelog.cli.options import OUTPUT, OutputForm, Text, option, switch
 from wakelog.cli.stop_signals import run_interruptibly
 
 if TYPE_CHECKING:
@@ -25,31 +25,26 @@ Ask = Callable[["Admin"], AsyncIterator["Output"]]
 
 
 class Wire(NamedTuple):
-    """How a command reaches the cluster, and what it puts out."""
+    """How a command reaches the cluster, and what it puts out; made of all its options."""
 
-    name_server: Annotated[
-        Text,
-        option(
-            "HOST:PORT",
-            "Name servers, `;` between.  [default: NAMESRV_ADDR, else 127.0.0.1:9876]",
-            "--name-server",
-            "-n",
-        ),
-    ] = None
-    output: OutputForm = "table"
-    access_key: Annotated[Text, option("KEY", "Of an account, for access control.")] = None
-    secret_key: Annotated[
-        Text, option("KEY", "Of the account.  [default: WAKELOG_SECRET_KEY, else it is asked for]")
-    ] = None
-    account: Annotated[
-        Text, option("FILE", "Both keys, as in mqadmin's tools.yml, which others cannot see.")
-    ] = None
-    tls: Annotated[bool, switch("Connect with TLS.")] = False
-    tls_trust: Annotated[Text, option("FILE", "PEM of the signers; implies --tls.")] = None
-    tls_config: Annotated[
-        Text, option("FILE", "A tls.properties, with a certificate of one's own; implies --tls.")
-    ] = None
-    tls_insecure: Annotated[bool, switch("Trust any certificate; implies --tls.")] = False
+    name_server: Text = option(
+        "HOST:PORT",
+        "Name servers, `;` between.  [default: NAMESRV_ADDR, else 127.0.0.1:9876]",
+        "--name-server",
+        "-n",
+    )
+    output: OutputForm = OUTPUT
+    access_key: Text = option("KEY", "Of an account, for access control.")
+    secret_key: Text = option(
+        "KEY", "Of the account.  [default: WAKELOG_SECRET_KEY, else it is asked for]"
+    )
+    account: Text = option("FILE", "Both keys, as in mqadmin's tools.yml, which others cannot see.")
+    tls: bool = switch("Connect with TLS.")
+    tls_trust: Text = option("FILE", "PEM of the signers; implies --tls.")
+    tls_config: Text = option(
+        "FILE", "A tls.properties, with a certificate of one's own; implies --tls."
+    )
+    tls_insecure: bool = switch("Trust any certificate; implies --tls.")
 
     @property
     def as_json(self) -> bool:

@@ -13,7 +13,7 @@ def run_admin(words: Sequence[str], say: Callable[[str], None]) -> None:
     """Run a command; `say` gets each line, and may end it by an exception."""
     call = read(program, ["admin", *words])
     assert isinstance(call, Call)
-    wire = call.values["wire"]
+    wire = call.first
 
     async def main() -> None:
         async with open_admin(wire.options()) as admin:

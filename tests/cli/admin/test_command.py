@@ -38,13 +38,13 @@ def test_the_name_server_comes_from_a_flag_or_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
-    assert call("clusterList").values["wire"].options().name_servers == ("a:1", "b:2")
-    named = call("clusterList -n c:3 --tls true").values["wire"].options()
+    assert call("clusterList").first.options().name_servers == ("a:1", "b:2")
+    named = call("clusterList -n c:3 --tls true").first.options()
     assert named.name_servers == ("c:3",)
     assert named.tls is not None
     monkeypatch.delenv("NAMESRV_ADDR")
     with pytest.raises(NotPossible, match="no name server is given"):
-        call("clusterList").values["wire"].options()
+        call("clusterList").first.options()
 
 
 def test_a_name_server_that_is_away_is_named() -> None:

@@ -1,9 +1,9 @@
 """Commands about the accounts of access control."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from wakelog.cli.admin.command import BROKER_OR_CLUSTER, Broker, Cluster, flag, mqadmin
+from wakelog.cli.admin.command import BROKER, BROKER_OR_CLUSTER, CLUSTER, flag, mqadmin
 from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import targets
 from wakelog.cli.output import Output, Table, Text
@@ -16,8 +16,8 @@ from wakelog.protocol.codes import RequestCode as Code
 VERSION_LAYOUT: Final = "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s"
 
 
-AccessKey = Annotated[str, flag("a", "accessKey", "Access key of the account.")]
-Members = Annotated[str, flag("c", "clusterName", "Name of a cluster: all its brokers.")]
+ACCESS_KEY = flag("a", "accessKey", "Access key of the account.")
+MEMBERS = flag("c", "clusterName", "Name of a cluster: all its brokers.", "")
 
 
 async def _members(admin: Admin, broker: str, cluster: str) -> list[str]:
@@ -32,22 +32,20 @@ async def _members(admin: Admin, broker: str, cluster: str) -> list[str]:
 )
 async def update_account(
     admin: Admin,
-    key: AccessKey,
-    broker: Broker = "",
-    cluster: Members = "",
-    secret: Annotated[str | None, flag("s", "secretKey", "Its secret key.")] = None,
-    white: Annotated[
-        str | None, flag("w", "whiteRemoteAddress", "Addresses that need no signature.")
-    ] = None,
-    other_topics: Annotated[
-        str | None, flag("i", "defaultTopicPerm", "DENY, PUB, SUB or PUB|SUB, for other topics.")
-    ] = None,
-    other_groups: Annotated[
-        str | None, flag("u", "defaultGroupPerm", "DENY, PUB, SUB or PUB|SUB, for other groups.")
-    ] = None,
-    topics: Annotated[str | None, flag("t", "topicPerms", "TOPIC=PERMISSION, `,` between.")] = None,
-    groups: Annotated[str | None, flag("g", "groupPerms", "GROUP=PERMISSION, `,` between.")] = None,
-    is_admin: Annotated[bool, flag("m", "admin", "true for an admin.")] = False,
+    key: str = ACCESS_KEY,
+    broker: str = BROKER,
+    cluster: str = MEMBERS,
+    secret: str | None = flag("s", "secretKey", "Its secret key."),
+    white: str | None = flag("w", "whiteRemoteAddress", "Addresses that need no signature."),
+    other_topics: str | None = flag(
+        "i", "defaultTopicPerm", "DENY, PUB, SUB or PUB|SUB, for other topics."
+    ),
+    other_groups: str | None = flag(
+        "u", "defaultGroupPerm", "DENY, PUB, SUB or PUB|SUB, for other groups."
+    ),
+    topics: str | None = flag("t", "topicPerms", "TOPIC=PERMISSION, `,` between."),
+    groups: str | None = flag("g", "groupPerms", "GROUP=PERMISSION, `,` between."),
+    is_admin: bool = flag("m", "admin", "true for an admin."),
 ) -> AsyncIterator[Output]:
     """Create an account of access control, or change it."""
     fields = {
@@ -69,7 +67,7 @@ async def update_account(
 
 @mqadmin.command("deleteAccessConfig", one_of=BROKER_OR_CLUSTER)
 async def delete_account(
-    admin: Admin, key: AccessKey, broker: Broker = "", cluster: Members = ""
+    admin: Admin, key: str = ACCESS_KEY, broker: str = BROKER, cluster: str = MEMBERS
 ) -> AsyncIterator[Output]:
     """Delete an account of access control."""
     fields = {"accessKey": key}
@@ -83,9 +81,9 @@ async def delete_account(
 @mqadmin.command("updateGlobalWhiteAddr", one_of=BROKER_OR_CLUSTER)
 async def update_white_addresses(
     admin: Admin,
-    white: Annotated[str, flag("g", "globalWhiteRemoteAddresses", "Addresses, `,` between.")],
-    broker: Broker = "",
-    cluster: Members = "",
+    white: str = flag("g", "globalWhiteRemoteAddresses", "Addresses, `,` between."),
+    broker: str = BROKER,
+    cluster: str = MEMBERS,
 ) -> AsyncIterator[Output]:
     """Replace the addresses that need no account."""
     for address in await _members(admin, broker, cluster):
@@ -97,7 +95,7 @@ async def update_white_addresses(
 
 @mqadmin.command("clusterAclConfigVersion", one_of=BROKER_OR_CLUSTER)
 async def account_versions(
-    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+    admin: Admin, broker: str = BROKER, cluster: str = CLUSTER
 ) -> AsyncIterator[Output]:
     """Show how often the files of accounts were changed."""
     rows: list[tuple[str, ...]] = []
@@ -115,7 +113,7 @@ async def account_versions(
 
 @mqadmin.command("getAccessConfigSubCommand", one_of=BROKER_OR_CLUSTER)
 async def show_accounts(
-    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+    admin: Admin, broker: str = BROKER, cluster: str = CLUSTER
 ) -> AsyncIterator[Output]:
     """Show the accounts of access control."""
     for address in await targets(admin, broker, cluster):

@@ -4,14 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from operator import sub
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from wakelog.cli.admin.command import (
+    BROKER,
+    BROKER_NAME,
     BROKER_OR_CLUSTER,
-    Broker,
-    BrokerName,
-    Cluster,
-    Topic,
+    CLUSTER,
+    TOPIC,
     flag,
     mark,
     mqadmin,
@@ -27,23 +27,22 @@ MS_PER_HOUR: Final = 3_600_000
 LIST_LAYOUT: Final = "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s"
 
 
-Key = Annotated[str, flag("k", "key", "Name of the setting.")]
-Value = Annotated[str, flag("v", "value", "Its new value.")]
-Namespace = Annotated[str, flag("s", "namespace", "Name of the namespace.")]
-KeyThere = Annotated[str, flag("k", "key", "Its key.")]
-SomeCluster = Annotated[str, flag("c", "cluster", "Name of a cluster.  [default: all]")]
+KEY = flag("k", "key", "Name of the setting.")
+VALUE = flag("v", "value", "Its new value.")
+NAMESPACE = flag("s", "namespace", "Name of the namespace.")
+KEY_THERE = flag("k", "key", "Its key.")
+SOME_CLUSTER = flag("c", "cluster", "Name of a cluster.  [default: all]", "")
 
 
 @mqadmin.command("clusterList")
 async def cluster_list(
     admin: Admin,
-    with_totals: Annotated[
-        bool,
-        mark("m", "moreStats", "Messages of yesterday and today in place of rates."),
-    ] = False,
-    seconds: Annotated[
-        int | None, flag("i", "interval", "Seconds until it is shown again.  [default: once]")
-    ] = None,
+    with_totals: bool = mark(
+        "m", "moreStats", "Messages of yesterday and today in place of rates."
+    ),
+    seconds: int | None = flag(
+        "i", "interval", "Seconds until it is shown again.  [default: once]"
+    ),
 ) -> AsyncIterator[Output]:
     """List the brokers of all clusters."""
     while True:
@@ -120,7 +119,7 @@ async def _totals(admin: Admin) -> Output:
 
 @mqadmin.command("brokerStatus", one_of=BROKER_OR_CLUSTER)
 async def broker_status(
-    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+    admin: Admin, broker: str = BROKER, cluster: str = CLUSTER
 ) -> AsyncIterator[Output]:
     """Show what a broker says of itself."""
     if broker:
@@ -154,7 +153,7 @@ def _with_remark(text: str, remark: str | None) -> str:
 
 @mqadmin.command("getBrokerConfig", one_of=BROKER_OR_CLUSTER)
 async def broker_settings(
-    admin: Admin, broker: Broker = "", cluster: Cluster = ""
+    admin: Admin, broker: str = BROKER, cluster: str = CLUSTER
 ) -> AsyncIterator[Output]:
     """Show the settings of brokers."""
     if broker:
@@ -172,7 +171,7 @@ async def broker_settings(
 
 @mqadmin.command("updateBrokerConfig", one_of=BROKER_OR_CLUSTER)
 async def update_broker_settings(
-    admin: Admin, key: Key, value: Value, broker: Broker = "", cluster: Cluster = ""
+    admin: Admin, key: str = KEY, value: str = VALUE, broker: str = BROKER, cluster: str = CLUSTER
 ) -> AsyncIterator[Output]:
     """Change one setting of brokers."""
     body = f"{key}={value}\n".encode()
@@ -192,7 +191,7 @@ async def name_server_settings(admin: Admin) -> AsyncIterator[Output]:
 
 @mqadmin.command("updateNamesrvConfig")
 async def update_name_server_settings(
-    admin: Admin, key: Key, value: Value
+    admin: Admin, key: str = KEY, value: str = VALUE
 ) -> AsyncIterator[Output]:
     """Change one setting of name servers."""
     body, remark = f"{key}={value}\n".encode(), None
@@ -205,7 +204,7 @@ async def update_name_server_settings(
 
 @mqadmin.command("updateKvConfig")
 async def update_value(
-    admin: Admin, namespace: Namespace, key: KeyThere, value: Value
+    admin: Admin, namespace: str = NAMESPACE, key: str = KEY_THERE, value: str = VALUE
 ) -> AsyncIterator[Output]:
     """Set a value at the name servers."""
     await put_value(admin, namespace, key, value)
@@ -214,7 +213,9 @@ async def update_value(
 
 
 @mqadmin.command("deleteKvConfig")
-async def delete_value(admin: Admin, namespace: Namespace, key: KeyThere) -> AsyncIterator[Output]:
+async def delete_value(
+    admin: Admin, namespace: str = NAMESPACE, key: str = KEY_THERE
+) -> AsyncIterator[Output]:
     """Delete a value at the name servers."""
     fields = {"namespace": namespace, "key": key}
     await admin.ask_name_servers(Code.DELETE_KV_CONFIG, fields)
@@ -224,9 +225,9 @@ async def delete_value(admin: Admin, namespace: Namespace, key: KeyThere) -> Asy
 @mqadmin.command("updateOrderConf")
 async def order_conf(
     admin: Admin,
-    topic: Topic,
-    method: Annotated[str, flag("m", "method", "get, put or delete.")],
-    wanted: Annotated[str, flag("v", "orderConf", "BROKER:QUEUES, `;` between.")] = "",
+    topic: str = TOPIC,
+    method: str = flag("m", "method", "get, put or delete."),
+    wanted: str = flag("v", "orderConf", "BROKER:QUEUES, `;` between.", ""),
 ) -> AsyncIterator[Output]:
     """Show, set or delete the order configuration of a topic."""
     order = ""
@@ -257,14 +258,14 @@ async def _write_permission(
 
 
 @mqadmin.command("wipeWritePerm")
-def wipe_write_permission(admin: Admin, broker: BrokerName) -> AsyncIterator[Output]:
+def wipe_write_permission(admin: Admin, broker: str = BROKER_NAME) -> AsyncIterator[Output]:
     """Take the write permission from a broker's topics."""
     code = Code.WIPE_WRITE_PERM_OF_BROKER
     return _write_permission(admin, broker, code, "wipe", "wipeTopicCount")
 
 
 @mqadmin.command("addWritePerm")
-def add_write_permission(admin: Admin, broker: BrokerName) -> AsyncIterator[Output]:
+def add_write_permission(admin: Admin, broker: str = BROKER_NAME) -> AsyncIterator[Output]:
     """Give the write permission back to a broker's topics."""
     code = Code.ADD_WRITE_PERM_OF_BROKER
     return _write_permission(admin, broker, code, "add", "addTopicCount")
@@ -284,7 +285,7 @@ async def _clean(admin: Admin, broker: str, cluster: str, code: Code) -> AsyncIt
 
 @mqadmin.command("cleanExpiredCQ")
 def clean_expired_queues(
-    admin: Admin, broker: Broker = "", cluster: SomeCluster = ""
+    admin: Admin, broker: str = BROKER, cluster: str = SOME_CLUSTER
 ) -> AsyncIterator[Output]:
     """Delete consume queues whose messages have expired."""
     return _clean(admin, broker, cluster, Code.CLEAN_EXPIRED_CONSUMEQUEUE)
@@ -292,7 +293,7 @@ def clean_expired_queues(
 
 @mqadmin.command("cleanUnusedTopic")
 def clean_unused_topics(
-    admin: Admin, broker: Broker = "", cluster: SomeCluster = ""
+    admin: Admin, broker: str = BROKER, cluster: str = SOME_CLUSTER
 ) -> AsyncIterator[Output]:
     """Delete the consume queues of topics that a broker does not have."""
     return _clean(admin, broker, cluster, Code.CLEAN_UNUSED_TOPIC)

@@ -4,16 +4,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Annotated, Final
+from typing import Final
 
-from wakelog.cli.admin.command import Group, flag, mark, mqadmin
-from wakelog.cli.admin.java_text import (
-    bean_text,
-    bean_values,
-    compact_time,
-    queue_text,
-    word,
-)
+from wakelog.cli.admin.command import GROUP, flag, mark, mqadmin
+from wakelog.cli.admin.java_text import bean_text, bean_values, compact_time, queue_text, word
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, records
 from wakelog.client.errors import ClientError
@@ -51,7 +45,7 @@ _RATE_FIELDS: Final = ("pullRT", "pullTPS", "consumeRT", "consumeOKTPS", "consum
 
 
 @mqadmin.command("consumerConnection")
-async def consumer_connection(admin: Admin, group: Group) -> AsyncIterator[Output]:
+async def consumer_connection(admin: Admin, group: str = GROUP) -> AsyncIterator[Output]:
     """Show the clients of a consumer group and its subscriptions."""
     found = await admin.consumers(group)
     clients = [
@@ -75,8 +69,8 @@ async def consumer_connection(admin: Admin, group: Group) -> AsyncIterator[Outpu
 @mqadmin.command("producerConnection")
 async def producer_connection(
     admin: Admin,
-    group: Annotated[str, flag("g", "producerGroup", "Name of the producer group.")],
-    topic: Annotated[str, flag("t", "topic", "A topic of its brokers.")],
+    group: str = flag("g", "producerGroup", "Name of the producer group."),
+    topic: str = flag("t", "topic", "A topic of its brokers."),
 ) -> AsyncIterator[Output]:
     """Show the clients of a producer group."""
     found = await admin.producers(group, topic)
@@ -94,13 +88,9 @@ async def producer_connection(
 )
 async def consumer_status(
     admin: Admin,
-    group: Group,
-    client_id: Annotated[
-        str | None, flag("i", "clientId", "Id of a client: show all that it says.")
-    ] = None,
-    with_stacks: Annotated[
-        bool, mark("s", "jstack", "Ask the clients for their threads as well.")
-    ] = False,
+    group: str = GROUP,
+    client_id: str | None = flag("i", "clientId", "Id of a client: show all that it says."),
+    with_stacks: bool = mark("s", "jstack", "Ask the clients for their threads as well."),
 ) -> AsyncIterator[Output]:
     """Show what the clients of a group do, and what is wrong with them."""
     if client_id is not None:

@@ -3,14 +3,14 @@
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.admin.command import (
+    BROKER,
     BROKER_OR_CLUSTER,
-    Broker,
-    Cluster,
-    WholeCluster,
+    CLUSTER,
+    WHOLE_CLUSTER,
     flag,
     mark,
     mqadmin,
@@ -64,7 +64,7 @@ TOOLS_VERSION: Final = 399
 """V4_9_3, whose exports these are."""
 
 
-Folder = Annotated[str, flag("f", "filePath", "Folder of the file.")]
+FOLDER = flag("f", "filePath", "Folder of the file.", FOLDER_DEFAULT)
 
 
 def _write(folder: str, name: str, value: object) -> Output:
@@ -106,14 +106,12 @@ async def _user_groups(admin: Admin, address: str) -> SubscriptionGroupWrapper:
 @mqadmin.command("exportMetadata", one_of=BROKER_OR_CLUSTER)
 async def export_metadata(
     admin: Admin,
-    broker: Broker = "",
-    cluster: Cluster = "",
-    folder: Folder = FOLDER_DEFAULT,
-    topics_alone: Annotated[bool, mark("t", "topic", "Topics alone.")] = False,
-    groups_alone: Annotated[bool, mark("g", "subscriptionGroup", "Groups alone.")] = False,
-    with_retries: Annotated[
-        bool, mark("s", "specialTopic", "Topics of retries and dead letters as well.")
-    ] = False,
+    broker: str = BROKER,
+    cluster: str = CLUSTER,
+    folder: str = FOLDER,
+    topics_alone: bool = mark("t", "topic", "Topics alone."),
+    groups_alone: bool = mark("g", "subscriptionGroup", "Groups alone."),
+    with_retries: bool = mark("s", "specialTopic", "Topics of retries and dead letters as well."),
 ) -> AsyncIterator[Output]:
     """Write topics and groups to metadata.json, topic.json or subscriptionGroup.json."""
     name = "topic" if topics_alone else "subscriptionGroup" if groups_alone else "metadata"
@@ -154,7 +152,7 @@ async def _summed(
 
 @mqadmin.command("exportConfigs")
 async def export_settings(
-    admin: Admin, cluster: WholeCluster, folder: Folder = FOLDER_DEFAULT
+    admin: Admin, cluster: str = WHOLE_CLUSTER, folder: str = FOLDER
 ) -> AsyncIterator[Output]:
     """Write the settings of a cluster's masters to configs.json."""
     members = cluster_members(await admin.cluster(), cluster)
@@ -173,7 +171,7 @@ async def export_settings(
 
 @mqadmin.command("exportMetrics")
 async def export_metrics(
-    admin: Admin, cluster: WholeCluster, folder: Folder = FOLDER_DEFAULT
+    admin: Admin, cluster: str = WHOLE_CLUSTER, folder: str = FOLDER
 ) -> AsyncIterator[Output]:
     """Write what passes through a cluster's masters to metrics.json."""
     report, tps, counts = {}, dict.fromkeys(TPS, 0.0), dict.fromkeys(COUNTS, 0)

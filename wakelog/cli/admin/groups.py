@@ -1,13 +1,13 @@
 """Commands about consumer groups and their progress."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Final
 
 from wakelog.cli.admin.command import (
+    BROKER,
     BROKER_OR_CLUSTER,
-    Broker,
-    Cluster,
-    GroupName,
+    CLUSTER,
+    GROUP_NAME,
     flag,
     mark,
     mqadmin,
@@ -38,25 +38,17 @@ GROUP_GET: Final = "GROUP_GET_NUMS"
 @mqadmin.command("updateSubGroup", one_of=BROKER_OR_CLUSTER)
 async def update_group(
     admin: Admin,
-    group: GroupName,
-    broker: Broker = "",
-    cluster: Cluster = "",
-    consumes: Annotated[bool, flag("s", "consumeEnable", "false to refuse its pulls.")] = True,
-    from_min: Annotated[
-        bool, flag("m", "consumeFromMinEnable", "true to begin at the first message.")
-    ] = False,
-    broadcasts: Annotated[
-        bool, flag("d", "consumeBroadcastEnable", "true to allow broadcasting.")
-    ] = False,
-    retry_queues: Annotated[int, flag("q", "retryQueueNums", "Queues of its retry topic.")] = 1,
-    retries: Annotated[int, flag("r", "retryMaxTimes", "Deliveries before the dead letters.")] = 16,
-    broker_id: Annotated[int, flag("i", "brokerId", "Id of the broker to pull from.")] = 0,
-    slow_broker_id: Annotated[
-        int, flag("w", "whichBrokerWhenConsumeSlowly", "Id when it lags.")
-    ] = 1,
-    notifies: Annotated[
-        bool, flag("a", "notifyConsumerIdsChanged", "false to notify no client.")
-    ] = True,
+    group: str = GROUP_NAME,
+    broker: str = BROKER,
+    cluster: str = CLUSTER,
+    consumes: bool = flag("s", "consumeEnable", "false to refuse its pulls.", True),
+    from_min: bool = flag("m", "consumeFromMinEnable", "true to begin at the first message."),
+    broadcasts: bool = flag("d", "consumeBroadcastEnable", "true to allow broadcasting."),
+    retry_queues: int = flag("q", "retryQueueNums", "Queues of its retry topic.", 1),
+    retries: int = flag("r", "retryMaxTimes", "Deliveries before the dead letters.", 16),
+    broker_id: int = flag("i", "brokerId", "Id of the broker to pull from.", 0),
+    slow_broker_id: int = flag("w", "whichBrokerWhenConsumeSlowly", "Id when it lags.", 1),
+    notifies: bool = flag("a", "notifyConsumerIdsChanged", "false to notify no client.", True),
 ) -> AsyncIterator[Output]:
     """Create a consumer group, or change it."""
     config = SubscriptionGroupConfig(
@@ -81,12 +73,10 @@ async def update_group(
 @mqadmin.command("deleteSubGroup", one_of=BROKER_OR_CLUSTER)
 async def delete_group(
     admin: Admin,
-    group: GroupName,
-    broker: Broker = "",
-    cluster: Cluster = "",
-    removes_offsets: Annotated[
-        bool, flag("r", "removeOffset", "true to delete its offsets as well.")
-    ] = False,
+    group: str = GROUP_NAME,
+    broker: str = BROKER,
+    cluster: str = CLUSTER,
+    removes_offsets: bool = flag("r", "removeOffset", "true to delete its offsets as well."),
 ) -> AsyncIterator[Output]:
     """Delete a consumer group."""
     place = "" if broker else f" in cluster [{cluster}]"
@@ -109,10 +99,8 @@ def behind(stats: ConsumeStats) -> int:
 @mqadmin.command("consumerProgress")
 async def consumer_progress(
     admin: Admin,
-    group: Annotated[str | None, flag("g", "groupName", "Name of the group.")] = None,
-    with_clients: Annotated[
-        bool, flag("s", "showClientIP", "true to show which client has a queue.")
-    ] = False,
+    group: str | None = flag("g", "groupName", "Name of the group."),
+    with_clients: bool = flag("s", "showClientIP", "true to show which client has a queue."),
 ) -> AsyncIterator[Output]:
     """Show how far a group, or every group, lags behind."""
     if group is None:
@@ -179,12 +167,12 @@ async def _progress_of_all(admin: Admin) -> Output:
 @mqadmin.command("brokerConsumeStats")
 async def broker_progress(
     admin: Admin,
-    broker: Annotated[str, flag("b", "brokerAddr", "Address of the broker, HOST:PORT.")],
-    timeout_ms: Annotated[
-        int, flag("t", "timeoutMillis", "How long it may take.", minimum=1, maximum=INT_MAX)
-    ] = 50_000,
-    lag_min: Annotated[int, flag("l", "level", "Only queues that lag by so many messages.")] = 0,
-    is_ordered: Annotated[bool, flag("o", "order", "true for ordered topics alone.")] = False,
+    broker: str = flag("b", "brokerAddr", "Address of the broker, HOST:PORT."),
+    timeout_ms: int = flag(
+        "t", "timeoutMillis", "How long it may take.", 50_000, minimum=1, maximum=INT_MAX
+    ),
+    lag_min: int = flag("l", "level", "Only queues that lag by so many messages.", 0),
+    is_ordered: bool = flag("o", "order", "true for ordered topics alone."),
 ) -> AsyncIterator[Output]:
     """Show how far every group lags behind at one broker."""
     fields = {"isOrder": is_ordered}
@@ -207,7 +195,7 @@ async def broker_progress(
 
 
 @mqadmin.command("getConsumerConfig")
-async def group_settings(admin: Admin, group: GroupName) -> AsyncIterator[Output]:
+async def group_settings(admin: Admin, group: str = GROUP_NAME) -> AsyncIterator[Output]:
     """Show the settings of a group at each broker."""
     info = await admin.cluster()
     for name, data in sorted(info.broker_addr_table.items()):
@@ -226,10 +214,8 @@ async def group_settings(admin: Admin, group: GroupName) -> AsyncIterator[Output
 @mqadmin.command("statsAll")
 async def stats_all(
     admin: Admin,
-    only_active: Annotated[
-        bool, mark("a", "activeTopic", "Only topics with messages today.")
-    ] = False,
-    only_topic: Annotated[str | None, flag("t", "topic", "Only this topic.")] = None,
+    only_active: bool = mark("a", "activeTopic", "Only topics with messages today."),
+    only_topic: str | None = flag("t", "topic", "Only this topic."),
 ) -> AsyncIterator[Output]:
     """Show the rates of topics and groups."""
     rows: list[tuple[object, ...]] = []

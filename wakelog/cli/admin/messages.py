@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import BrokerName, Topic, flag, mark, mqadmin
+from wakelog.cli.admin.command import BROKER_NAME, TOPIC, flag, mark, mqadmin
 from wakelog.cli.admin.java_text import (
     bean_text,
     bean_values,
@@ -58,28 +58,25 @@ STATUS: Final = {
 
 
 BODY_IS_SHOWN: Final = "The body is shown; mqadmin writes it to a file below `/tmp/rocketmq`."
-BEGIN: Final = "milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."
+TIMES: Final = "milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."
 
-DirectGroup = Annotated[
-    str | None,
-    flag("g", "consumerGroup", "With -d: the group whose client consumes it now."),
-]
-DirectClient = Annotated[str | None, flag("d", "clientId", "With -g: id of that client.")]
-QueueId = Annotated[int, flag("i", "queueId", "Id of the queue.")]
-Encoding = Annotated[str, flag("c", "charsetName", "Encoding of the bodies.")]
-Expression = Annotated[str, flag("s", "subExpression", "Tags, `||` between.")]
-Begin = Annotated[str, flag("b", "beginTimestamp", f"From when: {BEGIN}")]
-End = Annotated[str, flag("e", "endTimestamp", f"Until when: {BEGIN}")]
+DIRECT_GROUP = flag("g", "consumerGroup", "With -d: the group whose client consumes it now.")
+DIRECT_CLIENT = flag("d", "clientId", "With -g: id of that client.")
+QUEUE_ID = flag("i", "queueId", "Id of the queue.")
+ENCODING = flag("c", "charsetName", "Encoding of the bodies.", "UTF-8")
+EXPRESSION = flag("s", "subExpression", "Tags, `||` between.", "*")
+BEGIN = flag("b", "beginTimestamp", f"From when: {TIMES}", "")
+END = flag("e", "endTimestamp", f"Until when: {TIMES}", "")
 
 
 @mqadmin.command("queryMsgById", differs=BODY_IS_SHOWN)
 async def query_by_id(
     admin: Admin,
-    ids: Annotated[str, flag("i", "msgId", "Ids, `,` between.")],
-    group: DirectGroup = None,
-    client_id: DirectClient = None,
-    sends: Annotated[bool, flag("s", "sendMessage", "true to send them again.")] = False,
-    unit: Annotated[str, flag("u", "unitName", "Has no effect here.")] = "",
+    ids: str = flag("i", "msgId", "Ids, `,` between."),
+    group: str | None = DIRECT_GROUP,
+    client_id: str | None = DIRECT_CLIENT,
+    sends: bool = flag("s", "sendMessage", "true to send them again."),
+    unit: str = flag("u", "unitName", "Has no effect here.", ""),
 ) -> AsyncIterator[Output]:
     """Show the messages with these ids of a broker."""
     for text in filter(None, map(str.strip, ids.split(","))):
@@ -98,7 +95,7 @@ async def query_by_id(
 
 @mqadmin.command("queryMsgByKey")
 async def query_by_key(
-    admin: Admin, topic: Topic, key: Annotated[str, flag("k", "msgKey", "The key.")]
+    admin: Admin, topic: str = TOPIC, key: str = flag("k", "msgKey", "The key.")
 ) -> AsyncIterator[Output]:
     """List the messages with a key."""
     found = await admin.query_messages(topic, key, KEY_MAX)
@@ -113,11 +110,11 @@ async def query_by_key(
 @mqadmin.command("queryMsgByUniqueKey", differs=BODY_IS_SHOWN)
 async def query_by_unique_key(
     admin: Admin,
-    unique: Annotated[str, flag("i", "msgId", "Id of the message.")],
-    topic: Topic,
-    group: DirectGroup = None,
-    client_id: DirectClient = None,
-    shows_all: Annotated[bool, mark("a", "showAll", "All of them, at most 32.")] = False,
+    unique: str = flag("i", "msgId", "Id of the message."),
+    topic: str = TOPIC,
+    group: str | None = DIRECT_GROUP,
+    client_id: str | None = DIRECT_CLIENT,
+    shows_all: bool = mark("a", "showAll", "All of them, at most 32."),
 ) -> AsyncIterator[Output]:
     """Show the message with this id of a producer."""
     found = [
@@ -140,10 +137,10 @@ async def query_by_unique_key(
 @mqadmin.command("queryMsgByOffset", differs=BODY_IS_SHOWN)
 async def query_by_offset(
     admin: Admin,
-    topic: Topic,
-    broker: BrokerName,
-    queue_id: QueueId,
-    offset: Annotated[int, flag("o", "offset", "The offset.")],
+    topic: str = TOPIC,
+    broker: str = BROKER_NAME,
+    queue_id: int = QUEUE_ID,
+    offset: int = flag("o", "offset", "The offset."),
 ) -> AsyncIterator[Output]:
     """Show the message at an offset of a queue."""
     queue = await _queue(admin, topic, broker, queue_id)
@@ -161,16 +158,12 @@ async def query_by_offset(
 @mqadmin.command("queryCq")
 async def query_queue(
     admin: Admin,
-    topic: Topic,
-    queue_id: Annotated[int, flag("q", "queue", "Id of the queue.")],
-    index: Annotated[int, flag("i", "index", "The first entry.")],
-    count: Annotated[int, flag("c", "count", "How many entries.")] = 10,
-    broker: Annotated[
-        str, flag("b", "broker", "Address of a broker.  [default: the topic's first]")
-    ] = "",
-    group: Annotated[
-        str | None, flag("g", "consumer", "Name of a group: show what its filter says.")
-    ] = None,
+    topic: str = TOPIC,
+    queue_id: int = flag("q", "queue", "Id of the queue."),
+    index: int = flag("i", "index", "The first entry."),
+    count: int = flag("c", "count", "How many entries.", 10),
+    broker: str = flag("b", "broker", "Address of a broker.  [default: the topic's first]", ""),
+    group: str | None = flag("g", "consumer", "Name of a group: show what its filter says."),
 ) -> AsyncIterator[Output]:
     """Show entries of a consume queue."""
     fields = {
@@ -301,12 +294,12 @@ async def _queue(admin: Admin, topic: str, broker: str, queue_id: int) -> QueueA
 @mqadmin.command("printMsg")
 async def print_messages(
     admin: Admin,
-    topic: Topic,
-    encoding: Encoding = "UTF-8",
-    expression: Expression = "*",
-    begin: Begin = "",
-    until: End = "",
-    has_body: Annotated[bool, flag("d", "printBody", "false to leave out the bodies.")] = True,
+    topic: str = TOPIC,
+    encoding: str = ENCODING,
+    expression: str = EXPRESSION,
+    begin: str = BEGIN,
+    until: str = END,
+    has_body: bool = flag("d", "printBody", "false to leave out the bodies.", True),
 ) -> AsyncIterator[Output]:
     """Print the messages of a topic."""
     for queue in await admin.queues(topic):
@@ -331,16 +324,16 @@ async def print_messages(
 @mqadmin.command("printMsgByQueue")
 async def print_queue(
     admin: Admin,
-    topic: Topic,
-    broker: Annotated[str, flag("a", "brokerName", "Name of the broker.")],
-    queue_id: QueueId,
-    encoding: Encoding = "UTF-8",
-    expression: Expression = "*",
-    begin: Begin = "",
-    until: End = "",
-    prints: Annotated[bool, flag("p", "print msg", "true to print messages.")] = False,
-    has_body: Annotated[bool, flag("d", "printBody", "true to print bodies.")] = False,
-    counts_tags: Annotated[bool, flag("f", "calculate", "true to count by tag.")] = False,
+    topic: str = TOPIC,
+    broker: str = flag("a", "brokerName", "Name of the broker."),
+    queue_id: int = QUEUE_ID,
+    encoding: str = ENCODING,
+    expression: str = EXPRESSION,
+    begin: str = BEGIN,
+    until: str = END,
+    prints: bool = flag("p", "print msg", "true to print messages."),
+    has_body: bool = flag("d", "printBody", "true to print bodies."),
+    counts_tags: bool = flag("f", "calculate", "true to count by tag."),
 ) -> AsyncIterator[Output]:
     """Print the messages of one queue, or count them by tag."""
     queue = await _queue(admin, topic, broker, queue_id)
@@ -366,14 +359,14 @@ async def print_queue(
 )
 async def consume_messages(
     admin: Admin,
-    topic: Topic,
-    broker: Annotated[str | None, flag("b", "brokerName", "Name of the broker, with -i.")] = None,
-    queue_id: Annotated[int | None, flag("i", "queueId", "Id of the queue, with -b.")] = None,
-    first: Annotated[int | None, flag("o", "offset", "The first offset, with -i.")] = None,
-    group: Annotated[str, flag("g", "consumerGroup", "Has no effect here.")] = "",
-    begin: Annotated[str, flag("s", "beginTimestamp", f"From when: {BEGIN}")] = "",
-    until: End = "",
-    count: Annotated[int, flag("c", "MessageNumber", "How many messages.", minimum=1)] = 128,
+    topic: str = TOPIC,
+    broker: str | None = flag("b", "brokerName", "Name of the broker, with -i."),
+    queue_id: int | None = flag("i", "queueId", "Id of the queue, with -b."),
+    first: int | None = flag("o", "offset", "The first offset, with -i."),
+    group: str = flag("g", "consumerGroup", "Has no effect here.", ""),
+    begin: str = flag("s", "beginTimestamp", f"From when: {TIMES}", ""),
+    until: str = END,
+    count: int = flag("c", "MessageNumber", "How many messages.", 128, minimum=1),
 ) -> AsyncIterator[Output]:
     """Print the oldest messages of a topic or queue."""
     left = count

@@ -1,9 +1,9 @@
 """Commands that move the offsets of a group."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Final
 
-from wakelog.cli.admin.command import Topic, flag, mark, mqadmin
+from wakelog.cli.admin.command import TOPIC, flag, mark, mqadmin
 from wakelog.cli.admin.java_text import read_time
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, addresses_by_broker
@@ -25,18 +25,18 @@ HEADS: Final = (
 )
 
 
-ResetGroup = Annotated[str, flag("g", "group", "Name of the consumer group.")]
-Force = Annotated[bool, flag("f", "force", "false to move offsets back only.")]
+RESET_GROUP = flag("g", "group", "Name of the consumer group.")
+FORCE = flag("f", "force", "false to move offsets back only.", True)
 
 
 @mqadmin.command("resetOffsetByTime")
 async def reset_by_time(
     admin: Admin,
-    group: ResetGroup,
-    topic: Topic,
-    time: Annotated[str, flag("s", "timestamp", "now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS.")],
-    is_forced: Force = True,
-    is_cplus: Annotated[bool, mark("c", "cplus", "The clients are written in C++.")] = False,
+    group: str = RESET_GROUP,
+    topic: str = TOPIC,
+    time: str = flag("s", "timestamp", "now, milliseconds, or yyyy-MM-dd#HH:mm:ss:SSS."),
+    is_forced: bool = FORCE,
+    is_cplus: bool = mark("c", "cplus", "The clients are written in C++."),
 ) -> AsyncIterator[Output]:
     """Reset a group to a time."""
     time_ms = read_time(time)
@@ -52,7 +52,7 @@ async def reset_by_time(
 
 @mqadmin.command("skipAccumulatedMessage")
 async def skip_accumulated(
-    admin: Admin, group: ResetGroup, topic: Topic, is_forced: Force = True
+    admin: Admin, group: str = RESET_GROUP, topic: str = TOPIC, is_forced: bool = FORCE
 ) -> AsyncIterator[Output]:
     """Reset a group to the ends of its queues."""
     _, table = await _reset(admin, group, topic, NOW, is_forced, LanguageCode.JAVA)
@@ -140,10 +140,10 @@ async def _offset_at(admin: Admin, queue: QueueAt, time_ms: int) -> int:
 @mqadmin.command("cloneGroupOffset")
 async def clone(
     admin: Admin,
-    source: Annotated[str, flag("s", "srcGroup", "The group whose offsets are read.")],
-    target: Annotated[str, flag("d", "destGroup", "The group that gets them.")],
-    topic: Topic,
-    offline: Annotated[str, flag("o", "offline", "Has no effect, as in mqadmin.")] = "",
+    source: str = flag("s", "srcGroup", "The group whose offsets are read."),
+    target: str = flag("d", "destGroup", "The group that gets them."),
+    topic: str = TOPIC,
+    offline: str = flag("o", "offline", "Has no effect, as in mqadmin.", ""),
 ) -> AsyncIterator[Output]:
     """Commit the offsets of one group for another."""
     stats = await admin.consume_stats(source)

@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
-from typing import Annotated, Final
+from typing import Final
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.admin.command import Topic, flag, mqadmin
+from wakelog.cli.admin.command import TOPIC, flag, mqadmin
 from wakelog.cli.admin.java_text import bean_text, queue_text
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, cluster_members
@@ -22,9 +22,7 @@ LOG_ZONE: Final = timezone(timedelta(hours=8))
 """The time in the log lines of clusterRT is China's, wherever it runs."""
 
 
-Size = Annotated[
-    int, flag("s", "size", "Bytes of each message.", minimum=1, maximum=BODY_BYTES_MAX)
-]
+SIZE = flag("s", "size", "Bytes of each message.", minimum=1, maximum=BODY_BYTES_MAX)
 
 
 def _encode(message: Message) -> EncodedMessage:
@@ -34,15 +32,13 @@ def _encode(message: Message) -> EncodedMessage:
 @mqadmin.command("sendMessage")
 async def send_message(
     admin: Admin,
-    topic: Topic,
-    body: Annotated[str, flag("p", "body", "The body, as UTF-8 text.")],
-    keys: Annotated[str, flag("k", "key", "Its keys.")] = "",
-    tags: Annotated[str, flag("c", "tags", "Its tag.")] = "",
-    broker: Annotated[str | None, flag("b", "broker", "With -i: name of the broker.")] = None,
-    queue_id: Annotated[int | None, flag("i", "qid", "With -b: id of the queue.")] = None,
-    traces: Annotated[
-        str, flag("m", "msgTraceEnable", "Has no effect here: no trace is sent.")
-    ] = "",
+    topic: str = TOPIC,
+    body: str = flag("p", "body", "The body, as UTF-8 text."),
+    keys: str = flag("k", "key", "Its keys.", ""),
+    tags: str = flag("c", "tags", "Its tag.", ""),
+    broker: str | None = flag("b", "broker", "With -i: name of the broker."),
+    queue_id: int | None = flag("i", "qid", "With -b: id of the queue."),
+    traces: str = flag("m", "msgTraceEnable", "Has no effect here: no trace is sent.", ""),
 ) -> AsyncIterator[Output]:
     """Send one message."""
     if queue_id is not None and broker is None:
@@ -74,13 +70,11 @@ def _average_text(times_ms: list[int]) -> str:
 @mqadmin.command("sendMsgStatus")
 async def send_status(
     admin: Admin,
-    topic: Annotated[str, flag("b", "brokerName", "Name of the broker, which is the topic.")],
-    size: Annotated[
-        int, flag("s", "messageSize", "Bytes of each message.", minimum=0, maximum=BODY_BYTES_MAX)
-    ] = 128,
-    count: Annotated[
-        int, flag("c", "count", "How many messages.", minimum=0, maximum=COUNT_MAX)
-    ] = 50,
+    topic: str = flag("b", "brokerName", "Name of the broker, which is the topic."),
+    size: int = flag(
+        "s", "messageSize", "Bytes of each message.", 128, minimum=0, maximum=BODY_BYTES_MAX
+    ),
+    count: int = flag("c", "count", "How many messages.", 50, minimum=0, maximum=COUNT_MAX),
 ) -> AsyncIterator[Output]:
     """Send messages to the topic of a broker's name, and show what comes of each."""
     await admin.sender.send(SendRequest((_encode(Message(topic, WORDS * 2)),)))
@@ -103,11 +97,9 @@ async def send_status(
 @mqadmin.command("checkMsgSendRT")
 async def check_send_time(
     admin: Admin,
-    topic: Topic,
-    size: Size,
-    amount: Annotated[
-        int, flag("a", "amount", "How many messages.", minimum=1, maximum=COUNT_MAX)
-    ] = 100,
+    topic: str = TOPIC,
+    size: int = SIZE,
+    amount: int = flag("a", "amount", "How many messages.", 100, minimum=1, maximum=COUNT_MAX),
 ) -> AsyncIterator[Output]:
     """Show how long sends to the queues of a topic take."""
     body = b"a" * size
@@ -129,16 +121,12 @@ async def check_send_time(
 @mqadmin.command("clusterRT")
 async def cluster_send_time(
     admin: Admin,
-    size: Size,
-    amount: Annotated[
-        int, flag("a", "amount", "Messages to each broker.", minimum=1, maximum=COUNT_MAX)
-    ] = 50,
-    only_cluster: Annotated[
-        str | None, flag("c", "cluster", "Name of a cluster.  [default: all]")
-    ] = None,
-    as_log: Annotated[bool, flag("p", "print log", "true for lines with `|` between.")] = False,
-    room: Annotated[str, flag("m", "machine room", "A name for those lines.")] = "noname",
-    seconds: Annotated[int, flag("i", "interval", "Seconds until the next round.", minimum=0)] = 10,
+    size: int = SIZE,
+    amount: int = flag("a", "amount", "Messages to each broker.", 50, minimum=1, maximum=COUNT_MAX),
+    only_cluster: str | None = flag("c", "cluster", "Name of a cluster.  [default: all]"),
+    as_log: bool = flag("p", "print log", "true for lines with `|` between."),
+    room: str = flag("m", "machine room", "A name for those lines.", "noname"),
+    seconds: int = flag("i", "interval", "Seconds until the next round.", 10, minimum=0),
 ) -> AsyncIterator[Output]:
     """Show how long sends to every broker take, until it is interrupted."""
     body = b"a" * size

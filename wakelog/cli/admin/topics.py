@@ -1,14 +1,14 @@
 """Commands about topics and their routes."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Final
 
 from wakelog.cli.admin.command import (
+    BROKER,
     BROKER_OR_CLUSTER,
-    Broker,
-    Cluster,
-    Topic,
-    WholeCluster,
+    CLUSTER,
+    TOPIC,
+    WHOLE_CLUSTER,
     flag,
     mark,
     mqadmin,
@@ -40,15 +40,15 @@ async def targets(admin: Admin, broker: str, cluster: str) -> list[str]:
 @mqadmin.command("updateTopic", one_of=BROKER_OR_CLUSTER)
 async def update_topic(
     admin: Admin,
-    topic: Topic,
-    broker: Broker = "",
-    cluster: Cluster = "",
-    reads: Annotated[int, flag("r", "readQueueNums", "Queues that are read.")] = 8,
-    writes: Annotated[int, flag("w", "writeQueueNums", "Queues that are written.")] = 8,
-    perm: Annotated[int, flag("p", "perm", "2 write, 4 read, 6 both.")] = 6,
-    is_ordered: Annotated[bool, flag("o", "order", "true for an ordered topic.")] = False,
-    is_unit: Annotated[bool, flag("u", "unit", "true for a unit's topic.")] = False,
-    has_unit_sub: Annotated[bool, flag("s", "hasUnitSub", "true if a unit subscribes.")] = False,
+    topic: str = TOPIC,
+    broker: str = BROKER,
+    cluster: str = CLUSTER,
+    reads: int = flag("r", "readQueueNums", "Queues that are read.", 8),
+    writes: int = flag("w", "writeQueueNums", "Queues that are written.", 8),
+    perm: int = flag("p", "perm", "2 write, 4 read, 6 both.", 6),
+    is_ordered: bool = flag("o", "order", "true for an ordered topic."),
+    is_unit: bool = flag("u", "unit", "true for a unit's topic."),
+    has_unit_sub: bool = flag("s", "hasUnitSub", "true if a unit subscribes."),
 ) -> AsyncIterator[Output]:
     """Create a topic, or change it."""
     config = TopicConfig(
@@ -81,10 +81,10 @@ async def update_topic(
 @mqadmin.command("updateTopicPerm", one_of=BROKER_OR_CLUSTER)
 async def update_permission(
     admin: Admin,
-    topic: Topic,
-    perm: Annotated[int, flag("p", "perm", "2 write, 4 read, 6 both.")],
-    broker: Broker = "",
-    cluster: Cluster = "",
+    topic: str = TOPIC,
+    perm: int = flag("p", "perm", "2 write, 4 read, 6 both."),
+    broker: str = BROKER,
+    cluster: str = CLUSTER,
 ) -> AsyncIterator[Output]:
     """Change the permission of a topic."""
     route = await admin.route(topic)
@@ -119,8 +119,8 @@ async def update_permission(
 )
 async def allocate_queues(
     admin: Admin,
-    topic: Topic,
-    clients_text: Annotated[str, flag("i", "ipList", "Clients in their order, `,` between.")],
+    topic: str = TOPIC,
+    clients_text: str = flag("i", "ipList", "Clients in their order, `,` between."),
 ) -> AsyncIterator[Output]:
     """Show which queues of a topic each of some consumers would have."""
     clients = clients_text.split(",")
@@ -159,7 +159,9 @@ async def put_value(admin: Admin, namespace: str, key: str, value: str) -> None:
 
 
 @mqadmin.command("deleteTopic")
-async def delete_topic(admin: Admin, topic: Topic, cluster: WholeCluster) -> AsyncIterator[Output]:
+async def delete_topic(
+    admin: Admin, topic: str = TOPIC, cluster: str = WHOLE_CLUSTER
+) -> AsyncIterator[Output]:
     """Delete a topic at the brokers of a cluster and at the name servers."""
     for address in await admin.members(cluster):
         await admin.ask(address, Code.DELETE_TOPIC_IN_BROKER, {"topic": topic})
@@ -172,9 +174,7 @@ async def delete_topic(admin: Admin, topic: Topic, cluster: WholeCluster) -> Asy
 @mqadmin.command("topicList")
 async def topic_list(
     admin: Admin,
-    with_clusters: Annotated[
-        bool, mark("c", "clusterModel", "Also the cluster and the groups of each.")
-    ] = False,
+    with_clusters: bool = mark("c", "clusterModel", "Also the cluster and the groups of each."),
 ) -> AsyncIterator[Output]:
     """List all topics."""
     names = sorted(await admin.routes.topics())
@@ -206,8 +206,8 @@ async def _cluster_of(admin: Admin, info: ClusterInfo, topic: str) -> str:
 @mqadmin.command("topicRoute")
 async def topic_route(
     admin: Admin,
-    topic: Topic,
-    as_table: Annotated[bool, mark("l", "list", "A table in place of JSON.")] = False,
+    topic: str = TOPIC,
+    as_table: bool = mark("l", "list", "A table in place of JSON."),
 ) -> AsyncIterator[Output]:
     """Show the brokers and queues of a topic."""
     route = await admin.route(topic)
@@ -232,7 +232,7 @@ async def topic_route(
 
 
 @mqadmin.command("topicStatus")
-async def topic_status(admin: Admin, topic: Topic) -> AsyncIterator[Output]:
+async def topic_status(admin: Admin, topic: str = TOPIC) -> AsyncIterator[Output]:
     """Show both ends of every queue of a topic."""
     stats = await admin.topic_stats(topic)
     rows = []
@@ -246,7 +246,7 @@ async def topic_status(admin: Admin, topic: Topic) -> AsyncIterator[Output]:
 
 
 @mqadmin.command("topicClusterList")
-async def topic_clusters(admin: Admin, topic: Topic) -> AsyncIterator[Output]:
+async def topic_clusters(admin: Admin, topic: str = TOPIC) -> AsyncIterator[Output]:
     """List the clusters of a topic."""
     info = await admin.cluster()
     route = await admin.route(topic)

@@ -4,7 +4,7 @@ Source: org.apache.rocketmq.tools.command.message.QueryMsgTraceByIdSubCommand (4
 """
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from wakelog.cli.admin.command import flag, mqadmin
 from wakelog.cli.admin.java_text import body_of, has_key, plain_time
@@ -39,8 +39,8 @@ def read_traces(text: str) -> Iterator[Trace]:
 @mqadmin.command("QueryMsgTraceById")
 async def query_trace(
     admin: Admin,
-    message_id: Annotated[str, flag("i", "msgId", "Id that the producer gave.")],
-    topic: Annotated[str, flag("t", "traceTopic", "Topic of the traces.")] = TRACE_TOPIC,
+    message_id: str = flag("i", "msgId", "Id that the producer gave."),
+    topic: str = flag("t", "traceTopic", "Topic of the traces.", TRACE_TOPIC),
 ) -> AsyncIterator[Output]:
     """Show what clients have recorded of a message."""
     sends: list[tuple[str, ...]] = []

@@ -1,7 +1,6 @@
 """Commands about half messages. mqadmin has none: its class DefaultMQAdminExt has the call."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated
 
 from wakelog.cli.admin.command import flag, mqadmin
 from wakelog.cli.output import Output, Text
@@ -11,7 +10,7 @@ from wakelog.client.waiting import resume_check
 
 @mqadmin.command("resumeCheckHalfMessage")
 async def resume_checks(
-    admin: Admin, ids: Annotated[str, flag("i", "msgId", "Ids that a broker gave, `,` between.")]
+    admin: Admin, ids: str = flag("i", "msgId", "Ids that a broker gave, `,` between.")
 ) -> AsyncIterator[Output]:
     """Have half messages checked again that a broker has given up."""
     for text in filter(None, map(str.strip, ids.split(","))):

@@ -2,96 +2,29 @@
 
 import sys
 import time
-from typing import Annotated, Literal
+from typing import Literal
 
 from wakelog.actors.errors import NotPossible
-from wakelog.cli.options import Number, OutputForm, Pair, Text, argument, option, pairs, switch
+from wakelog.cli.options import (
+    OUTPUT,
+    Number,
+    OutputForm,
+    Pair,
+    Text,
+    argument,
+    option,
+    pairs,
+    switch,
+)
 from wakelog.cli.root import program
 from wakelog.cli.wire import Wire
 
-Topic = Annotated[str, argument("TOPIC")]
-MaybeTopic = Annotated[Text, argument("TOPIC")]
-OfGroup = Annotated[Text, option("NAME", "Look at this group, too.", "--group")]
-CodeName = Annotated[str, argument("CODE")]
-Interval = Annotated[float, option("SECONDS", "Between two looks.", minimum=0.5, maximum=3600.0)]
-Between = Annotated[
-    float, option("SECONDS", "Between two readings; 0 for one.", minimum=0, maximum=3600)
-]
-ConsolePort = Annotated[
-    int, option("PORT", "Of its pages; 0 takes a free one.", "--port", minimum=0)
-]
-ConsoleBind = Annotated[str, option("IP", "Address to listen on.", "--bind")]
-ConsoleHosts = Annotated[
-    list[str] | None, option("NAME", "A further name that it is called by; repeat.", "--host")
-]
-ConsoleAccounts = Annotated[
-    Text, option("FILE", "Who may log in, as in plain_acl.yml; admin: true may change things.")
-]
-ConsoleCert = Annotated[Text, option("FILE", "PEM of the certificate of its pages.")]
-ConsoleAudit = Annotated[Text, option("FILE", "Gets a line of JSON for each action.", "--audit")]
-ConsoleProxies = Annotated[
-    list[str] | None,
-    option(
-        "IP", "A proxy, or its network, that ends TLS and is believed; repeat.", "--behind-proxy"
-    ),
-]
-MakesAccount = Annotated[
-    Text, option("NAME", "Print a line for --accounts, with a hash, and end.", "--make-account")
-]
-MakesAdmin = Annotated[bool, switch("That account may change things.", "--admin")]
-ConsoleKey = Annotated[Text, option("FILE", "PEM of that certificate's key.")]
-Ids = Annotated[list[str] | None, option("ID", "Of a message; repeat.", "--id")]
-SendsAll = Annotated[bool, switch("All dead letters of the group.", "--all")]
-ConfigFile = Annotated[Text, option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")]
-OfTopic = Annotated[Text, option("NAME", "This topic alone.", "--topic")]
-Address = Annotated[Text, argument("HOST:PORT", "As -n HOST:PORT.")]
-HelloTopic = Annotated[str, option("NAME", "Topic to send to; made if need be.", "--topic")]
-Group = Annotated[str, argument("GROUP")]
-MaybeGroup = Annotated[Text, argument("GROUP")]
-Body = Annotated[Text, argument("BODY", "Else each line of standard input.")]
-Tags = Annotated[str, option("TAG", "What consumers filter by.")]
-Keys = Annotated[str, option("KEYS", "By which it can be found; blanks between.")]
-Properties = Annotated[list[Pair] | None, pairs("property", "One more property; repeat.")]
-Delay = Annotated[Text, option("TIME", "Deliver after this time, as 10s or 5m.")]
-ShardingKey = Annotated[str, option("KEY", "Messages with the same key stay in order.")]
-Filter = Annotated[str, option("TAGS", "These tags alone, as 'paid || refunded'.")]
-Sql = Annotated[str, option("EXPRESSION", 'SQL92 over properties, as "amount > 5".')]
-Since = Annotated[Text, option("TIME", "From then on: 10m, 2h, 2026-11-24T06:00, beginning, now.")]
-Follow = Annotated[bool, switch("Wait for new messages.", "--follow", "-f")]
-Lines = Annotated[
-    int, option("N", "The last N messages, without --since.", minimum=0, maximum=100_000)
-]
-All = Annotated[bool, switch("RocketMQ's own, retries and dead letters, too.", "--all")]
-LagMax = Annotated[Number, option("N", "Exit with 1 if it lags by more.", "--max", minimum=0)]
-ResetTo = Annotated[str, option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to")]
-BenchMode = Annotated[
-    Literal["send", "consume", "both"],
-    option("", "consume: what the topic has; both: with the time from end to end."),
-]
-BenchMessages = Annotated[int, option("N", "How many.", minimum=1)]
-BenchSize = Annotated[int, option("BYTES", "Of a body.", minimum=1)]
-BenchBatch = Annotated[int, option("N", "Messages of one call.", minimum=1, maximum=10_000)]
-BenchInFlight = Annotated[int, option("N", "Calls that wait at once.", minimum=1, maximum=10_000)]
-BenchRate = Annotated[float, option("N", "Messages a second; 0 for all that can be.", minimum=0)]
-RegisterAddress = Annotated[
-    str, option("URL", "Where groups decide who is master.  [default: by id 0]", "--register")
-]
-NeededRegister = Annotated[
-    str, option("URL", "Where the group decides who is master.", "--register")
-]
-BrokerName = Annotated[str, argument("BROKER")]
-ToReplica = Annotated[
-    int | None, option("ID", "Of the next master; else the best follower.", "--to", minimum=1)
-]
-AcceptsLoss = Annotated[
-    bool, switch("Lose what that replica lacks; any may be named.", "--accept-loss")
-]
-BehindMax = Annotated[
-    Number, option("N", "Exit with 1 if one lacks more bytes.", "--max", minimum=0)
-]
-Store = Annotated[str | None, option("DIR", "The replica's store.", "--store")]
-StoreConf = Annotated[Text, option("FILE", "Its broker.conf, for other paths.", "--config")]
-Yes = Annotated[bool, switch("Do it; otherwise it is only shown.", "--yes")]
+TOPIC = argument("TOPIC")
+OF_TOPIC = option("NAME", "This topic alone.", "--topic")
+GROUP = argument("GROUP")
+SINCE = option("TIME", "From then on: 10m, 2h, 2026-11-24T06:00, beginning, now.")
+LINES = option("N", "The last N messages, without --since.", minimum=0, maximum=100_000, default=10)
+YES = switch("Do it; otherwise it is only shown.", "--yes")
 
 
 def now_ms() -> int:
@@ -100,7 +33,11 @@ def now_ms() -> int:
 
 
 @program.command()
-def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> None:
+def hello(
+    wire: Wire,
+    address: Text = argument("HOST:PORT", "As -n HOST:PORT."),
+    topic: str = option("NAME", "Topic to send to; made if need be.", "--topic", default="hello"),
+) -> None:
     """Send one message through a cluster and fetch it.
 
     \b
@@ -119,13 +56,13 @@ def hello(wire: Wire, address: Address = None, topic: HelloTopic = "hello") -> N
 @program.command()
 def send(
     wire: Wire,
-    topic: Topic,
-    body: Body = None,
-    tags: Tags = "",
-    keys: Keys = "",
-    properties: Properties = None,
-    delay: Delay = None,
-    sharding_key: ShardingKey = "",
+    topic: str = TOPIC,
+    body: Text = argument("BODY", "Else each line of standard input."),
+    tags: str = option("TAG", "What consumers filter by.", default=""),
+    keys: str = option("KEYS", "By which it can be found; blanks between.", default=""),
+    properties: list[Pair] | None = pairs("property", "One more property; repeat."),
+    delay: Text = option("TIME", "Deliver after this time, as 10s or 5m."),
+    sharding_key: str = option("KEY", "Messages with the same key stay in order.", default=""),
 ) -> None:
     """Send one message, or each line of standard input as one.
 
@@ -159,12 +96,12 @@ def send(
 @program.command()
 def tail(
     wire: Wire,
-    topic: Topic,
-    filter: Filter = "*",
-    sql: Sql = "",
-    since: Since = None,
-    lines: Lines = 10,
-    follow: Follow = False,
+    topic: str = TOPIC,
+    filter: str = option("TAGS", "These tags alone, as 'paid || refunded'.", default="*"),
+    sql: str = option("EXPRESSION", 'SQL92 over properties, as "amount > 5".', default=""),
+    since: Text = SINCE,
+    lines: int = LINES,
+    follow: bool = switch("Wait for new messages.", "--follow", "-f"),
 ) -> None:
     """Show messages of a topic in the order of their storage.
 
@@ -183,7 +120,11 @@ def tail(
 
 
 @program.command()
-def topics(wire: Wire, topic: MaybeTopic = None, shows_all: All = False) -> None:
+def topics(
+    wire: Wire,
+    topic: Text = argument("TOPIC"),
+    shows_all: bool = switch("RocketMQ's own, retries and dead letters, too.", "--all"),
+) -> None:
     """List topics, or the queues of one.
 
     \b
@@ -199,7 +140,7 @@ def topics(wire: Wire, topic: MaybeTopic = None, shows_all: All = False) -> None
 
 
 @program.command()
-def groups(wire: Wire, group: MaybeGroup = None) -> None:
+def groups(wire: Wire, group: Text = argument("GROUP")) -> None:
     """List consumer groups, or the clients and subscriptions of one.
 
     \b
@@ -215,7 +156,12 @@ def groups(wire: Wire, group: MaybeGroup = None) -> None:
 
 
 @program.command()
-def lag(wire: Wire, group: Group, topic: OfTopic = None, lag_max: LagMax = None) -> None:
+def lag(
+    wire: Wire,
+    group: str = GROUP,
+    topic: Text = OF_TOPIC,
+    lag_max: Number = option("N", "Exit with 1 if it lags by more.", "--max", minimum=0),
+) -> None:
     """Show what a group has yet to consume, by queue.
 
     \b
@@ -228,7 +174,13 @@ def lag(wire: Wire, group: Group, topic: OfTopic = None, lag_max: LagMax = None)
 
 
 @program.command()
-def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False) -> None:
+def reset(
+    wire: Wire,
+    group: str = GROUP,
+    topic: str = TOPIC,
+    to: str = option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to"),
+    yes: bool = YES,
+) -> None:
     """Let a group consume a topic from another place on.
 
     \b
@@ -243,7 +195,7 @@ def reset(wire: Wire, group: Group, topic: Topic, to: ResetTo, yes: Yes = False)
 
 
 @program.command()
-def pause(wire: Wire, group: Group, yes: Yes = False) -> None:
+def pause(wire: Wire, group: str = GROUP, yes: bool = YES) -> None:
     """Let a group consume nothing until `resume`; what comes waits.
 
     \b
@@ -256,7 +208,7 @@ def pause(wire: Wire, group: Group, yes: Yes = False) -> None:
 
 
 @program.command()
-def resume(wire: Wire, group: Group, yes: Yes = False) -> None:
+def resume(wire: Wire, group: str = GROUP, yes: bool = YES) -> None:
     """Let a group consume again, from where it was.
 
     \b
@@ -269,7 +221,11 @@ def resume(wire: Wire, group: Group, yes: Yes = False) -> None:
 
 
 @program.command()
-def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
+def doctor(
+    wire: Wire,
+    topic: Text = OF_TOPIC,
+    group: Text = option("NAME", "Look at this group, too.", "--group"),
+) -> None:
     """Say why a client on this host cannot reach, write or consume.
 
     \b
@@ -282,7 +238,12 @@ def doctor(wire: Wire, topic: OfTopic = None, group: OfGroup = None) -> None:
 
 
 @program.command()
-def findings(wire: Wire, seconds: Between = 6.0) -> None:
+def findings(
+    wire: Wire,
+    seconds: float = option(
+        "SECONDS", "Between two readings; 0 for one.", minimum=0, maximum=3600, default=6.0
+    ),
+) -> None:
     """Say what is wrong with a cluster, and what helps.
 
     It exits with 1 if there is a problem. What grows or stays is seen by two readings.
@@ -299,16 +260,26 @@ def findings(wire: Wire, seconds: Between = 6.0) -> None:
 @program.command()
 def console(
     wire: Wire,
-    port: ConsolePort = 8_080,
-    bind: ConsoleBind = "127.0.0.1",
-    hosts: ConsoleHosts = None,
-    accounts: ConsoleAccounts = None,
-    tls_cert: ConsoleCert = None,
-    tls_key: ConsoleKey = None,
-    audit: ConsoleAudit = None,
-    proxies: ConsoleProxies = None,
-    make_account: MakesAccount = None,
-    admin: MakesAdmin = False,
+    port: int = option(
+        "PORT", "Of its pages; 0 takes a free one.", "--port", minimum=0, default=8_080
+    ),
+    bind: str = option("IP", "Address to listen on.", "--bind", default="127.0.0.1"),
+    hosts: list[str] | None = option(
+        "NAME", "A further name that it is called by; repeat.", "--host"
+    ),
+    accounts: Text = option(
+        "FILE", "Who may log in, as in plain_acl.yml; admin: true may change things."
+    ),
+    tls_cert: Text = option("FILE", "PEM of the certificate of its pages."),
+    tls_key: Text = option("FILE", "PEM of that certificate's key."),
+    audit: Text = option("FILE", "Gets a line of JSON for each action.", "--audit"),
+    proxies: list[str] | None = option(
+        "IP", "A proxy, or its network, that ends TLS and is believed; repeat.", "--behind-proxy"
+    ),
+    make_account: Text = option(
+        "NAME", "Print a line for --accounts, with a hash, and end.", "--make-account"
+    ),
+    admin: bool = switch("That account may change things.", "--admin"),
 ) -> None:
     """Show a cluster in a browser: what is wrong, and what to do.
 
@@ -335,7 +306,7 @@ def console(
 
 
 @program.command()
-def explain(code: CodeName, output: OutputForm = "table") -> None:
+def explain(code: str = argument("CODE"), output: OutputForm = OUTPUT) -> None:
     """Say what a request or response code means, and what to do.
 
     \b
@@ -358,7 +329,12 @@ def status(wire: Wire) -> None:
 
 
 @program.command()
-def top(wire: Wire, interval: Interval = 2.0) -> None:
+def top(
+    wire: Wire,
+    interval: float = option(
+        "SECONDS", "Between two looks.", minimum=0.5, maximum=3600, default=2.0
+    ),
+) -> None:
     """Show brokers and groups again and again, until Ctrl-C."""
     from wakelog.cli.cluster import status as asked
 
@@ -369,13 +345,17 @@ def top(wire: Wire, interval: Interval = 2.0) -> None:
 @program.command()
 def bench(
     wire: Wire,
-    topic: Topic,
-    mode: BenchMode = "send",
-    messages: BenchMessages = 100_000,
-    size: BenchSize = 1_024,
-    batch: BenchBatch = 1,
-    in_flight: BenchInFlight = 256,
-    rate: BenchRate = 0.0,
+    topic: str = TOPIC,
+    mode: Literal["send", "consume", "both"] = option(
+        "", "consume: what the topic has; both: with the time from end to end.", default="send"
+    ),
+    messages: int = option("N", "How many.", minimum=1, default=100_000),
+    size: int = option("BYTES", "Of a body.", minimum=1, default=1_024),
+    batch: int = option("N", "Messages of one call.", minimum=1, maximum=10_000, default=1),
+    in_flight: int = option(
+        "N", "Calls that wait at once.", minimum=1, maximum=10_000, default=256
+    ),
+    rate: float = option("N", "Messages a second; 0 for all that can be.", minimum=0, default=0.0),
 ) -> None:
     """Send to a topic, consume it, or both, and say how fast.
 
@@ -393,7 +373,9 @@ def bench(
 
 
 @program.command()
-def check(wire: Wire, config: ConfigFile = None) -> None:
+def check(
+    wire: Wire, config: Text = option("FILE", "RocketMQ's broker.conf, not brokers.", "--config")
+) -> None:
     """Say which keys of a broker.conf do nothing or are refused.
 
     Without a file it asks the brokers that run, and shows what waits for a restart.
@@ -423,7 +405,7 @@ def dlq_ls(wire: Wire) -> None:
 
 
 @dlq.command("show")
-def dlq_show(wire: Wire, group: Group, since: Since = None, lines: Lines = 10) -> None:
+def dlq_show(wire: Wire, group: str = GROUP, since: Text = SINCE, lines: int = LINES) -> None:
     """Show dead letters of a group, the oldest first."""
     from wakelog.cli.cluster import dead_letters
     from wakelog.cli.cluster.times import read_moment_ms
@@ -433,7 +415,7 @@ def dlq_show(wire: Wire, group: Group, since: Since = None, lines: Lines = 10) -
 
 
 @dlq.command("export")
-def dlq_export(wire: Wire, group: Group) -> None:
+def dlq_export(wire: Wire, group: str = GROUP) -> None:
     """Write all dead letters of a group as JSON, an object a line.
 
     \b
@@ -445,7 +427,12 @@ def dlq_export(wire: Wire, group: Group) -> None:
 
 
 @dlq.command("resend")
-def dlq_resend(wire: Wire, group: Group, ids: Ids = None, sends_all: SendsAll = False) -> None:
+def dlq_resend(
+    wire: Wire,
+    group: str = GROUP,
+    ids: list[str] | None = option("ID", "Of a message; repeat.", "--id"),
+    sends_all: bool = switch("All dead letters of the group.", "--all"),
+) -> None:
     """Let a group consume dead letters again.
 
     No other group gets them. They also stay where they are.
@@ -465,7 +452,11 @@ cluster = program.group("cluster", "The replicas of each broker.")
 
 @cluster.command("status")
 def cluster_status(
-    wire: Wire, register: RegisterAddress = "", behind_max: BehindMax = None
+    wire: Wire,
+    register: str = option(
+        "URL", "Where groups decide who is master.  [default: by id 0]", "--register", default=""
+    ),
+    behind_max: Number = option("N", "Exit with 1 if one lacks more bytes.", "--max", minimum=0),
 ) -> None:
     """List the replicas of each broker, and how far each is behind.
 
@@ -484,11 +475,11 @@ def cluster_status(
 @cluster.command("failover")
 def cluster_failover(
     wire: Wire,
-    broker: BrokerName,
-    register: NeededRegister,
-    to: ToReplica = None,
-    accepts_loss: AcceptsLoss = False,
-    yes: Yes = False,
+    broker: str = argument("BROKER"),
+    register: str = option("URL", "Where the group decides who is master.", "--register"),
+    to: int | None = option("ID", "Of the next master; else the best follower.", "--to", minimum=1),
+    accepts_loss: bool = switch("Lose what that replica lacks; any may be named.", "--accept-loss"),
+    yes: bool = YES,
 ) -> None:
     """Give a broker's replicas another master.
 
@@ -512,7 +503,10 @@ def cluster_failover(
 
 @cluster.command("reseed")
 def cluster_reseed(
-    wire: Wire, store: Store = None, config: StoreConf = None, yes: Yes = False
+    wire: Wire,
+    store: str | None = option("DIR", "The replica's store.", "--store"),
+    config: Text = option("FILE", "Its broker.conf, for other paths.", "--config"),
+    yes: bool = YES,
 ) -> None:
     """Let a stopped replica begin again from its master.
 
