@@ -2,13 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 import pytest
 
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
-from wakelog.client.message_search import Limits, Wanted, at_offset, by_id, by_key, by_time
+from wakelog.client.message_search import (
+    Limits,
+    Wanted,
+    anywhere,
+    at_offset,
+    by_id,
+    by_key,
+    by_time,
+)
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.sync import Producer
 from wakelog.protocol.message_id import create_message_id
@@ -112,3 +121,23 @@ def test_what_is_not_there_is_an_error_with_a_remedy(broker: EmbeddedBroker) -> 
 def test_an_id_leads_to_no_host_outside_of_the_cluster(broker: EmbeddedBroker) -> None:
     with pytest.raises(ClientError, match="no broker of this cluster gave"):
         ask(broker, lambda admin: by_id(admin, create_message_id("127.0.0.1", 9, 0)))
+
+
+def test_a_key_is_found_without_its_topic(broker: EmbeddedBroker) -> None:
+    topics = ["no-such-topic", TOPIC]
+    keyed = ask(broker, lambda admin: anywhere(admin, "k3", topics))
+    assert sorted(numbers(keyed.messages)) == list(range(3, COUNT, 5))
+    times = [each.record.store_timestamp_ms for each in keyed.messages]
+    assert times == sorted(times, reverse=True)
+    assert keyed.limits == ["1 of 2 topics were not searched"]
+    one = keyed.messages[0]
+    for name in (one.message_id, one.offset_message_id):
+        found = ask(broker, partial(anywhere, name=name, topics=[TOPIC]))
+        assert [(each.body, each.broker) for each in found.messages] == [(one.body, one.broker)]
+    few = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], Limits(rows=2)))
+    assert len(few.messages) == 2
+    assert few.limits == ["the newest 2 are shown"]
+    with pytest.raises(ClientError, match="no-such-topic"):
+        ask(broker, lambda admin: anywhere(admin, "k3", ["no-such-topic"]))
+    late = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], Limits(seconds=0)))
+    assert late.limits == ["1 of 1 topics were not searched"]

@@ -5,8 +5,9 @@ Invariants: at most `Limits.rows` messages are returned, `Limits.examined` are r
 """
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -24,6 +25,9 @@ KEYED_MAX: Final = 64
 """Messages of one key that each broker is asked for, as mqadmin asks."""
 COPIES_MAX: Final = 32
 """Messages of one id that each broker is asked for."""
+TOPICS_MAX: Final = 1_000
+TOPICS_AT_ONCE_MAX: Final = 16
+"""Topics that are searched for a key or an id whose topic is not known."""
 
 
 class Limits(NamedTuple):
@@ -98,6 +102,46 @@ async def by_key(admin: Admin, topic: str, key: str, limits: Limits | None = Non
         found.limits.append(f"brokers were asked for {KEYED_MAX} messages of the key each")
     if len(messages) > limits.rows:
         found.limits.append(f"the newest {limits.rows:,} are shown")
+    return found
+
+
+async def anywhere(
+    admin: Admin, name: str, topics: Sequence[str], limits: Limits | None = None
+) -> Found:
+    """Return the messages of topics with an id or a key, the newest first. Raises: ClientError.
+
+    topics: the likely ones first. An index has the ids of producers and the keys alike.
+    """
+    limits = limits or Limits()
+    found, slots, failures = Found(), asyncio.Semaphore(TOPICS_AT_ONCE_MAX), list[ClientError]()
+    left = set(topics[:TOPICS_MAX])
+
+    async def search(topic: str) -> None:
+        async with slots:
+            try:
+                asked = await admin.query_messages(topic, name, KEYED_MAX)
+            except ClientError as error:
+                failures.append(error)
+                return
+            left.discard(topic)
+            found.examined += len(asked)
+            fitting = (ReceivedMessage(record) for record in asked)
+            found.messages += [x for x in fitting if name in x.keys or name == x.message_id]
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limits.seconds):
+            if await _broker_of(admin, name):
+                with contextlib.suppress(ClientError):
+                    return Found(await by_id(admin, name))
+            await asyncio.gather(*(search(topic) for topic in topics[:TOPICS_MAX]))
+    if failures and not found.messages and len(failures) == len(topics[:TOPICS_MAX]):
+        raise failures[0]
+    if unread := len(left) + len(topics[TOPICS_MAX:]):
+        found.limits.append(f"{unread:,} of {len(topics):,} topics were not searched")
+    found.messages.sort(key=lambda each: each.record.store_timestamp_ms, reverse=True)
+    if len(found.messages) > limits.rows:
+        found.limits.append(f"the newest {limits.rows:,} are shown")
+    found.messages = await _with_brokers(admin, found.messages[: limits.rows])
     return found
 
 

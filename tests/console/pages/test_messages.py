@@ -75,7 +75,7 @@ def test_a_message_is_found_by_each_id_and_by_its_place(
         (f"topic={TOPIC}&from=soon", 422, "'soon' is no time"),
         (f"topic={TOPIC}&sql=a+%3E", 422, "is no expression"),
         (f"topic={TOPIC}&queue=0", 422, "no broker is named"),
-        ("id=absent", 404, "name the topic"),
+        ("id=absent", 200, "No topic has a message with this id or key"),
     ],
 )
 def test_what_cannot_be_found_is_said_with_a_remedy(

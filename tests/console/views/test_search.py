@@ -1,8 +1,9 @@
 """What a word is found in."""
 
+from wakelog.console.cluster_accounts import BrokerAccounts
 from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.console.views.search import FOUND_MAX, Found, exact, search
-from wakelog.protocol.bodies import Connection, ConsumerConnection, TopicConfig
+from wakelog.protocol.bodies import Connection, ConsumerConnection, PlainAccessConfig, TopicConfig
 
 BROKER = BrokerReading("c", "orders-broker", 0, "10.0.0.1:10911")
 BROKER.topics = {name: TopicConfig(name) for name in ("orders", "Orders-old", "audit")}
@@ -24,6 +25,13 @@ def test_clients_are_found_by_their_addresses() -> None:
         "app@1",
         ("groups", "billing", "members", "app@1"),
     )
+
+
+def test_an_account_is_found_and_its_list_is_filtered() -> None:
+    account = PlainAccessConfig(access_key="billing-app")
+    at_brokers = [BrokerAccounts("a", n, "a:1", True, accounts=[account]) for n in (0, 1)]
+    [found] = search("billing-", CLUSTER, at_brokers)
+    assert found == Found("account", "billing-app", ("access",), filter="billing-app")
 
 
 def test_nothing_is_found_for_nothing() -> None:

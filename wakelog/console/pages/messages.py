@@ -24,6 +24,7 @@ from wakelog.console.tails import TailOf
 from wakelog.console.views import message_body, message_life
 from wakelog.console.views import messages as views
 from wakelog.console.views.messages import Asked, visible
+from wakelog.console.views.topics import kind_of
 
 EXPORT_LIMITS: Final = Limits(rows=1_000, examined=20_000, seconds=10.0)
 ID_SECONDS_MAX: Final = 5.0
@@ -50,7 +51,7 @@ async def _list(console: Console, asked: Asked, topic: str, *, is_followed: bool
     found, failed, status = Found(), None, 200
     try:
         if not asked.is_empty:
-            found = await _found(console, asked, Limits())
+            found = await found_messages(console, asked, Limits())
     except ClientError as error:
         failed, status = error, _status_of(error)
     query = {x: y for x, y in asked.query.items() if not (topic and x == "topic")}
@@ -74,7 +75,7 @@ async def _list(console: Console, asked: Asked, topic: str, *, is_followed: bool
     return Page("messages.html", title, values, "messages", status, is_live=False)
 
 
-async def _found(console: Console, asked: Asked, limits: Limits) -> Found:
+async def found_messages(console: Console, asked: Asked, limits: Limits) -> Found:
     """Return what a URL asks for; few searches go on at once. Raises: ClientError."""
     try:
         async with asyncio.timeout(limits.seconds):
@@ -94,6 +95,9 @@ async def _search(console: Console, asked: Asked, limits: Limits) -> Found:
         return await search.by_time(admin, views.wanted_of(asked, console.reader.now_ms), limits)
     try:
         async with asyncio.timeout(limits.seconds):
+            if not asked.topic:
+                name = asked.id or asked.key
+                return await search.anywhere(admin, name, _topics(console), limits)
             if asked.id:
                 return Found(await search.by_id(admin, asked.id, asked.topic))
             if asked.key:
@@ -103,6 +107,13 @@ async def _search(console: Console, asked: Asked, limits: Limits) -> Found:
             return Found(await search.at_offset(admin, *place))
     except TimeoutError:
         raise _late(limits.seconds) from None
+
+
+def _topics(console: Console) -> list[str]:
+    """Return the topics of users, those that got messages last first."""
+    shown, ends = console.reader.shown, console.reader.known_ends
+    names = {x for broker in shown.brokers for x in broker.topics if not kind_of(x, shown)}
+    return sorted(names, key=lambda x: (-ends[x].last_stored_ms if x in ends else 0, x))
 
 
 def _late(seconds: float) -> ClientError:
@@ -121,7 +132,7 @@ async def export(console: Console, request: Request) -> Response:
     topic = request.path_params["topic"]
     asked = views.asked_of(request.query_params, topic)
     try:
-        found = await _found(console, asked, EXPORT_LIMITS)
+        found = await found_messages(console, asked, EXPORT_LIMITS)
     except ClientError as error:
         raise HTTPException(_status_of(error), f"{error.cause}. {error.remedy}") from None
 
@@ -268,9 +279,9 @@ async def body(console: Console, request: Request) -> Response:
 
 PAGES: Final = (
     PageRoute("/messages", find),
-    PageRoute("/messages/{id:path}/body", body),
-    PageRoute("/messages/{id:path}", life),
-    PageRoute("/topics/{topic:path}/messages/export", export),
-    PageRoute("/topics/{topic:path}/messages", of_topic),
-    PageRoute("/topics/{topic:path}/tail", tail),
+    PageRoute("/messages/{id:name}/body", body),
+    PageRoute("/messages/{id:name}", life),
+    PageRoute("/topics/{topic:name}/messages/export", export),
+    PageRoute("/topics/{topic:name}/messages", of_topic),
+    PageRoute("/topics/{topic:name}/tail", tail),
 )

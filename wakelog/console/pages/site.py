@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -98,6 +99,15 @@ class Page(NamedTuple):
 
 
 Handler = Callable[[Console, Request], Awaitable["Page | Response"]]
+
+
+class NameConvertor(StringConvertor):
+    """A name in a path, as `{group:name}`: it may have any character, `/` included."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("name", NameConvertor())
 
 
 class PageRoute(NamedTuple):

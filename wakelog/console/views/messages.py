@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is looked for."""
-        return not (self.id or self.topic)
+        return not (self.id or self.topic or self.key)
 
     @property
     def is_place(self) -> bool:
@@ -129,7 +129,7 @@ def command_of(asked: Asked) -> str:
         words = ["admin", "queryMsgById", "-i", asked.id]
     elif asked.id:
         words = ["admin", "queryMsgByUniqueKey", "-i", asked.id, "-t", asked.topic]
-    elif asked.is_empty:
+    elif not asked.topic:
         return ""
     elif asked.key:
         words = ["admin", "queryMsgByKey", "-t", asked.topic, "-k", asked.key]

@@ -1,8 +1,9 @@
-"""What a word is found in: topics, groups, brokers, clients."""
+"""What a word is found in: topics, groups, brokers, clients, accounts."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from wakelog.console.cluster_accounts import BrokerAccounts
 from wakelog.console.snapshot import Snapshot
 
 FOUND_MAX: Final = 50
@@ -10,22 +11,29 @@ FOUND_MAX: Final = 50
 
 
 class Found(NamedTuple):
-    """Something with a page. parts: of the path of the page."""
+    """Something with a page. parts: of the path of the page. filter: of the list there."""
 
     kind: str
     name: str
     parts: tuple[str, ...]
     note: str = ""
+    filter: str = ""
 
 
-def search(word: str, snapshot: Snapshot) -> list[Found]:
+def search(word: str, snapshot: Snapshot, accounts: Iterable[BrokerAccounts] = ()) -> list[Found]:
     """Return what has the word in its name, in any case; those that are it come first."""
     wanted = word.strip().lower()
     if not wanted:
         return []
     found = [
         each
-        for kind in (_topics(snapshot), _groups(snapshot), _brokers(snapshot), _clients(snapshot))
+        for kind in (
+            _topics(snapshot),
+            _groups(snapshot),
+            _brokers(snapshot),
+            _clients(snapshot),
+            _accounts(accounts),
+        )
         for each in _first(kind, wanted)
     ]
     return sorted(found, key=lambda each: each.name.lower() != wanted)
@@ -62,3 +70,8 @@ def _clients(snapshot: Snapshot) -> Iterator[Found]:
         for client in group.clients.connection_set if group.clients else ():
             parts = "groups", name, "members", client.client_id
             yield Found("client", client.client_id, parts, client.client_addr)
+
+
+def _accounts(accounts: Iterable[BrokerAccounts]) -> Iterator[Found]:
+    for name in sorted({x.access_key or "" for each in accounts for x in each.accounts}):
+        yield Found("account", name, ("access",), filter=name)
