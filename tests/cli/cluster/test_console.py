@@ -157,7 +157,13 @@ def test_commands_of_mqadmin_run_as_well() -> None:
         run(["admin", "deleteTopic", "-c", "c", "-h"])
 
 
-@pytest.mark.parametrize("register", ["file:///etc", "etcd://10.0.0.9:2379", "", "etcd://a:1"])
+@pytest.mark.parametrize(
+    "register",
+    [
+        "file:///etc", "etcd://10.0.0.9:2379", "", "etcd://etcd:2379@10.0.0.9:2379",
+        "etcd://a:1", "etcd://user:secret@a:1",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("is_joined", [True, False])
 def test_a_register_is_one_that_a_replica_names(
     register: str, is_joined: bool, monkeypatch: pytest.MonkeyPatch
@@ -187,7 +193,7 @@ def test_a_register_is_one_that_a_replica_names(
     monkeypatch.setattr(Admin, "cluster", cluster)
     monkeypatch.setattr(Admin, "runtime_info", runtime_info)
     monkeypatch.setattr(shown, "known_group", lambda values: Group(values["register"]))
-    if register == "etcd://a:1":
+    if register.endswith("a:1"):
         asyncio.run(main())
         assert opened == [register]
     else:

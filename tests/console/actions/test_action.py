@@ -64,3 +64,14 @@ def test_a_secret_is_in_no_command_that_is_shown() -> None:
     values, _ = ACTION.checked({"name": "it's", "key": "hidden"})
     assert ACTION.command(values) == "wakelog paint 'it'\"'\"'s' -k ..."
     assert ACTION.secrets == ("key",)
+
+
+def test_the_account_in_an_address_is_not_shown() -> None:
+    action = Action(
+        "move", "Move", (Field("to", "To", "address"),), lambda values: ["move", values["to"]], "/"
+    )
+    values, refused = action.checked({"to": "etcd://user:secret@a:1,b:1"})
+    assert not refused and list(action.words(values)) == ["move", "etcd://user:secret@a:1,b:1"]
+    assert action.command(values) == "wakelog move etcd://a:1,b:1"
+    said = "etcd://user:secret@a:1,b:1 does not answer"
+    assert action.hidden(said, values) == "etcd://a:1,b:1 does not answer"

@@ -35,9 +35,14 @@ class KnownGroup(NamedTuple):
     in_sync: frozenset[int]
 
 
+def without_account(register: str) -> str:
+    """Return the address of a register as it is told and shown."""
+    return _ACCOUNT.sub("", register)
+
+
 def group_values(register: str, state: GroupState | None) -> dict[str, str]:
     """Return what is told. state: None if the register has said nothing."""
-    found = {REGISTER_VALUE: _ACCOUNT.sub("", register)}
+    found = {REGISTER_VALUE: without_account(register)}
     if state is None:
         return found
     return {

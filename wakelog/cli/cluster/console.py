@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from wakelog.actors.errors import NotPossible
-from wakelog.broker.replication.known_group import known_group
+from wakelog.broker.replication.known_group import known_group, without_account
 from wakelog.cli.output import Output, Text
 from wakelog.cli.root import ask_of
 from wakelog.client.admin import Admin
@@ -60,6 +60,8 @@ async def _outputs(admin: Admin, words: Words) -> AsyncIterator[Output]:
 async def _check_register(admin: Admin, words: Words) -> None:
     """Refuse a register that no broker of the cluster names: it may be a file, or any host.
 
+    Brokers do not tell the account in its address; one may be given.
+
     Raises: NotPossible, ClientError.
     """
     given = [y for x, y in pairwise(words) if x == REGISTER]
@@ -76,8 +78,9 @@ async def _check_register(admin: Admin, words: Words) -> None:
             continue
         known.add("" if group is None else group.register)
     for each in given:
-        if not each or each not in known:
-            cause = f"no replica of this broker says that its register is {each or 'empty'}"
+        shown = without_account(each)
+        if not each or shown not in known:
+            cause = f"no replica of this broker says that its register is {shown or 'empty'}"
             remedy = "Give the one that the broker's page shows, or run it in a shell."
             raise NotPossible(cause, remedy)
 

@@ -13,13 +13,15 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from wakelog.broker.replication.known_group import without_account
 from wakelog.client.admin import Admin
 
 Values = Mapping[str, str]
 """What was typed, by the names of fields; a switch that is off has ""."""
 
 Words = Sequence[str]
-Kind = Literal["text", "number", "choice", "switch", "lines", "secret"]
+Kind = Literal["text", "number", "choice", "switch", "lines", "secret", "address"]
+"""An address may have an account before an `@`, which is not shown."""
 
 TEXT_LENGTH_MAX: Final = 1_024
 LINES_LENGTH_MAX: Final = 1 << 20
@@ -63,6 +65,7 @@ class Field(NamedTuple):
 
     choices: of a choice, the values with their names. value: what it has at first.
     pattern: of a text, a regular expression that all of it matches.
+    length_max: of a text that is no number.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Field(NamedTuple):
     minimum: int = 0
     maximum: int = (1 << 31) - 1
     pattern: str = ""
+    length_max: int = TEXT_LENGTH_MAX
 
 
 Preview = Callable[[Admin, Values], Awaitable[list[str]]]
@@ -131,6 +135,8 @@ class Action(NamedTuple):
         shown = {x: SECRET_SHOWN if x in self.secrets and y else y for x, y in values.items()}
         for field in self.fields:
             text = shown[field.name]
+            if field.kind == "address":
+                shown[field.name] = without_account(text)
             if field.kind == "lines" and len(text) > LINES_SHOWN_MAX:
                 shown[field.name] = f"{text[:LINES_SHOWN_MAX]}{SECRET_SHOWN}"
         return "wakelog " + shlex.join(self.words(shown))
@@ -140,6 +146,9 @@ class Action(NamedTuple):
         for name in self.secrets:
             if secret := values.get(name, ""):
                 text = text.replace(secret, SECRET_SHOWN)
+        for field in self.fields:
+            if field.kind == "address" and (address := values.get(field.name, "")):
+                text = text.replace(address, without_account(address))
         return text
 
 
@@ -150,7 +159,7 @@ def counted(count: int, noun: str) -> str:
 
 def _wrong(field: Field, text: str) -> str:
     """Return why a field cannot have this text, "" if it can."""
-    length_max = LINES_LENGTH_MAX if field.kind == "lines" else TEXT_LENGTH_MAX
+    length_max = LINES_LENGTH_MAX if field.kind == "lines" else field.length_max
     if not text:
         return f"{field.label} is needed" if field.is_required and field.kind != "switch" else ""
     if len(text) > length_max:

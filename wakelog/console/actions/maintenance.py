@@ -183,7 +183,12 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "Switch master",
         (
             NAME,
-            Field("register", "Register", help="where the group decides, as wakelog.register"),
+            Field(
+                "register",
+                "Register",
+                "address",
+                help="where the group decides, as wakelog.register",
+            ),
             Field(
                 "to",
                 "Next master",
