@@ -8,11 +8,20 @@ import msgspec
 import pytest
 
 from wakelog.client.admin import Admin, open_admin
+from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import NO_NAME_SERVER
 from wakelog.console import progress, snapshot
 from wakelog.console.runtime_values import runtime_number
-from wakelog.console.snapshot import IN_FLIGHT_MAX, Snapshot, read_snapshot
+from wakelog.console.snapshot import (
+    IN_FLIGHT_MAX,
+    KEPT,
+    BrokerReading,
+    GroupReading,
+    Snapshot,
+    read_snapshot,
+    with_kept,
+)
 from wakelog.console.waiting import Waiting
 from wakelog.network.errors import ConnectFailed
 from wakelog.network.self_signed import NOT_AFTER
@@ -306,3 +315,20 @@ def test_masters_that_answer_are_asked_what_waits(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(ANSWERS, Code.GET_BROKER_CLUSTER_INFO, alone)
     assert read(Peers()).brokers[0].failure is None
     assert len(asked) == 1  # a replica whose master is away delivers nothing
+
+
+def test_a_broker_that_does_not_answer_whole_keeps_what_it_had() -> None:
+    def reading(**more: Any) -> BrokerReading:
+        return BrokerReading("c", "a", 0, "a:1", **more)
+
+    group = GroupReading()
+    topics, groups = {"t": TopicConfig("t")}, {"g": SubscriptionGroupConfig("g")}
+    before = Snapshot(1, brokers=[reading(topics=topics, groups=groups)], groups={"g": group})
+    away = Snapshot(2, brokers=[reading(failure=ClientError("a:1 is away", "Start it"))])
+    kept = with_kept(away, before)
+    [broker] = kept.brokers
+    assert (broker.topics, broker.groups, kept.groups) == (topics, groups, {"g": group})
+    assert kept.limits == [f"broker a has not said which topics and groups it has: {KEPT}"]
+    assert broker.failure is not None and not away.brokers[0].topics
+    gone = with_kept(Snapshot(3, brokers=[reading()]), kept)
+    assert not gone.brokers[0].topics and not gone.groups and not gone.limits

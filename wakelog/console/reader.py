@@ -26,7 +26,7 @@ from wakelog.console.name_servers import NameServerDetails, read_name_servers
 from wakelog.console.overdue import places
 from wakelog.console.rules import Finding
 from wakelog.console.shared import Shared
-from wakelog.console.snapshot import Snapshot, read_snapshot
+from wakelog.console.snapshot import Snapshot, read_snapshot, with_kept
 from wakelog.console.waiting import DueMessage, OpenHalves, read_next_due, read_open_halves
 from wakelog.network.background import awaited
 
@@ -97,6 +97,12 @@ class Reader:
         """Why nothing newer could be read, None if it could."""
         return self.history.latest.failure
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is shown is all of the cluster: only then something is missing there."""
+        brokers = self.shown.brokers
+        return self.shown.taken_ms > 0 and not self.failure and not any(x.failure for x in brokers)
+
     async def run(self) -> None:
         """Read until cancelled."""
         while True:
@@ -117,7 +123,7 @@ class Reader:
         self.history.add(snapshot)
         self.findings = find(self.history, before)
         if snapshot.failure is None or not self.shown.taken_ms:
-            self.shown = snapshot
+            self.shown = with_kept(snapshot, self.shown)
             self._forget_shared()
             self.name_servers = await read_name_servers(self.admin, snapshot.name_servers)
             if self.is_watched:

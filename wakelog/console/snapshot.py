@@ -16,7 +16,7 @@ Ends are those of dead-letter topics. Other topics have an end in the progress o
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -52,6 +52,7 @@ PROGRESS_SECONDS_MAX: Final = 10.0
 IN_FLIGHT_MAX: Final = 8
 """Requests that wait at one broker."""
 BROKERS_AT_ONCE_MAX: Final = 32
+KEPT: Final = "those of an earlier reading are shown"
 MEMBERS_ASKED_MAX: Final = 64
 """Members of groups that are asked in one reading, those of the groups with the most lag first."""
 
@@ -209,6 +210,32 @@ async def read_snapshot(
     masters = [x for x in _answering(firsts) if x.broker_id == MASTER_ID]
     await asyncio.gather(*(step(x, [_waiting_ask(admin, x, now_ms)]) for x in masters))
     return found
+
+
+def with_kept(found: Snapshot, before: Snapshot) -> Snapshot:
+    """Return a reading in which brokers that did not answer whole have what they had before.
+
+    before: what was shown last.
+    """
+    then = {each.address: each for each in before.brokers}
+    brokers, limits, names = [], list(found.limits), set[str]()
+    for broker in found.brokers:
+        had = then.get(broker.address)
+        if broker.failure is not None and had is not None and had.topics and not broker.topics:
+            limits.append(
+                f"broker {broker.name} has not said which topics and groups it has: {KEPT}"
+            )
+        if broker.failure is not None and had is not None:
+            broker = replace(
+                broker,
+                topics=broker.topics or had.topics,
+                system_topics=broker.system_topics or had.system_topics,
+                groups=broker.groups or had.groups,
+            )
+            names.update(broker.groups)
+        brokers.append(broker)
+    groups = {x: y for x, y in before.groups.items() if x in names and x not in found.groups}
+    return replace(found, brokers=brokers, groups={**groups, **found.groups}, limits=limits)
 
 
 class _Clock:

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.console.site import Browser, Serving
+from tests.console.site import Browser, Serving, console_of
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
 from wakelog.client.sync import Producer
+from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
@@ -117,3 +120,32 @@ def test_brokers_that_disagree_about_a_topic_are_named(
     text = browser.get(f"/topics/{topic}").text
     assert "Its brokers disagree on read queues: 2 at broker-a; 5 at broker-z." in text
     console.read()
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_no_list_is_said_to_be_empty_while_a_broker_has_not_answered(
+    is_away: bool, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = ClientError("broker-a does not answer within 3 s", "See whether it runs")
+    broker = BrokerReading("c", "a", 0, "a:1", failure=failure if is_away else None)
+
+    async def read(_: Admin, now_ms: int, before: Snapshot) -> Snapshot:
+        return Snapshot(now_ms, brokers=[broker])
+
+    monkeypatch.setattr("wakelog.console.reader.read_snapshot", read)
+    with console_of(console_broker.name_server) as console:
+        pages = {
+            path: console.browser.get(path).text for path in ("/topics", "/groups", "/dead-letters")
+        }
+        first = console.browser.get("/").text
+    said = "Not known now: broker-a does not answer within 3 s. See whether it runs."
+    assert [said in text for text in pages.values()] == [is_away] * 3
+    assert ("There are no topics yet" in pages["/topics"]) is not is_away
+    assert ("Send a first message" in first) is not is_away
+
+
+def test_the_number_of_groups_leads_to_them(browser: Browser, topic: str) -> None:
+    link = f'href="/topics/{topic}?tab=groups"'
+    row = browser.get("/topics").html.partition(f'id="t-{topic}"')[2].partition("</tr>")[0]
+    assert link in row
+    assert link in browser.get(f"/topics/{topic}").html.partition("groups</dt>")[2][:200]

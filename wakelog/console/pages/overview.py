@@ -22,7 +22,7 @@ async def overview(console: Console, request: Request) -> Page:
             "courses": verdict.courses(reader.history),
             "changed": verdict.changed(reader.history),
             "quoted_name_server": shlex.quote(console.name_server),
-            "is_empty": not topics.rows(reader.shown, {}, shows_all=False),
+            "is_empty": reader.is_whole and not topics.rows(reader.shown, {}, shows_all=False),
         },
         here="overview",
     )
