@@ -50,7 +50,12 @@ def diagnosis(
     yield from unowned
     if not unowned:
         yield from old_findings(about, group.progress, now_ms)
-    yield Finding(OK, about, f"lags by {group.progress.total_diff():,}")
+    yield Finding(OK, about, lag_text(group))
+
+
+def lag_text(group: GroupReading) -> str:
+    """Return by how many messages a group lags."""
+    return f"lags by {group.progress.total_diff():,}"
 
 
 def client_findings(

@@ -124,11 +124,11 @@ RULES: Final[dict[str, Rule]] = {
     ),
     # disk and load
     "disk full": Rule(
-        PROBLEM, "its disk is {ratio:.0%} full: from {limit:.0%} on brokers refuse sends", FREE_DISK
+        PROBLEM, "its disk is {ratio:.0%} full: from {limit:.0%} on it refuses sends", FREE_DISK
     ),
     "disk filling": Rule(
         WARNING,
-        "its disk is {ratio:.0%} full: from {limit:.0%} on they delete old messages at any hour",
+        "its disk is {ratio:.0%} full: from {limit:.0%} on it deletes old messages at any hour",
         FREE_DISK,
     ),
     "disk grows": Rule(
@@ -290,6 +290,7 @@ class Finding(NamedTuple):
     """What was looked at, and what is so; a problem or a warning has a remedy.
 
     since_ms: 0 if it is not known. rule: its name in `RULES` or `ANSWERS`, "" without one.
+    client: the id of the one that it is about, or "".
     """
 
     verdict: str
@@ -298,6 +299,7 @@ class Finding(NamedTuple):
     remedy: str = ""
     since_ms: int = 0
     rule: str = ""
+    client: str = ""
 
     def lines(self) -> Iterator[str]:
         """Yield the finding, and below it the remedy."""
@@ -322,4 +324,5 @@ def say(rule: str, about: str, *, since_ms: int = 0, **values: object) -> Findin
     """Return the finding that a rule makes of values; a remedy that they lack is `SEE_LOG`."""
     verdict, found, remedy = _ALL[rule]
     helps = remedy.format(**values).strip() or SEE_LOG
-    return Finding(verdict, about, found.format(**values), helps, since_ms, rule)
+    client = str(values.get("client", ""))
+    return Finding(verdict, about, found.format(**values), helps, since_ms, rule, client)

@@ -137,10 +137,11 @@ def test_no_text_in_a_form_is_an_error(browser: Browser, text: str | bytes) -> N
         assert "<script>alert" not in answer.html
 
 
+@pytest.mark.parametrize("more", ["", "/../x%2f"])
 def test_names_that_clients_choose_are_text_on_every_page(
-    console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+    console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
-    name = f"{SCRIPT}{HIDDEN}?#&".replace("/", "")  # one with it has no page
+    name = f"{SCRIPT}{HIDDEN}?#&{more}"
 
     async def read(admin: Admin, now_ms: int, before: Snapshot | None = None) -> Snapshot:
         found = await read_snapshot(admin, now_ms, before)
@@ -161,6 +162,9 @@ def test_names_that_clients_choose_are_text_on_every_page(
         for tab in ("queues", "members", "subscriptions", "configuration"):
             html = check(browser, f"/groups/{quote(name, safe='')}?tab={tab}")
             assert "\\u202egnp.exe" in html, tab
+        member = check(browser, f"/groups/{quote(name, safe='')}/members/{quote(name, safe='')}")
+        assert "\\u202egnp.exe" in member
+        check(browser, f"/dead-letters/{quote(name, safe='')}")
 
 
 def test_a_name_that_cannot_be_typed_is_confirmed_as_it_is_shown(browser: Browser) -> None:

@@ -106,15 +106,22 @@ def test_the_answer_is_the_doctor_s_and_what_the_last_hour_shows_the_worst_first
     behind = Finding(WARNING, "group g", "is behind", rule="behind")
     paused = say("may not consume", "group g")
     found = groups.answer("g", group, [behind, paused], 100)
-    assert [each.verdict for each in found] == [PROBLEM, WARNING, OK, OK]
+    assert [each.verdict for each in found] == [PROBLEM, WARNING, OK]
     assert found[0] == paused and found[1] == behind
-    assert [each.found for each in found[2:]] == ["1 client subscribes", "lags by 5"]
+    assert [each.found for each in found[2:]] == ["1 client subscribes"]
+    assert groups.answer("g", reading(), [], 100)[-1].found == "lags by 5"
+
+
+def test_the_answer_does_not_lead_to_itself() -> None:
+    behind = say("behind", "group g", lag=5, behind="", topic="t", group="g")
+    found = groups.answer("g", reading(), [behind], 100)
+    assert found[0].remedy == "Add consumers, or skip (wakelog reset)"
 
 
 def test_that_no_client_is_online_is_said_once() -> None:
     alone = say("left alone", "group g", lag=5)
     group = GroupReading([SubscriptionGroupConfig("g")], clients=NO_CLIENT)
-    assert [x.rule for x in groups.answer("g", group, [alone], 100)] == ["left alone", ""]
+    assert [x.rule for x in groups.answer("g", group, [alone], 100)] == ["left alone"]
     assert [x.rule for x in groups.answer("g", group, [], 100)] == ["no client", ""]
 
 

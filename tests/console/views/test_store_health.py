@@ -80,6 +80,8 @@ def test_when_the_disk_is_full_follows_from_the_last_hour(
         broker = BrokerReading("c", "a", 0, "a:1", {"commitLogDiskRatio": str(ratio)})
         history.add(Snapshot(at_ms, brokers=[broker]))
     assert store_health.full_text("a:1", history) == says
+    left = store_health.full_in("a:1", history)
+    assert "not known" in says if left is None else left in says
 
 
 def test_damage_and_changes_are_said() -> None:

@@ -2,7 +2,7 @@
 
 from wakelog.console.changes import Event
 from wakelog.console.history import History
-from wakelog.console.rules import OK, PROBLEM, RULES, WARNING, Finding
+from wakelog.console.rules import OK, PROBLEM, RULES, WARNING, Finding, say
 from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import verdict
 
@@ -101,3 +101,10 @@ def test_what_changed_is_shown_the_newest_first_and_the_rest_counted() -> None:
     assert (found.lines[0].event.at_ms, found.more, found.since_ms) == (31, 2, 5)
     assert found.lines[0].links == [verdict.Link("Group", ("groups", "g"))]
     assert verdict.changed(History()) == verdict.Changed([], 0, 0)
+
+
+def test_a_finding_of_a_client_leads_to_its_page() -> None:
+    found = say("no commit", "group g", queue="q", grown=5, seconds=60, client="app@1", offset=3)
+    links = {each.text: each.parts for each in verdict.links_of(found)}
+    assert links["Client"] == ("groups", "g", "members", "app@1")
+    assert "Client" not in {each.text for each in verdict.links_of(finding(PROBLEM))}

@@ -8,8 +8,10 @@ from wakelog.client.errors import ClientError
 from wakelog.console.actions.action import Action, Field, Shown, Values, Words, counted
 from wakelog.protocol.bodies import ConsumeStats
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.names import RETRY_PREFIX
+from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
 
+IDS_LENGTH_MAX: Final = 8_192
+"""Of message ids: those of all dead letters that a page shows."""
 GROUP: Final = Field("group", "Group")
 TOPIC: Final = Field("topic", "Topic")
 _NOWHERE: Final = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.TOPIC_NOT_EXIST)
@@ -123,16 +125,20 @@ def moves_of(source: ConsumeStats, target: ConsumeStats, brokers: Collection[str
 
 
 def _resend(values: Values) -> Words:
-    chosen = [word for each in values["id"].split() for word in ("--id", each)]
-    return ["dlq", "resend", values["group"], *(chosen or ["--all"])]
+    words = ["dlq", "resend", values["group"]]
+    if values["all"]:
+        return [*words, "--all"]
+    return words + [word for each in values["id"].split() for word in ("--id", each)]
 
 
 async def _before_resend(admin: Admin, values: Values) -> list[str]:
-    count = len(values["id"].split())
-    group = values["group"]
-    if not count:
-        return [f"{group} consumes all of its dead letters again"]
-    letters = "1 dead letter" if count == 1 else f"{count:,} dead letters"
+    group, count = values["group"], len(values["id"].split())
+    if values["all"]:
+        table = (await admin.topic_stats(DLQ_PREFIX + group)).offset_table
+        count = sum(ends.max_offset - ends.min_offset for ends in table.values())
+    elif not count:
+        raise ClientError("no dead letter is ticked", "Go back and tick some, or take all")
+    letters = counted(count, "dead letter")
     return [f"{group} consumes {letters} again; they also stay where they are"]
 
 
@@ -140,7 +146,17 @@ ACTIONS: Final = (
     Action(
         "resend-dead-letters",
         "Send dead letters again",
-        (GROUP, Field("id", "Message ids", is_required=False, help="blanks between; none for all")),
+        (
+            GROUP,
+            Field(
+                "id",
+                "Message ids",
+                is_required=False,
+                help="blanks between",
+                length_max=IDS_LENGTH_MAX,
+            ),
+            Field("all", "All of the group", "switch"),
+        ),
         _resend,
         "/dead-letters/{group}",
         _before_resend,

@@ -55,7 +55,7 @@ from wakelog.console.pages.streams import HeldResponse, hold
 from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
-    overview, messages, topics, groups, members, dead_letters, delayed, transactions, brokers,
+    overview, messages, topics, members, groups, dead_letters, delayed, transactions, brokers,
     name_servers, clients, access, cluster_accounts, trace, audit, search, forms,
 )  # fmt: skip
 PAGES: Final[Sequence[PageRoute]] = tuple(row for family in _FAMILIES for row in family.PAGES)

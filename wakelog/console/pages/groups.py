@@ -65,4 +65,4 @@ async def group(console: Console, request: Request) -> Page:
     return Page("group.html", name, values, here="groups")
 
 
-PAGES: Final = (PageRoute("/groups", group_list), PageRoute("/groups/{group}", group))
+PAGES: Final = (PageRoute("/groups", group_list), PageRoute("/groups/{group:name}", group))

@@ -87,4 +87,4 @@ async def _asked(
         raise ClientError(cause, SILENT) from None
 
 
-PAGES: Final = (PageRoute("/groups/{group}/members/{client:path}", member),)
+PAGES: Final = (PageRoute("/groups/{group:name}/members/{client:name}", member),)

@@ -63,4 +63,4 @@ async def topic(console: Console, request: Request) -> Page:
     return Page("topic.html", name, values, here="topics")
 
 
-PAGES: Final = (PageRoute("/topics", topic_list), PageRoute("/topics/{topic}", topic))
+PAGES: Final = (PageRoute("/topics", topic_list), PageRoute("/topics/{topic:name}", topic))

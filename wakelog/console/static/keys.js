@@ -1,6 +1,6 @@
 // Keys: `/` searches, `g` and a letter goes to a page.
 
-const PAGES = { o: "/", t: "/topics", g: "/groups", m: "/messages", d: "/dead-letters", b: "/brokers", c: "/clients", a: "/audit", r: "/trace", w: "/delayed", x: "/transactions", k: "/access" };
+const PAGES = { o: "/", t: "/topics", g: "/groups", m: "/messages", d: "/dead-letters", b: "/brokers", n: "/name-servers", p: "/producers", c: "/clients", a: "/audit", r: "/trace", w: "/delayed", x: "/transactions", k: "/access" };
 const SECOND_KEY_MS = 1000;
 
 export function listen() {

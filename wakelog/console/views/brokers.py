@@ -8,12 +8,14 @@ from wakelog.client.route import MASTER_ID
 from wakelog.console.history import DISK, History
 from wakelog.console.rules import OK, Finding
 from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
+from wakelog.console.views.store_health import full_in
 
 
 class BrokerRow(NamedTuple):
     """A broker. behind_bytes: what a replica lacks of its master's log, None if that is not known.
 
-    disk: its course over the last hour.
+    disk: its course over the last hour. full_in: how long that goes on, "" if it does not fill,
+    None if that is not known yet.
     """
 
     reading: BrokerReading
@@ -24,6 +26,7 @@ class BrokerRow(NamedTuple):
     out_a_second: float | None
     disk_ratio: float | None
     disk: Sequence[float]
+    full_in: str | None
     behind_bytes: float | None
     up_since_ms: int
 
@@ -53,6 +56,7 @@ def broker_row(reading: BrokerReading, master_end: float | None, history: Histor
         latest_rate(values, "getTransferedTps"),
         runtime_number(values, "commitLogDiskRatio"),
         history.course(DISK, reading.address),
+        full_in(reading.address, history),
         behind,
         int(runtime_number(values, "bootTimestamp") or 0),
     )

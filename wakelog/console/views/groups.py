@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from wakelog.console.diagnosis import diagnosis
+from wakelog.console.diagnosis import diagnosis, lag_text
 from wakelog.console.findings import BROADCASTING
 from wakelog.console.history import LAG, History
 from wakelog.console.lag import GroupLag, falls_behind, is_late
@@ -25,6 +25,9 @@ HEADS: Final = (
     Head("members", "Members", is_number=True),
     Head("letters", "Dead letters", is_number=True),
 )
+
+LAG_RULES: Final = frozenset({"falls behind", "behind", "no client", "left alone"})
+"""Those that say by how much a group lags."""
 
 
 class GroupRow(NamedTuple):
@@ -240,10 +243,20 @@ def answer(
     """
     found = findings_about(name, findings)
     said = {each.found for each in found}
+    if any(each.rule in LAG_RULES for each in found):
+        said.add(lag_text(group))
     is_alone = any(each.rule in ("no client", "left alone") for each in found)
     found += [
         each
         for each in diagnosis(name, group, now_ms, topic)
         if each.found not in said and not (is_alone and each.rule == "no client")
+    ]
+    # This is what the doctor says.
+    asked = f"See why: wakelog doctor --group {name}; "
+    found = [
+        each._replace(remedy=rest[:1].upper() + rest[1:])
+        if (rest := each.remedy.removeprefix(asked)) != each.remedy
+        else each
+        for each in found
     ]
     return sorted(found, key=lambda each: (PROBLEM, WARNING, OK).index(each.verdict))

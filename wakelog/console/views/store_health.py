@@ -78,19 +78,29 @@ def disk_text(values: Mapping[str, str]) -> str:
     return f"{used} used; {found['free']} of {found['total']} are free" if found else f"{used} used"
 
 
-def full_text(address: str, history: History) -> str:
-    """Return when the disk is full, at the rate of the last hour."""
+def full_in(address: str, history: History) -> str | None:
+    """Return in how long a disk is full at the rate of the last hour.
+
+    It is "" for one that does not fill, None if that is not known yet.
+    """
     change = history.change(DISK, address)
     if change is None or change.elapsed_ms < DISK_TREND_MS_MIN:
-        return f"not known before {span_text(DISK_TREND_MS_MIN)} of readings"
-    elapsed = span_text(change.elapsed_ms)
+        return None
     left = DISK_PROBLEM_RATIO - change.after
     if left <= 0:
         return "now"
-    if change.grown <= 0:
+    return span_text(left * change.elapsed_ms / change.grown) if change.grown > 0 else ""
+
+
+def full_text(address: str, history: History) -> str:
+    """Return when the disk is full, at the rate of the last hour."""
+    left, change = full_in(address, history), history.change(DISK, address)
+    if left is None or change is None:
+        return f"not known before {span_text(DISK_TREND_MS_MIN)} of readings"
+    elapsed = span_text(change.elapsed_ms)
+    if not left:
         return f"not soon: its disk has not filled in the last {elapsed}"
-    left_text = span_text(left * change.elapsed_ms / change.grown)
-    return f"in {left_text}, at the rate of the last {elapsed}"
+    return left if left == "now" else f"in {left}, at the rate of the last {elapsed}"
 
 
 def start_text(health: StoreHealth) -> str:

@@ -110,6 +110,8 @@ def links_of(finding: Finding) -> list[Link]:
         found += [
             Link(text, ("groups", name), tab) for text, tab, rules in TABS if finding.rule in rules
         ]
+        if finding.client:
+            found.append(Link("Client", ("groups", name, "members", finding.client)))
         if finding.rule in LETTER_RULES:
             found.append(Link("Dead letters", ("dead-letters", name)))
     if (more := MORE.get(finding.rule)) is not None:
