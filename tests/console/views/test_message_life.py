@@ -36,12 +36,12 @@ def test_events_are_in_the_order_of_time_and_those_without_come_last() -> None:
         (4, "retried", "+10 s"),
         (5, "dead", "+1 min 30 s"),
         (0, "dispatched", ""),
-        (0, "consumed", ""),
+        (0, "given up", ""),
         (0, "not consumed yet", ""),
         (0, "unknown", ""),
     ]
     assert events[-1].detail == "CODE:1 DESC:\\x1b[0m"
-    assert events[6].detail == "its offset is 8"
+    assert events[6].detail == "its offset is 8" and events[6].state == "problem"
 
 
 def test_a_message_outside_of_its_queue_is_expired_or_not_dispatched() -> None:

@@ -104,12 +104,15 @@ def events_of(life: Life) -> list[Event]:
             )
         )  # fmt: skip
     events += [_traced(each) for each in life.traces]
+    gave_up = {group for group, _ in life.dead}
     for track in life.tracks:
         text = _TRACK_TEXTS.get(track.kind, "unknown")
         detail = f"its offset is {track.offset:,}" if track.offset is not None else ""
         if track.kind not in _TRACK_TEXTS:
             detail = visible(track.description or "")
         state = "done" if track.kind == CONSUMED else ""
+        if track.kind == CONSUMED and track.group in gave_up:
+            text, state = "given up", "problem"  # its offset is past it all the same
         events.append(Event(None, text, track.group, detail, state))
     timed = sorted((x for x in events if x.time_ms is not None), key=lambda x: x.time_ms or 0)
     first_ms = timed[0].time_ms or 0
