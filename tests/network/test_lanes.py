@@ -30,9 +30,15 @@ def make_lanes(*specs: LaneSpec, bytes_max: int = 1_000_000) -> Lanes[str]:
 
 
 def waiting(
-    code: int, *, opaque: int = 0, since: float = 0.0, owner: str = "a", size: int = 10
+    code: int,
+    *,
+    opaque: int = 0,
+    since: float = 0.0,
+    owner: str = "a",
+    size: int = 10,
+    count: int = 1,
 ) -> Waiting[str]:
-    return Waiting(owner, RemotingCommand(code, opaque), since, size)
+    return Waiting(owner, RemotingCommand(code, opaque), since, size, count)
 
 
 def take_all(lanes: Lanes[str]) -> list[tuple[int, int]]:
@@ -73,6 +79,29 @@ def test_small_requests_wait_for_one_large_one_in_a_round() -> None:
         lanes.offer(waiting(SEND, opaque=opaque, owner="small"))
     lanes.validate()
     assert [opaque for _, opaque in take_all(lanes)] == [0, 1, 2, 97, 3, 4, 98, 99, 100]
+
+
+def test_what_stands_for_several_counts_as_many_and_is_taken_whole() -> None:
+    lanes = make_lanes(spec("send", capacity_count=20, weight=8), spec("admin"))
+    assert lanes.offer(waiting(SEND, opaque=1, count=16)) is Offer.ACCEPTED
+    assert lanes.offer(waiting(SEND, opaque=2, count=5)) is Offer.REFUSED
+    assert lanes.offer(waiting(SEND, opaque=3, count=4, owner="b")) is Offer.ACCEPTED
+    assert lanes.offer(waiting(OTHER, opaque=4)) is Offer.ACCEPTED
+    lanes.validate()
+    counts = lanes.statistics(0.0)["send"]
+    assert (counts.depth_count, counts.refused_count) == (20, 5)
+    # It has more than the weight of its lane, so its round is over.
+    assert take_all(lanes) == [(SEND, 1), (OTHER, 4), (SEND, 3)]
+    assert lanes.statistics(0.0)["send"].taken_count == 20
+
+
+def test_among_runs_a_large_request_is_the_last_one_of_a_round() -> None:
+    lanes = make_lanes(spec("send", capacity_count=200, weight=32), spec("admin"))
+    lanes.offer(waiting(SEND, opaque=0, owner="large", size=LARGE_BYTES))
+    for opaque in range(1, 5):
+        lanes.offer(waiting(SEND, opaque=opaque, owner=f"{opaque}", count=16))
+    lanes.offer(waiting(SEND, opaque=5, owner="large too", size=LARGE_BYTES))
+    assert [opaque for _, opaque in take_all(lanes)] == [1, 0, 2, 5, 3, 4]
 
 
 def test_what_is_held_waits_until_it_is_released_in_its_order() -> None:

@@ -43,6 +43,7 @@ from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.processors.body_limits import MESSAGE
 from wakelog.broker.processors.config import use_settings
 from wakelog.broker.processors.pull import pull_message
+from wakelog.broker.processors.send_run import store_run
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
@@ -61,6 +62,7 @@ from wakelog.protocol.ext_fields import Header, read_header
 from wakelog.protocol.frame import BODY_BYTES_UNCHECKED
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord
+from wakelog.protocol.send_run import SendRun
 from wakelog.storage.durability.config_files import damage_words
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.live_settings import TABLE
@@ -180,6 +182,16 @@ class Broker:
         if len(instructions) != begin or outcome.__class__ is GeneratorType:
             return self._finish(command, outcome, begin, failed=failed)
         return outcome if not command.flag & ONEWAY_FLAG else self._unanswered(outcome)
+
+    def process_run(
+        self, run: SendRun, channel: Channel, now_ms: int
+    ) -> RemotingCommand | AwaitFlush | None:
+        """Take and store sends of a run up to one that `process` has to handle, and answer them."""
+        assert self.state.access is None, "each send has a signature to check"
+        before = run.taken_count
+        outcome = store_run(self.state, run, channel, now_ms)
+        self._request_counts[run.code] += run.taken_count - before
+        return outcome
 
     def _finish(
         self, command: RemotingCommand, outcome: Outcome | Work, begin: int, *, failed: bool

@@ -219,14 +219,16 @@ class BrokerStats:
             *(self._queue_puts, self._queue_gets, self._broker_puts, self._broker_gets),
         )
 
-    def count_put(self, topic: str, messages_count: int, size_bytes: int) -> None:
-        """Count messages that one call has appended to a topic."""
+    def count_put(
+        self, topic: str, messages_count: int, size_bytes: int, calls_count: int = 1
+    ) -> None:
+        """Count messages that calls have appended to a topic."""
         puts = self._puts
         slot = puts.slots.get(topic)
         if slot is None:
             slot = puts.make_slot(topic)
             self._broker_slot(self._broker_puts)
-        puts.times[slot] += 1
+        puts.times[slot] += calls_count
         puts.columns[0][slot] += messages_count
         puts.columns[1][slot] += size_bytes
         self._broker_puts.columns[0][0] += messages_count

@@ -45,7 +45,6 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, FlushDiskType
-from wakelog.storage.log.append import PutResult
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
 
@@ -148,7 +147,7 @@ class BrokerState:
     def await_flush(
         self,
         response: RemotingCommand,
-        put: PutResult,
+        physical_offset_end: int,
         now_ms: int,
         failure: int,
         *,
@@ -164,7 +163,7 @@ class BrokerState:
         config = self.store_config
         return AwaitFlush(
             response,
-            put.physical_offset_end,
+            physical_offset_end,
             now_ms + config.sync_flush_timeout_ms,
             failure,
             now_ms + config.slave_timeout_ms if needs_replica else None,

@@ -113,11 +113,13 @@ class Connection(asyncio.Protocol):
         clock_seconds: Callable[[], float] = time.monotonic,
         address: str = "",
         body_bytes_max: BodyBytesMax | None = None,
+        gathers_sends: bool = False,
     ) -> None:
         """Wait for the transport.
 
         refused_codes: requests that the port does not serve.
         body_bytes_max: a request with a longer body comes without it.
+        gathers_sends: plain sends that come together come as a SendRun.
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
 
         deferred_seconds: since when a chunk is kept undecoded; 0 while none is.
@@ -130,7 +132,10 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.activity = Activity.begin(clock_seconds())
         self.peer = Peer(
-            address, waiting_max=limits.requests_waiting_max, body_bytes_max=body_bytes_max
+            address,
+            waiting_max=limits.requests_waiting_max,
+            body_bytes_max=body_bytes_max,
+            gathers_sends=gathers_sends,
         )
         self.handshake: asyncio.Task[None] | None = None
         self._owner = owner
@@ -262,6 +267,12 @@ class Connection(asyncio.Protocol):
             parts.append(encode_frame_head(command, len(command.body)) + command.body)
         else:
             parts += (encode_frame_head(command, len(command.body)), command.body)
+        return is_first
+
+    def buffer_frames(self, frames: bytes) -> bool:
+        """Keep encoded frames for `flush`, as `buffer` does."""
+        is_first = not self._parts
+        self._parts.append(frames)
         return is_first
 
     def flush(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from wakelog.network.driver import Work
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.send_run import SendRun
 
 
 class Channel(Protocol):
@@ -70,6 +71,12 @@ def park_nothing(outcome: object, request: RemotingCommand, reply: Reply) -> Non
     """Refuse an outcome that is no response, for a handler that has none such."""
     raise TypeError(f"an outcome of type {type(outcome).__name__} for code {request.code}")
 
+
+ProcessRun: TypeAlias = Callable[[SendRun, Channel, int], Any]
+"""Take the first sends of a run: ``process_run(run, channel, now_ms)``.
+
+Return `RunResponses`, a value to park, or None. The first send that it leaves is for `process`.
+"""
 
 AnswerError: TypeAlias = Callable[[RemotingCommand, Exception], RemotingCommand]
 """Make the response to a request from the exception that ended it.

@@ -13,7 +13,8 @@ expire           requests that waited ``wait_seconds_max``; code 2 [TIMEOUT_CLEA
 hold, release    requests of one owner in a lane wait for one of them that is not done yet
 
 In a lane owners take turns, with one request each: a thousand requests of one connection do not
-hold up the next one of another. Large requests take turns of their own, one in a round.
+hold up the next one of another. What stands for several (`SendRun`) is taken whole, and counts as
+many. Large requests take turns of their own, one in a round.
 
 Times are seconds of one monotonic clock. ``since_seconds`` of a request is when its bytes could
 have been read: the time of the read minus the lag of the loop. So the wait of a request in the
@@ -69,12 +70,16 @@ class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, Generic[Owner]):
-    """A request in a lane: its owner, since when it waits, its share of the received bytes."""
+    """A request in a lane: its owner, since when it waits, its share of the received bytes.
+
+    count: how many requests it stands for.
+    """
 
     owner: Owner
     request: RemotingCommand
     since_seconds: float
     size_bytes: int
+    count: int = 1
 
 
 class Expired(msgspec.Struct, Generic[Owner]):
@@ -122,7 +127,7 @@ class Lane(Generic[Owner]):
 
     def add(self, waiting: Waiting[Owner]) -> bool:
         """Put a request behind those of its owner; return whether it is the only one."""
-        self.count += 1
+        self.count += waiting.count
         owner, behind = waiting.owner, self._behind
         if owner not in behind:
             behind[owner] = None
@@ -141,9 +146,9 @@ class Lane(Generic[Owner]):
 
     def take(self, *, is_last_of_round: bool) -> Waiting[Owner]:
         """Remove and return the next request; at the end of a round a large one, if one waits."""
-        self.count -= 1
         small, large = self._small, self._large
         waiting = (large if large and (is_last_of_round or not small) else small).popleft()
+        self.count -= waiting.count
         others = self._behind[waiting.owner]
         if others:
             following = others.popleft()
@@ -163,7 +168,7 @@ class Lane(Generic[Owner]):
                     if one.owner is not owner:
                         queue.append(one)
             held += self._behind.pop(owner) or ()
-            self.count -= len(held)
+            self.count -= sum(one.count for one in held)
         self.held[owner] = held
         return held
 
@@ -227,12 +232,12 @@ class Lanes(Generic[Owner]):
         if lane.held and waiting.owner in lane.held:
             lane.held[waiting.owner].append(waiting)
             return Offer.HELD
-        depth = lane.count + 1
+        depth = lane.count + waiting.count
         if depth > lane.spec.capacity_count:
-            lane.counts.refused_count += 1
+            lane.counts.refused_count += waiting.count
             return Offer.REFUSED
         is_only = lane.add(waiting)
-        self.waiting_count += 1
+        self.waiting_count += waiting.count
         self.waiting_bytes += waiting.size_bytes
         if self.waiting_bytes > self._bytes_max or (
             depth >= lane.spec.crowded_count and not is_only
@@ -252,7 +257,7 @@ class Lanes(Generic[Owner]):
         lane = self._by_code.get(code, self._default)
         assert owner not in lane.held
         for waiting in lane.hold(owner):
-            self.waiting_count -= 1
+            self.waiting_count -= waiting.count
             self.waiting_bytes -= waiting.size_bytes
 
     def release(self, owner: Owner, code: int, now_seconds: float) -> None:
@@ -261,7 +266,7 @@ class Lanes(Generic[Owner]):
         for waiting in lane.held.pop(owner):
             waiting.since_seconds = now_seconds
             lane.add(waiting)
-            self.waiting_count += 1
+            self.waiting_count += waiting.count
             self.waiting_bytes += waiting.size_bytes
 
     def depth(self, code: int) -> int:
@@ -284,11 +289,12 @@ class Lanes(Generic[Owner]):
             self._index = (self._index + 1) % len(self._lanes)
             lane = self._lanes[self._index]
             self._credit = lane.spec.weight
-        self._credit -= 1
-        lane.taken_count += 1
+        is_last = self._credit <= lane.first().count
+        waiting = lane.take(is_last_of_round=is_last)
+        self._credit = 0 if is_last else self._credit - waiting.count
+        lane.taken_count += waiting.count
         self.yields = lane.spec.yields
-        waiting = lane.take(is_last_of_round=not self._credit)
-        self.waiting_count -= 1
+        self.waiting_count -= waiting.count
         self.waiting_bytes -= waiting.size_bytes
         return waiting
 
@@ -307,9 +313,9 @@ class Lanes(Generic[Owner]):
                 if waited < wait_seconds_max:
                     break
                 waiting = lane.take(is_last_of_round=False)
-                self.waiting_count -= 1
+                self.waiting_count -= waiting.count
                 self.waiting_bytes -= waiting.size_bytes
-                lane.counts.expired_count += 1
+                lane.counts.expired_count += waiting.count
                 expired.append(Expired(waiting, int(waited * 1000), lane.count))
         return expired
 
@@ -333,7 +339,7 @@ class Lanes(Generic[Owner]):
         """Assert the invariants over the whole structure; tests call it, production does not."""
         assert self.waiting_count == sum(lane.count for lane in self._lanes)
         in_lanes = [waiting for lane in self._lanes for waiting in lane.all()]
-        assert self.waiting_count == len(in_lanes)
+        assert self.waiting_count == sum(waiting.count for waiting in in_lanes)
         assert self.waiting_bytes == sum(waiting.size_bytes for waiting in in_lanes)
         assert self._paused_count == sum(len(lane.paused) for lane in self._lanes)
         for lane in self._lanes:

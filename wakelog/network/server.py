@@ -30,7 +30,7 @@ from wakelog.network.connection_table import (
 )
 from wakelog.network.driver import Executor
 from wakelog.network.errors import CallTimeout, SendFailed
-from wakelog.network.handler import AnswerError, Handler, Park, park_nothing
+from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun, park_nothing
 from wakelog.network.handshake_line import HandshakeLine
 from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
 from wakelog.network.limits import ServerLimits
@@ -75,6 +75,7 @@ class Server:
         answer_error: AnswerError = refusals.failed,
         tls: ServerContext = WITHOUT_TLS,
         body_bytes_max: BodyBytesMax | None = None,
+        process_run: ProcessRun | None = None,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -82,7 +83,9 @@ class Server:
 
         descriptors_max: how many descriptors this process may have open.
         body_bytes_max: a request with a longer body comes without it.
+        process_run: handles plain sends that came together; None if none are gathered.
         """
+        self._gathers_sends = process_run is not None
         self._loop = asyncio.get_running_loop()
         self._body_bytes_max = body_bytes_max
         self._limits = limits
@@ -100,6 +103,7 @@ class Server:
             executors=executors,
             in_order_codes=in_order_codes,
             answer_error=answer_error,
+            process_run=process_run,
             call_soon=self._loop.call_soon,
             clock_seconds=clock_seconds,
             wall_ms=wall_ms,
@@ -141,6 +145,7 @@ class Server:
             refused_codes=refused_codes,
             clock_seconds=self._clock_seconds,
             body_bytes_max=self._body_bytes_max,
+            gathers_sends=self._gathers_sends,
         )
 
     def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:

@@ -31,7 +31,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestC
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import GeneratorType
@@ -41,13 +41,15 @@ from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
 from wakelog.network.driver import Driver, Executor, Task, Work
-from wakelog.network.handler import AnswerError, Handler, Park, park_nothing
+from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun, park_nothing
 from wakelog.network.lanes import LARGE_BYTES, Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
 from wakelog.network.time_share import run_for_a_share
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.run_responses import RunResponses
+from wakelog.protocol.send_run import SendRun
 from wakelog.protocol.steps import Steps
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
@@ -124,6 +126,7 @@ class Turn:
         in_order_codes: Collection[int] = (),
         park: Park = park_nothing,
         answer_error: AnswerError = refusals.failed,
+        process_run: ProcessRun | None = None,
         call_soon: Callable[[Callable[[], None]], Any],
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -132,6 +135,7 @@ class Turn:
 
         park: keeps an outcome that is neither a response nor work.
         executors: begin the effects of work, by their class.
+        process_run: handles the sends of a `SendRun`; connections gather none without it.
         in_order_codes: later requests of a connection and lane wait while work for these pauses.
         """
         self._handler = handler
@@ -141,6 +145,7 @@ class Turn:
         self._park = park
         self._in_order_codes = in_order_codes
         self._answer_error = answer_error
+        self._process_run = process_run
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
         self._busy_poll = BusyPoll(
@@ -183,29 +188,44 @@ class Turn:
             self._expires_seconds = 0.0  # it may have waited too long already
         self._counts.received_bytes += size_bytes
         share_bytes = size_bytes // len(requests)
-        offer = self._lanes.offer
-        refused_codes = connection.refused_codes
         for request in requests:
-            if request.code in refused_codes:
-                self._answer(connection, request, refusals.unsupported(request))
-                continue
-            outcome = offer(Waiting(connection, request, since_seconds, share_bytes))
-            if outcome is REFUSED:
-                refusal = refusals.overloaded(
-                    request,
-                    waited_ms=int((now_seconds - since_seconds) * 1000),
-                    waiting_count=self._lanes.depth(request.code),
-                )
-                self._answer(connection, request, refusal)
-                continue
-            connection.waiting_count += 1
-            if outcome is CROWDED:
-                connection.pause_reading(PAUSED_BY_LANE)
-            elif outcome is HELD:
-                connection.pause_reading(PAUSED_BY_ORDER)
+            self._offer(connection, request, since_seconds, share_bytes)
         if not self.is_scheduled:
             self.is_scheduled = True
             self._call_soon(self.run)
+
+    def _offer(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        since_seconds: float,
+        size_bytes: int,
+    ) -> None:
+        """Put a request into its lane, or refuse it; of a run that has no room, each by itself."""
+        count = request.left_count if isinstance(request, SendRun) else 1
+        refusal: RemotingCommand | None = None
+        if request.code in connection.refused_codes:
+            refusal = refusals.unsupported(request)
+        else:
+            waiting = Waiting(connection, request, since_seconds, size_bytes, count)
+            outcome = self._lanes.offer(waiting)
+            if outcome is not REFUSED:
+                connection.waiting_count += 1
+                if outcome is CROWDED:
+                    connection.pause_reading(PAUSED_BY_LANE)
+                elif outcome is HELD:
+                    connection.pause_reading(PAUSED_BY_ORDER)
+                return
+            refusal = refusals.overloaded(
+                request,
+                waited_ms=int((self._clock_seconds() - since_seconds) * 1000),
+                waiting_count=self._lanes.depth(request.code),
+            )
+        if isinstance(request, SendRun):
+            for each in _requests(request):
+                self._offer(connection, each, since_seconds, size_bytes // count)
+        else:
+            self._answer(connection, request, refusal)
 
     def defers(self, connection: Connection) -> bool:
         """Return whether reads have had their share, so that this connection waits with a chunk.
@@ -280,12 +300,13 @@ class Turn:
 
     def _refuse_expired(self, now_seconds: float) -> None:
         for expired in self._lanes.expire(now_seconds):
-            request = expired.waiting.request
-            refusal = refusals.waited_too_long(
-                request, waited_ms=expired.waited_ms, waiting_count=expired.left_count
-            )
-            self._answer(expired.waiting.owner, request, refusal)
-            self._release(expired.waiting.owner)
+            owner = expired.waiting.owner
+            for request in _requests(expired.waiting.request):
+                refusal = refusals.waited_too_long(
+                    request, waited_ms=expired.waited_ms, waiting_count=expired.left_count
+                )
+                self._answer(owner, request, refusal)
+            self._release(owner)
 
     def _drain(self, began_seconds: float, now_ms: int) -> int:
         """Process requests until none is left or the budget is spent; return how many."""
@@ -307,8 +328,12 @@ class Turn:
             if len(request.body) >= LARGE_BYTES:
                 self._end()  # else its write would keep the answers to the others
                 large_bytes += len(request.body)
-            processed_count += 1
-            self._process(connection, request, now_ms)
+            processed_count += waiting.count
+            if isinstance(request, SendRun):
+                self._take_run(connection, request, now_ms)
+            else:
+                self._process(connection, request, now_ms)
+            self._release(connection)
             before_seconds, now_seconds = now_seconds, clock_seconds()
             has_large = large_bytes >= LARGE_BODIES_BYTES_MAX
             if has_large or now_seconds >= end_seconds:
@@ -329,7 +354,24 @@ class Turn:
                 self._has_answered = self._has_answered or not self._lanes.yields
         except Exception as error:
             self._fail(connection, request, error)
-        self._release(connection)
+
+    def _take_run(self, connection: Connection, run: SendRun, now_ms: int) -> None:
+        """Have the sends of a run handled: each is stored, or refused, before the next one."""
+        assert self._process_run is not None
+        while run.left_count:
+            taken_count = run.taken_count
+            try:
+                outcome = self._process_run(run, connection, now_ms)
+                if isinstance(outcome, RunResponses):
+                    self._answers.append((connection, outcome))
+                    self._has_answered = True
+                elif outcome is not None:
+                    self._park(outcome, run, PendingReply(self, connection, run))
+            except Exception as error:
+                for send in run.sends[taken_count : run.taken_count]:
+                    self._fail(connection, RemotingCommand(run.code, send.opaque, send.flag), error)
+            if run.left_count:
+                self._process(connection, run.next_command(), now_ms)
 
     def carry_on(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request whose answer is not ready: begin its work, or park its outcome."""
@@ -442,8 +484,12 @@ class Turn:
             self._handler.end_of_turn()
         except Exception as error:
             self._counts.failures_count += 1
+            answers = [
+                (to, self._answer_error(each, error))
+                for to, response in answers
+                for each in _responses(response)
+            ]
             self._log.error("end of turn failed", answers=len(answers), exc_info=error)
-            answers = [(to, self._answer_error(response, error)) for to, response in answers]
         for connection, response in answers:
             self._send(connection, response)
         if self._unflushed:
@@ -481,22 +527,42 @@ class Turn:
         return True
 
     def _send(self, connection: Connection, command: RemotingCommand) -> None:
+        count = len(command.stored) if isinstance(command, RunResponses) else 1
         if connection.closed:
-            self._counts.answers_dropped_count += 1
+            self._counts.answers_dropped_count += count
             return
         try:
-            is_first = connection.buffer(command)
+            if isinstance(command, RunResponses):
+                is_first = connection.buffer_frames(command.encode())
+            else:
+                is_first = connection.buffer(command)
         except Exception as error:
+            if isinstance(command, RunResponses):
+                for each in command.commands():
+                    self._send(connection, each)
+                return
             self._counts.failures_count += 1
             self._log.error("answer cannot be encoded", peer=connection.address, exc_info=error)
             is_first = connection.buffer(self._answer_error(command, error))
-        self._counts.answers_count += 1
+        self._counts.answers_count += count
         if is_first:
             self._unflushed.append(connection)
 
     def statistics(self) -> TurnStatistics:
         """Return a copy of the counts."""
         return replace(self._counts)
+
+
+def _requests(request: RemotingCommand) -> Iterable[RemotingCommand]:
+    """Return each request that one stands for."""
+    if not isinstance(request, SendRun):
+        return (request,)
+    return [request.next_command() for _ in range(request.left_count)]
+
+
+def _responses(response: RemotingCommand) -> Iterable[RemotingCommand]:
+    """Return each response that one stands for."""
+    return response.commands() if isinstance(response, RunResponses) else (response,)
 
 
 def _reporting(steps: Steps[Any], done: Done) -> Work:

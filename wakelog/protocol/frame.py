@@ -33,6 +33,7 @@ from wakelog.protocol.header_codec import (
     decode_header,
     encode_header,
 )
+from wakelog.protocol.send_run import RUN_FRAME_BYTES_MAX, RUN_MESSAGES_MAX, SendRun
 
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
@@ -83,19 +84,25 @@ class FrameDecoder:
 
     __slots__ = (
         *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
-        *("_oversized", "is_in_frame", "preceding", "refusals"),
+        *("_gathers_sends", "_oversized", "is_in_frame", "preceding", "refusals"),
     )
 
     def __init__(
-        self, frame_bytes_max: int = FRAME_BYTES_MAX, body_bytes_max: BodyBytesMax | None = None
+        self,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+        body_bytes_max: BodyBytesMax | None = None,
+        *,
+        gathers_sends: bool = False,
     ) -> None:
         """Start at the beginning of a connection.
 
         body_bytes_max: a request with a longer body comes without it. None if every body is read.
+        gathers_sends: plain sends come as a SendRun.
         """
         assert frame_bytes_max > _PREFIX.size
         self._frame_bytes_max = frame_bytes_max
         self._body_bytes_max = body_bytes_max
+        self._gathers_sends = gathers_sends
         self._oversized: RemotingCommand | None = None
         self._dropped_bytes = 0  # bytes of its body that have yet to come
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
@@ -120,30 +127,40 @@ class FrameDecoder:
             data, self._buffer = self._buffer, bytearray()
         view = memoryview(data)
         position, end = 0, len(view)
+        run: SendRun | None = None
         try:
             while position < end:
-                frame_bytes = _LENGTH_BYTES
-                if end - position >= _LENGTH_BYTES:
-                    (length,) = _LENGTH.unpack_from(view, position)
-                    # Checked before the rest has come: a false length gets no buffer.
-                    if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
-                        raise self._no_frame(view[position : position + _LENGTH_BYTES], length)
-                    frame_bytes += length
+                frame_bytes = self._frame_bytes(view, position)
                 if position + frame_bytes > end:
                     self._buffer += view[position:]
                     self._needed_bytes = self._next_needed(frame_bytes)
                     break
-                frame = view[position + _LENGTH_BYTES : position + frame_bytes]
-                command = self._decode_frame(frame)
+                begin, position = position, position + frame_bytes
+                if self._gathers_sends:
+                    run = _gather(run, view, begin, position, commands)
+                    if run is not None:
+                        continue
+                command = self._decode_frame(view[begin + _LENGTH_BYTES : position])
                 if command is not None:
                     commands.append(command)
-                position += frame_bytes
         except RemoteProtocolError:
             # Only then: else an idle connection would keep the bodies of its last chunk.
             self.preceding = commands
             raise
         self.is_in_frame = bool(self._buffer) or self._oversized is not None
         return commands
+
+    def _frame_bytes(self, view: memoryview, position: int) -> int:
+        """Return the length of the frame that begins here, as far as it is known.
+
+        Raises: RemoteProtocolError, before the rest has come: a false length gets no buffer.
+        """
+        if len(view) - position < _LENGTH_BYTES:
+            return _LENGTH_BYTES
+        (length,) = _LENGTH.unpack_from(view, position)
+        if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
+            raise self._no_frame(view[position : position + _LENGTH_BYTES], length)
+        return _LENGTH_BYTES + int(length)
 
     def _drop(
         self, data: bytes | bytearray | memoryview, commands: list[RemotingCommand]
@@ -241,6 +258,28 @@ def encode_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
         raise LocalProtocolError(f"a frame of {length} bytes cannot be written")
     word = command.serialize_type << _SERIALIZE_TYPE_SHIFT | len(header)
     return _PREFIX.pack(length, word) + header
+
+
+def _gather(
+    run: SendRun | None,
+    view: memoryview,
+    begin: int,
+    end: int,
+    commands: list[RemotingCommand],
+) -> SendRun | None:
+    """Add the frame to the run before it, or to a new one among the commands.
+
+    Returns: that run; None if the frame is no plain send.
+    """
+    if end - begin > RUN_FRAME_BYTES_MAX:
+        return None
+    if run is None or run.left_count == RUN_MESSAGES_MAX:
+        run = SendRun(chunk=view)
+    if not run.add(begin, end):
+        return None
+    if run.left_count == 1:
+        commands.append(run)
+    return run
 
 
 def _other_protocol(begin: bytes) -> str:

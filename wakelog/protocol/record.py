@@ -229,46 +229,92 @@ def encode_record(
     Raises:
         LocalProtocolError: if a field does not fit its width or a host is not an address.
     """
-    born_address = host_address(born_host[0])
-    store_address = host_address(store_host[0])
-    # A peer may send wrong bits. A record with wrong bits cannot be decoded.
-    sys_flag &= ~HOST_FLAGS
-    if len(born_address) != 4:
-        sys_flag |= MESSAGE_BORN_HOST_V6
-    if len(store_address) != 4:
-        sys_flag |= MESSAGE_STORE_HOST_V6
-    head = _FULL_HEADS[sys_flag & HOST_FLAGS]
-    topic_block = _topic_block(topic)
-    try:
-        return b"".join(
-            (
-                head.pack(
-                    head.size + len(body) + len(topic_block) + 2 + len(properties),
-                    MESSAGE_MAGIC,
-                    zlib.crc32(body) & CRC_MASK if crc is None else crc,
-                    queue_id,
-                    flag,
-                    queue_offset,
-                    physical_offset,
-                    sys_flag,
-                    born_timestamp_ms,
-                    born_address,
-                    born_host[1],
-                    store_timestamp_ms,
-                    store_address,
-                    store_host[1],
-                    reconsume_times,
-                    prepared_transaction_offset,
-                    len(body),
-                ),
-                body,
-                topic_block,
-                PROPERTIES_LENGTH.pack(len(properties)),
-                properties,
+    return record_encoder(born_host, store_host).encode(
+        topic,
+        queue_id,
+        queue_offset,
+        physical_offset,
+        body,
+        properties,
+        flag,
+        sys_flag,
+        born_timestamp_ms,
+        store_timestamp_ms,
+        reconsume_times,
+        prepared_transaction_offset,
+        crc,
+    )
+
+
+class RecordEncoder:
+    """Encodes the records of messages from one host, stored at another."""
+
+    __slots__ = ("_born", "_head", "_host_flags", "_store")
+
+    def __init__(self, born_host: Host, store_host: Host) -> None:
+        """Raise LocalProtocolError if a host is not an address."""
+        self._born = host_address(born_host[0]), born_host[1]
+        self._store = host_address(store_host[0]), store_host[1]
+        # They replace the bits of a peer: a record with wrong ones cannot be decoded.
+        self._host_flags = 0
+        if len(self._born[0]) != 4:
+            self._host_flags |= MESSAGE_BORN_HOST_V6
+        if len(self._store[0]) != 4:
+            self._host_flags |= MESSAGE_STORE_HOST_V6
+        self._head = _FULL_HEADS[self._host_flags]
+
+    def encode(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        flag: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        store_timestamp_ms: int,
+        reconsume_times: int,
+        prepared_transaction_offset: int = 0,
+        crc: int | None = None,
+    ) -> bytes:
+        """Encode a record; see `encode_record`. Raises: LocalProtocolError."""
+        head, topic_block = self._head, _topic_block(topic)
+        try:
+            return b"".join(
+                (
+                    head.pack(
+                        head.size + len(body) + len(topic_block) + 2 + len(properties),
+                        MESSAGE_MAGIC,
+                        zlib.crc32(body) & CRC_MASK if crc is None else crc,
+                        queue_id,
+                        flag,
+                        queue_offset,
+                        physical_offset,
+                        sys_flag & ~HOST_FLAGS | self._host_flags,
+                        born_timestamp_ms,
+                        *self._born,
+                        store_timestamp_ms,
+                        *self._store,
+                        reconsume_times,
+                        prepared_transaction_offset,
+                        len(body),
+                    ),
+                    body,
+                    topic_block,
+                    PROPERTIES_LENGTH.pack(len(properties)),
+                    properties,
+                )
             )
-        )
-    except struct.error as error:
-        raise LocalProtocolError(f"a field does not fit the record: {error}") from error
+        except struct.error as error:
+            raise LocalProtocolError(f"a field does not fit the record: {error}") from error
+
+
+@lru_cache(maxsize=_HOST_MEMO_ENTRIES_MAX)
+def record_encoder(born_host: Host, store_host: Host) -> RecordEncoder:
+    """Return the encoder for two hosts. Raises: LocalProtocolError, if one is not an address."""
+    return RecordEncoder(born_host, store_host)
 
 
 def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> MessageRecord:

@@ -25,12 +25,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-from wakelog.protocol.record import MessageRecord
+from wakelog.protocol.record import MessageRecord, RecordEncoder
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
 from wakelog.storage.errors import NotWriteable, StoreFailed, StoreFull
 from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
-from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.append import (
+    BatchDraft,
+    MessageDraft,
+    PlainMessage,
+    PutResult,
+    PutStatus,
+    RunPlace,
+)
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.queue_offsets import QueueKey
@@ -160,6 +167,19 @@ class MessageStore:
         self._put_bytes += result.size_bytes
         self.last_store_timestamp_ms = result.store_timestamp_ms
         return result
+
+    def put_run(
+        self, messages: Iterable[PlainMessage], encoder: RecordEncoder, now_ms: int
+    ) -> list[RunPlace]:
+        """Place messages up to one that is for `put_message`; see `CommitLog.append_run`."""
+        if not self._accepts:
+            return []
+        places = self.log.append_run(messages, encoder, now_ms)
+        if places:
+            self._put_count += len(places)
+            self._put_bytes += self.log.end_offset - places[0][0]
+            self.last_store_timestamp_ms = self.log.store_timestamp_ms
+        return places
 
     def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""

@@ -67,6 +67,7 @@ from wakelog.network.server import Server
 from wakelog.network.time_share import run_for_a_share
 from wakelog.network.tls import ServerContext
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.send_run import SendRun
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import process_descriptors_max
 from wakelog.telemetry.logs import LineBudget, Log, logger
@@ -157,6 +158,8 @@ class Requests:
             answer_error=error_response,
             tls=tls,
             body_bytes_max=self._broker.body_bytes_max,
+            # A signature is over a whole request.
+            process_run=self.process_run if self._broker.state.access is None else None,
             wall_ms=wall_ms,
         )
 
@@ -169,6 +172,13 @@ class Requests:
         if request.code == PULL_MESSAGE and outcome.__class__ is not GeneratorType:
             self.times.processed(request, began)
         return outcome
+
+    def process_run(
+        self, run: SendRun, channel: Channel, now_ms: int
+    ) -> RemotingCommand | AwaitFlush | None:
+        """Hand sends that came together to the core."""
+        self.times.began()
+        return self._broker.process_run(run, channel, now_ms)
 
     def end_of_turn(self) -> None:
         """Write what was put, publish how far the log reaches, carry out the instructions.

@@ -126,4 +126,4 @@ def _store_reply(
         "queueId": str(queue_id),
         "queueOffset": str(result.queue_offset),
     }
-    return state.await_flush(response, result, now_ms, response.code)
+    return state.await_flush(response, result.physical_offset_end, now_ms, response.code)

@@ -38,7 +38,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.headers.send import SendHeader
-from wakelog.protocol.java import boolean_text, parse_boolean
+from wakelog.protocol.java import parse_boolean
 from wakelog.protocol.message_id import create_message_id, create_message_ids
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, TRANS_HALF_TOPIC
 from wakelog.protocol.properties import (
@@ -118,7 +118,10 @@ def refuse_send(
 
 def trace_fields(state: BrokerState) -> dict[str, str]:
     """Return the two fields that every response to a send carries."""
-    return {MSG_REGION: state.config.region_id, TRACE_ON: boolean_text(state.config.trace_on)}
+    return {
+        MSG_REGION: state.config.region_id,
+        TRACE_ON: "true" if state.config.trace_on else "false",
+    }
 
 
 def _send_single(
@@ -133,7 +136,7 @@ def _send_single(
         topic, queue_id = DLQ_PREFIX + topic[len(RETRY_PREFIX) :], 0
         topic_config = state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
     properties, text = read_send_properties(header.properties, state.config.broker_cluster_name)
-    sys_flag = _sys_flag(header, topic_config)
+    sys_flag = send_sys_flag(header, topic_config)
     parked = None
     prepared = properties.get(TRANSACTION_PREPARED)
     prepares = prepared is not None and parse_boolean(prepared)
@@ -191,7 +194,7 @@ def _send_batch(
     if queue_id < 0:
         queue_id = choose_queue(state, topic_config)
     properties = decode_properties(header.properties)
-    sys_flag = _sys_flag(header, topic_config)
+    sys_flag = send_sys_flag(header, topic_config)
     message_bytes_max = state.store_config.message_bytes_max
     too_long = len(command.body) > message_bytes_max
     if too_long or sys_flag & TRANSACTION_MASK or delay_level(properties) > 0:
@@ -287,28 +290,34 @@ def _stored(
     wait: str | None,
 ) -> RemotingCommand | AwaitFlush:
     """Make the response to a put that succeeded; it waits if the message asks for that."""
-    config = state.config
-    fields = {
-        MSG_REGION: config.region_id,
-        TRACE_ON: "true" if config.trace_on else "false",
+    fields = trace_fields(state) | {
         "msgId": message_ids,
         "queueId": str(queue_id),
         "queueOffset": str(result.queue_offset),
     }
     response = answer(request.command, ResponseCode.SUCCESS, None, fields)
-    if not (state.is_sync_flush or state.is_sync_master):
-        return response
     if wait is not None and not parse_boolean(wait):
+        return response
+    return when_kept(state, response, result.physical_offset_end, request.now_ms)
+
+
+def when_kept(
+    state: BrokerState, response: RemotingCommand, physical_offset_end: int, now_ms: int
+) -> RemotingCommand | AwaitFlush:
+    """Let the response to a put wait for the disk and for a slave, as this broker is set."""
+    if not (state.is_sync_flush or state.is_sync_master):
         return response
     failure = ResponseCode.FLUSH_DISK_TIMEOUT
     needs_replica = False
     if state.is_sync_master:
-        needs_replica = state.replicas.can_take(result.physical_offset_end)
+        needs_replica = state.replicas.can_take(physical_offset_end)
         if not needs_replica:
             # 4.9.3 reports that after the message is stored (fact 23).
             failure = ResponseCode.SLAVE_NOT_AVAILABLE
             response.code = failure
-    return state.await_flush(response, result, request.now_ms, failure, needs_replica=needs_replica)
+    return state.await_flush(
+        response, physical_offset_end, now_ms, failure, needs_replica=needs_replica
+    )
 
 
 def _store_refusal(
@@ -354,7 +363,7 @@ def _put_refusal(
     return answer(request, code, remark, trace_fields(state))
 
 
-def _sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
+def send_sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
     """Return the flag to store. The host bits follow from the hosts, not from the client."""
     sys_flag = header.sys_flag & ~_HOST_FLAGS
     if topic_config.topic_filter_type == FILTER_MULTI_TAG:

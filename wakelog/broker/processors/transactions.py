@@ -169,7 +169,11 @@ def _commit(
         return response
     needs_replica = state.awaits_confirmed  # else the next master may have the half message alone
     return state.await_flush(
-        response, result, now_ms, ResponseCode.SUCCESS, needs_replica=needs_replica
+        response,
+        result.physical_offset_end,
+        now_ms,
+        ResponseCode.SUCCESS,
+        needs_replica=needs_replica,
     )
 
 

@@ -15,12 +15,13 @@ DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
+from wakelog.storage.log.queue_offsets import QueueKey
 
 
 class PutStatus(Enum):
@@ -77,6 +78,22 @@ class MessageDraft(msgspec.Struct):
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
     tags_code: int = 0
+
+
+class PlainMessage(msgspec.Struct, gc=False):
+    """A message of a run: nothing about it needs a decision of the log. No reference to a cycle."""
+
+    key: QueueKey
+    body: bytes | memoryview
+    properties: bytes
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    reconsume_times: int
+
+
+RunPlace: TypeAlias = tuple[int, int, int]
+"""Where a message of a run was placed: physical offset, queue offset, size in bytes."""
 
 
 class BatchDraft(NamedTuple):

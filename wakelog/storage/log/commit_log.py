@@ -19,6 +19,7 @@ the blank is written only after the next segment was obtained. So a full disk le
 was, and appends succeed again as soon as space is freed.
 """
 
+from collections.abc import Iterable
 from itertools import accumulate
 from posixpath import basename, dirname
 from typing import Protocol
@@ -28,7 +29,7 @@ from msgspec import structs
 from wakelog.protocol.batch import encode_records
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
-from wakelog.protocol.record import BLANK_BYTES, encode_blank
+from wakelog.protocol.record import BLANK_BYTES, RecordEncoder, encode_blank
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
@@ -36,8 +37,10 @@ from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.append import (
     BatchDraft,
     MessageDraft,
+    PlainMessage,
     PutResult,
     PutStatus,
+    RunPlace,
     encode_draft,
     encode_properties_text,
     fits,
@@ -77,6 +80,7 @@ class CommitLog:
     end_offset: after the last placed record, written or pending.
     files: the segments, for readers in this process and for Flush's descriptors.
     queue_offsets: the queue offset that the next message of each queue gets.
+    store_timestamp_ms: the store time of the last record, 0 if its segment has none.
     failure: why the log takes no messages, None while it does.
     """
 
@@ -120,7 +124,7 @@ class CommitLog:
         self.end_offset = self.appended_offset = self._pending_offset = end_offset
         self._pending: list[Buffer] = []
         self._rolled: list[tuple[MappedFile, int, list[Buffer]]] = []
-        self._store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
+        self.store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
         self.failure: str | None = None
 
     def append(self, draft: MessageDraft, now_ms: int) -> PutResult:
@@ -132,6 +136,53 @@ class CommitLog:
         except (IllegalName, ProtocolError, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
 
+    def append_run(
+        self, messages: Iterable[PlainMessage], encoder: RecordEncoder, now_ms: int
+    ) -> list[RunPlace]:
+        """Place messages one after the other, up to one that needs more than that.
+
+        Such are the first message of a queue, one that is too long, and one that the segment has no
+        room for: `append` decides what becomes of them.
+        """
+        places: list[RunPlace] = []
+        if self.failure is not None or self._multi_dispatch:
+            return places
+        records: list[bytes] = []
+        encode, offsets = encoder.encode, self.queue_offsets
+        timestamp_ms = max(now_ms, self.store_timestamp_ms)
+        physical_offset = self.end_offset
+        for message in messages:
+            key = message.key
+            queue_offset = offsets.find(key)
+            if queue_offset is None or len(message.properties) > PROPERTIES_BYTES_MAX:
+                break
+            try:
+                record = encode(
+                    *key,
+                    queue_offset,
+                    physical_offset,
+                    message.body,
+                    message.properties,
+                    message.flag,
+                    message.sys_flag,
+                    message.born_timestamp_ms,
+                    timestamp_ms,
+                    message.reconsume_times,
+                )
+            except ProtocolError:
+                break
+            size = len(record)
+            if size > self.message_bytes_max or physical_offset + size > self._room_end:
+                break
+            records.append(record)
+            places.append((physical_offset, queue_offset, size))
+            physical_offset += size
+            offsets.advance(key)
+        if records:
+            self._pending.append(b"".join(records))
+            self.end_offset, self.store_timestamp_ms = physical_offset, timestamp_ms
+        return places
+
     def append_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""
         if self.failure is not None:
@@ -140,7 +191,7 @@ class CommitLog:
         if not batch.messages or outer.sys_flag & TRANSACTION_MASK:
             return _ILLEGAL
         key = (outer.topic, outer.queue_id)
-        timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
+        timestamp_ms = self.store_timestamp_ms = max(now_ms, self.store_timestamp_ms)
         try:
             queue_offset = self.queue_offsets.get_or_add(key)
             records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
@@ -153,7 +204,7 @@ class CommitLog:
                 place = self.end_offset, timestamp_ms
                 if not self._make_room(size, now_ms):
                     return self._no_segment()
-                timestamp_ms = self._store_timestamp_ms
+                timestamp_ms = self.store_timestamp_ms
                 if place != (self.end_offset, timestamp_ms):
                     records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
         except (IllegalName, ProtocolError, TopicClosed) as error:
@@ -171,14 +222,14 @@ class CommitLog:
         is_illegal = not batch or batch.outer.sys_flag & TRANSACTION_MASK
         if is_illegal or not fits(0, size, self.files.file_size_bytes):
             return _ILLEGAL
-        self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
+        self.store_timestamp_ms = max(now_ms, self.store_timestamp_ms)
         try:
             queue_offset = self.queue_offsets.get_or_add(key)
         except (IllegalName, TopicClosed) as error:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
         if self.end_offset + size > self._room_end and not self._make_room(size, now_ms):
             return self._no_segment()
-        offsets = batch.stamp(queue_offset, self.end_offset, self._store_timestamp_ms)
+        offsets = batch.stamp(queue_offset, self.end_offset, self.store_timestamp_ms)
         return self._put_records(key, batch.records, offsets, queue_offset)
 
     def _put_records(
@@ -194,7 +245,7 @@ class CommitLog:
             physical_offset,
             len(records),
             queue_offset,
-            self._store_timestamp_ms,
+            self.store_timestamp_ms,
             physical_offsets,
         )
 
@@ -302,7 +353,7 @@ class CommitLog:
             return _PROPERTIES_TOO_LONG
         consumed = draft.sys_flag & TRANSACTION_MASK in CONSUMED_TYPES
         queue_offset = next_offset if consumed else 0
-        timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
+        timestamp_ms = self.store_timestamp_ms = max(now_ms, self.store_timestamp_ms)
         record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
         size = len(record)
         if size > self.message_bytes_max or size + BLANK_BYTES > self.files.file_size_bytes:
@@ -310,7 +361,7 @@ class CommitLog:
         if self.end_offset + size > self._room_end:
             if not self._make_room(size, now_ms):
                 return self._no_segment()
-            timestamp_ms = self._store_timestamp_ms
+            timestamp_ms = self.store_timestamp_ms
             record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
         physical_offset = self.end_offset
         self._pending.append(record)
@@ -378,7 +429,7 @@ class CommitLog:
         self._pending = []
         self.end_offset = self._pending_offset = start_offset
         self._file_end = file.end_offset
-        self._store_timestamp_ms = now_ms
+        self.store_timestamp_ms = now_ms
         return True
 
     def _no_segment(self) -> PutResult:

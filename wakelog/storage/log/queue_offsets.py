@@ -68,6 +68,10 @@ class QueueOffsets:
         """Return a queue's next offset, 0 for a queue that has never had one."""
         return self._next.get(key, 0)
 
+    def find(self, key: QueueKey) -> int | None:
+        """Return a queue's next offset, None for a queue that has never had one."""
+        return self._next.get(key)
+
     def get_or_add(self, key: QueueKey) -> int:
         """Return a queue's next offset; a new queue joins the table with 0.
 
