@@ -50,6 +50,11 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
     tidy.long_modules: ("x = 1\n" * 601, "x = 1\n" * 600),
     tidy.long_functions: ("def f():\n" + "    pass\n" * 70, "def f():\n" + "    pass\n" * 69),
     tidy.missing_docstrings: ("x = 1\n", '"""What lives here."""\n'),
+    tidy.late_attributes: (
+        "class A(Timer):\n    def begin(self):\n        self.store = 1",
+        "class A(B):\n    def begin(self):\n        self.store = self.own = 1\n"
+        "    def __init__(self):\n        self.own = 0\nclass B:\n    store: int\n",
+    ),
     tidy.prints: ("print(1)\n", "log(1)\n"),
     tidy.bare_excepts: (
         "try:\n    f()\nexcept:\n    g()",
@@ -74,8 +79,8 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
 @pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.__name__)
 def test_a_rule_catches_its_breach_only(rule: Rule) -> None:
     breach, sound = EXAMPLES[rule]
-    assert len(list(rule(Source("wakelog/storage/example.py", breach)))) == 1
-    assert list(rule(Source("wakelog/storage/example.py", sound))) == []
+    assert len(list(rule(Source("wakelog/actors/example.py", breach)))) == 1
+    assert list(rule(Source("wakelog/actors/example.py", sound))) == []
 
 
 def test_a_module_without_tests_is_caught() -> None:

@@ -34,6 +34,8 @@ UNTESTED: dict[str, str] = {
     "wakelog/network/handler.py": "protocols and types, which mypy checks",
 }
 
+CONSTRUCTORS = {"__init__", "__post_init__", "__new__"}
+
 # Hosts that a tracked file may name. Package indexes are not among them: which one is used is the
 # business of the machine, and a lock that names one is wrong on the next.
 HOSTS = {"www.apache.org", "rocketmq.apache.org", "localhost", "127.0.0.1"}
@@ -123,6 +125,52 @@ def untested_modules(source: Source) -> Iterator[str]:
     listed = source.path in UNTESTED or name == "__init__.py"
     if source.path.startswith("wakelog/") and not listed and not (ROOT / test).is_file():
         yield f"{source.path}:1: no {test}, and no reason in tests/tidy.py"
+
+
+def late_attributes(source: Source) -> Iterator[str]:
+    """An object of an actor's process is complete once it is made: no method adds an attribute."""
+    if not source.path.startswith("wakelog/actors/"):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        late = dict(_assigned(node))
+        for name in late.keys() - _attributes(source, node):
+            yield f"{source.path}:{late[name]}: {node.name}.{name} is not assigned by __init__"
+
+
+def _attributes(source: Source, node: ast.ClassDef) -> set[str]:
+    """Return the attributes that an object of a class has once it is made."""
+    found: set[str] = set()
+    for part in node.body:
+        if isinstance(part, ast.AnnAssign | ast.Assign):
+            targets = [part.target] if isinstance(part, ast.AnnAssign) else part.targets
+            found.update(x.id for one in targets for x in ast.walk(one) if isinstance(x, ast.Name))
+        elif isinstance(part, ast.FunctionDef) and part.name in CONSTRUCTORS:
+            found.update(name for name, _ in _assigned(part))
+    for base in node.bases:
+        found.update(_attributes_of(source, ast.unparse(base).partition("[")[0]))
+    return found
+
+
+def _attributes_of(source: Source, name: str) -> set[str]:
+    """Return those of the class that a module calls by a name, if it is one of ours."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return _attributes(source, node)
+        if isinstance(node, ast.ImportFrom) and any(one.name == name for one in node.names):
+            path = f"{(node.module or '').replace('.', '/')}.py"
+            if path.startswith("wakelog/"):
+                return _attributes_of(Source(path, (ROOT / path).read_text()), name)
+    return set()
+
+
+def _assigned(method: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield each attribute of `self` that a method assigns, and the line."""
+    for node in ast.walk(method):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name, node.lineno
 
 
 def prints(source: Source) -> Iterator[str]:
@@ -271,6 +319,7 @@ CHECKS = [
     Check(long_functions, (".py",)),
     Check(missing_docstrings, (".py",)),
     Check(untested_modules, (".py",)),
+    Check(late_attributes, (".py",)),
     Check(prints, (".py",)),
     Check(bare_excepts, (".py",)),
     Check(shared_randomness, (".py",)),

@@ -20,8 +20,8 @@ from wakelog.actors.broker.hosted import start_broker
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.services import service
 from wakelog.actors.services.client import ServiceClient
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.table import load, services_of
+from wakelog.actors.services.service import Service, ServiceHost
+from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 
@@ -29,7 +29,7 @@ from wakelog.actors.transport.service_plan import ServicePlan, Transport
 class LoopCalls:
     """Calls a service on the loop, as Ray calls the method of an actor."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServiceHost[Service]) -> None:
         self.counts: Counter[str] = Counter()
         self._service = service
 
@@ -61,7 +61,9 @@ def _part(pair: asyncio.Task[Any], index: int) -> asyncio.Task[Any]:
 class NotifiedBroker:
     """A running broker, its services and a client."""
 
-    def __init__(self, services: dict[str, Service], broker: BrokerService, client: Client) -> None:
+    def __init__(
+        self, services: dict[str, ServiceHost[Service]], broker: BrokerService, client: Client
+    ) -> None:
         self.services = services
         self.broker = broker
         self.client = client
@@ -99,10 +101,8 @@ async def notified_broker(
         memory_directory=str(directory),
         faults=faults,
     )
-    services = {
-        name: load(row.service)(service_plan.to_builtins(), name)
-        for name, row in services_of(service_plan).items()
-    }
+    builtins = service_plan.to_builtins()
+    services = {name: ServiceHost[Service](builtins, name) for name in services_of(service_plan)}
     calls = {name: LoopCalls(one) for name, one in services.items()}
     hosted = await start_broker(service_plan, calls)
     client = Client(plan.brokers[0].address)

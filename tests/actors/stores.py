@@ -8,7 +8,7 @@ import msgspec
 
 from tests.actors.services.fakes import attach_request
 from tests.fakes.stores import open_store, put
-from wakelog.actors.services.service import Service
+from wakelog.actors.services.service import Service, ServiceHost
 from wakelog.actors.services.table import SERVICES, load
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
@@ -47,16 +47,16 @@ def known_of(store: MessageStore, **changes: Any) -> dict[str, Any]:
 S = TypeVar("S", bound=Service)
 
 
-def make_service(kind: type[S], plan: ServicePlan) -> S:
+def make_service(kind: type[S], plan: ServicePlan, fs: FileSystem | None = None) -> ServiceHost[S]:
     """Return a service under the name that the table has for it."""
     [name] = [name for name, row in SERVICES.items() if load(row.service) is kind]
-    return kind(plan.to_builtins(), name)
+    return ServiceHost(plan.to_builtins(), name, fs=fs)
 
 
 @contextmanager
 def attached_service(
     kind: type[S], plan: ServicePlan, **changes: Any
-) -> Iterator[tuple[S, MessageStore]]:
+) -> Iterator[tuple[ServiceHost[S], MessageStore]]:
     """Attach a service to the store of a plan, and release it at the end."""
     service = make_service(kind, plan)
     with open_plan_store(plan) as store:

@@ -27,7 +27,7 @@ from wakelog.actors.services import broker_services
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.client import ServiceClient
 from wakelog.actors.services.reput import ReputClient
-from wakelog.actors.services.service import Service
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.table import SERVICES, load, services_of
 from wakelog.broker.trouble import CHECK_DISK, Trouble
 from wakelog.cli import up as up_module
@@ -60,15 +60,13 @@ def value(*_: object) -> Any:
     raise ValueError("no such level")
 
 
-BREAKS: dict[str, tuple[str, Callable[..., Any], str, str]] = {
+BREAKS: dict[str, tuple[Callable[..., Any], str, str]] = {
     "a folder that it may not write": (
-        "begin",
         folder,
         "open of /store/folder failed: Permission denied",
         "Look at the disk, and at the permissions of the store.",
     ),
     "a value that it cannot use": (
-        "begin",
         value,
         "ValueError: no such level",
         "Please report it with the logs.",
@@ -136,9 +134,9 @@ def test_a_service_that_cannot_begin_is_named_everywhere(
     name: str,
     broken: str,
 ) -> None:
-    method, breaks, reason, remedy = BREAKS[broken]
+    breaks, reason, remedy = BREAKS[broken]
     row = SERVICES[name]
-    monkeypatch.setattr(load(row.service), method, breaks)
+    monkeypatch.setattr(load(row.service), "__init__", breaks)
     run = Broken(tmp_path, *filter(None, [NEEDED_BY[row.needed_when]]))
     line = f"{name} does not work: {reason}. {remedy}"
 
@@ -164,9 +162,9 @@ class Refusing:
 
     def __init__(self) -> None:
         self.is_mended = False
-        self._call = Service.call
+        self._call = ServiceHost.call
 
-    def call(self, service: Service, epoch: int, method: str, *arguments: Any) -> Any:
+    def call(self, service: ServiceHost[Any], epoch: int, method: str, *arguments: Any) -> Any:
         if service.name == "retention" and not self.is_mended:
             raise service._refusal(
                 StoreFailed("/store/commitlog", "list", OSError(EACCES, "Permission denied"))
@@ -178,7 +176,7 @@ def test_a_service_that_is_mended_works_again_and_the_exit_code_is_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing = Refusing()
-    monkeypatch.setattr(Service, "call", lambda *arguments: refusing.call(*arguments))
+    monkeypatch.setattr(ServiceHost, "call", lambda *arguments: refusing.call(*arguments))
     run = Broken(tmp_path)
 
     async def check(admin: Admin) -> None:

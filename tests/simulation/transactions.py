@@ -12,17 +12,20 @@ from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Final, cast
 
 import msgspec
 
+from tests.actors.services.fakes import attach_request
 from tests.broker.harness import FakeChannel, Waiting, begun, send_fields, settings
 from tests.simulation.client import Sent
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.machine import BEGIN_MS, OFFSETS, Machine, java_hash
 from tests.simulation.oracle import Violation
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Session
 from wakelog.actors.services.transaction_check import TransactionCheckService
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
     AwaitFlush,
@@ -78,9 +81,16 @@ class TransactionMachine(Machine):
         self._open: list[dict[str, str]] = []
         self._asked: list[dict[str, str]] = []
         self._has_begun = False
-        self._check = TransactionCheckService.__new__(TransactionCheckService)
-        self._check.fs, self._check.store, self._check._releases = self.fs, config, ExitStack()
-        self._check.begin(cast(AttachRequest, None))
+        plan = cast(ServicePlan, SimpleNamespace(settings=SimpleNamespace(store=config)))
+        session = Session(
+            plan=plan,
+            name="transaction_check",
+            fs=self.fs,
+            request=attach_request(),
+            watermarks=None,
+            releases=ExitStack(),
+        )
+        self._check = TransactionCheckService(session)
         self.further_steps = {
             "half": self.send_half,
             "end": self.end_first,

@@ -14,7 +14,8 @@ from tests.actors.plans import service_plan
 from wakelog.actors.broker import actor as module
 from wakelog.actors.broker.actor import BrokerActor
 from wakelog.actors.ray.options import actor_name
-from wakelog.actors.services.table import load, services_of
+from wakelog.actors.services.service import Service, ServiceHost
+from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.service_plan import Transport
 
 pytestmark = pytest.mark.process
@@ -27,7 +28,7 @@ def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     made = service_plan(short_path, transport=Transport.REFERENCES, listenPort=port)
     builtins = made.to_builtins()
     handles = {
-        actor_name(made.name, row.actor_name): FakeHandle(load(row.service)(builtins, name))
+        actor_name(made.name, row.actor_name): FakeHandle(ServiceHost[Service](builtins, name))
         for name, row in services_of(made).items()
     }
     searched: list[str] = []

@@ -109,7 +109,7 @@ def test_every_service_goes_by_every_key_that_changes_at_once() -> None:
         for field in fields:
             assert setting_text(getattr(used, field.name)) == wanted[field.encode_name]
         services = local._services.values()
-        asyncio.run(until(lambda: all(one.store == used for one in services)))
+        asyncio.run(until(lambda: all(one.attached.store == used for one in services)))
 
 
 def test_what_is_missed_most_is_used_by_the_next_request() -> None:

@@ -18,6 +18,7 @@ from wakelog.actors.services.added_services import (
     AddedService,
     offered_services,
 )
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.services.table import load
 from wakelog.actors.transport.service_plan import ServicePlan, ServiceRow
@@ -81,11 +82,12 @@ def nothing_logged() -> None:
     Sound.log.clear()
 
 
-def service_of(directory: Path, target: str) -> AddedService:
+def service_of(directory: Path, target: str) -> ServiceHost[AddedService]:
     plan = service_plan(directory, in_one_process=False)
-    row = ServiceRow(actor_name="It", service="unused:here", core=target)
+    kind = f"{AddedService.__module__}:AddedService"
+    row = ServiceRow(actor_name="It", service=kind, core=target)
     plan = msgspec.structs.replace(plan, added_services={"it": row})
-    return AddedService(plan.to_builtins(), "it")
+    return ServiceHost(plan.to_builtins(), "it")
 
 
 KNOWN = dict(msgspec.to_builtins(attach_request()))
@@ -94,7 +96,7 @@ KNOWN = dict(msgspec.to_builtins(attach_request()))
 @on_loop
 async def test_a_core_has_the_life_of_its_broker(tmp_path: Path) -> None:
     service = service_of(tmp_path, f"{HERE}:Sound")
-    assert service.statistics()["values"] == {}
+    assert service.statistics() == {}
     assert service.attach(KNOWN)["process_id"] > 0
     assert service.statistics()["values"] == {"answer": 42}
     service.attach(KNOWN)

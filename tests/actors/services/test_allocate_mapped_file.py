@@ -8,6 +8,7 @@ from tests.actors.stores import attached_service, known_of, open_plan_store
 from wakelog.actors.services.allocate_mapped_file import (
     AllocateMappedFileService,
 )
+from wakelog.actors.services.service import ServiceHost
 
 
 def test_a_segment_appears_with_its_full_length(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_what_was_left_half_made_is_removed(tmp_path: Path) -> None:
         paths = plan.settings.store.paths
         half = Path(paths.new_file(store.log.files.path_for(SEGMENT_BYTES), "allocate_mapped_file"))
         half.write_bytes(b"half")
-        service = AllocateMappedFileService(plan.to_builtins(), "allocate_mapped_file")
+        service = ServiceHost[AllocateMappedFileService](plan.to_builtins(), "allocate_mapped_file")
         service.attach(known_of(store))
         assert not half.exists()
         service.release()

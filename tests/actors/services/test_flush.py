@@ -16,6 +16,7 @@ from tests.actors.services.fakes import EPOCH, make_watermarks
 from tests.actors.stores import attached_service, fill
 from wakelog.actors.services import flush
 from wakelog.actors.services.flush import FlushOutcome, FlushRequest, FlushService
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -27,13 +28,15 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
 
-def send(service: FlushService, store: MessageStore) -> None:
+def send(service: ServiceHost[FlushService], store: MessageStore) -> None:
     """Give Flush the store's own descriptions."""
     segments = [(file.start_offset, file.fd) for file in store.log.files.files]
     assert send_descriptors(descriptor_path(service.plan.runtime_directory), segments)
 
 
-def sync(service: FlushService, end: int, *, force: bool = True, flushed: int = 0) -> FlushOutcome:
+def sync(
+    service: ServiceHost[FlushService], end: int, *, force: bool = True, flushed: int = 0
+) -> FlushOutcome:
     request = FlushRequest(
         flushed=flushed, committed=end, appended=end, stored_ms=1_000, force=force
     )
@@ -156,7 +159,7 @@ def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_pa
             assert not sync(service, end).noted
         mark = read_mark(FileSystem(), plan.settings.store.paths.watermark)
         assert (mark.sequence, mark.physical_offset) == (begin + 1, first)
-        service._checkpoint_ms = 0
+        service.attached._checkpoint_ms = 0
         assert sync(service, end, force=False).noted, "nothing new, and the time has come"
         mark = read_mark(FileSystem(), plan.settings.store.paths.watermark)
         assert (mark.sequence, mark.physical_offset) == (begin + 2, end)

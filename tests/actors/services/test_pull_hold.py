@@ -33,6 +33,7 @@ from wakelog.actors.services.pull_hold import (
     hold_note,
     read_hold_note,
 )
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.decision import HoldPull
@@ -51,9 +52,9 @@ class FakePullHold(FakeCalls):
     """A PullHold that is an object of this process."""
 
     def __init__(self, plan: ServicePlan) -> None:
-        self.service = PullHoldService(plan.to_builtins(), "pull_hold")
+        self.service = ServiceHost[PullHoldService](plan.to_builtins(), "pull_hold")
         self.service.attach(known())
-        super().__init__(take=lambda _epoch, notes: self.service.take(notes))
+        super().__init__(take=lambda _epoch, notes: self.service.attached.take(notes))
 
     def notes(self, kind: HoldNote) -> list[Any]:
         """Return the notes of a kind that were sent by calls."""
@@ -68,7 +69,7 @@ def held(hold: HoldPull) -> tuple[Any, ...]:
 
 
 def test_notes_hold_wake_forget_and_expire(short_path: Path) -> None:
-    service = PullHoldService(service_plan(short_path).to_builtins(), "pull_hold")
+    service = ServiceHost[PullHoldService](service_plan(short_path).to_builtins(), "pull_hold")
     service.attach(known())
     deadline_ms = time.time_ns() // 1_000_000 - 1
 
@@ -92,7 +93,7 @@ def test_notes_hold_wake_forget_and_expire(short_path: Path) -> None:
 @on_loop
 async def test_notifications_bring_holds_and_arrivals_and_wake_the_broker(short_path: Path) -> None:
     plan = notified_plan(short_path)
-    service = PullHoldService(plan.to_builtins(), "pull_hold")
+    service = ServiceHost[PullHoldService](plan.to_builtins(), "pull_hold")
     with (
         closing(make_watermarks(plan.watermarks_path)),
         closing(NotificationSocket(plan.socket_path("broker"))) as broker,
@@ -204,7 +205,7 @@ async def test_with_notifications_holds_travel_as_notes_and_deadlines_are_not_th
             kinds = [(parts[0], parts[1]) for parts in receiver.drain()]
             assert kinds == [(HoldNote.HOLD, 1), (HoldNote.HOLD, 2), (HoldNote.FORGET, 1)]
             # Arrivals of a step that was called because a notification was lost.
-            pull_hold.service.take([held(note(1, deadline_ms=1))])
+            pull_hold.service.attached.take([held(note(1, deadline_ms=1))])
             client.wake(reference_to([]))
             for _ in range(20):
                 await asyncio.sleep(0)

@@ -21,6 +21,7 @@ from tests.actors.stores import attached_service, fill, known_of, make_service
 from tests.compat.processes import free_port
 from wakelog.actors.services import replication
 from wakelog.actors.services.replication import ReplicationService
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.session import Refused
 from wakelog.protocol.ha_frames import FrameReader, encode_report
 from wakelog.storage.message_store import MessageStore
@@ -41,7 +42,9 @@ def until(true: Callable[[], bool]) -> None:
 class Master:
     """An attached service over a store, by reference."""
 
-    def __init__(self, service: ReplicationService, store: MessageStore, port: int) -> None:
+    def __init__(
+        self, service: ServiceHost[ReplicationService], store: MessageStore, port: int
+    ) -> None:
         self.service, self.store, self._port = service, store, port
 
     def connect(self) -> socket.socket:

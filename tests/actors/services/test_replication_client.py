@@ -27,6 +27,7 @@ from wakelog.actors.services import replication_client
 from wakelog.actors.services.client import BrokerContext
 from wakelog.actors.services.replication import ReplicationService
 from wakelog.actors.services.replication_client import TAKEN_MAX, ReplicationClient
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.transport.notifications import NotificationSocket
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.protocol.ha_frames import FrameReader, encode_report
@@ -81,7 +82,11 @@ class Master:
     """A Broker's client with the service, each on a loop of its own, over one store."""
 
     def __init__(
-        self, service: ReplicationService, store: MessageStore, page: SharedWatermarks, port: int
+        self,
+        service: ServiceHost[ReplicationService],
+        store: MessageStore,
+        page: SharedWatermarks,
+        port: int,
     ) -> None:
         self.service, self.store, self.page, self.port = service, store, page, port
         self.events = Events()
@@ -225,19 +230,21 @@ async def test_slaves_that_come_at_once_are_handed_back_if_they_are_too_many(
             slaves = [await master.connect(1) for _ in range(count)]
             for slave in slaves:
                 stack.enter_context(closing(slave.end))
-            counters = master.service.counters
+            counters = master.service.statistics
             wait_until(  # while the Broker's loop has no turn
-                lambda: counters()["accepted_count"] == count and not master.service.slaves,
+                lambda: (
+                    counters()["accepted_count"] == count and not master.service.attached.slaves
+                ),
                 "all are handed over",
             )
-            await master.until(lambda: len(master.service.slaves) == count - TAKEN_MAX)
+            await master.until(lambda: len(master.service.attached.slaves) == count - TAKEN_MAX)
             await master.until(lambda: master.events.replicas[-1] == (1, count))
             assert master.taken_count == TAKEN_MAX
             end = master.put(5)
             for slave in slaves:
                 await slave.read(end - 1)
                 slave.report(end)
-            await master.until(lambda: master.service.counters()["behind_bytes_max"] == 0)
+            await master.until(lambda: master.service.statistics()["behind_bytes_max"] == 0)
             assert master.events.replicas[-1] == (end, count)
 
 
@@ -264,13 +271,13 @@ async def test_a_slave_that_is_on_its_way_back_counts_for_a_while_only(
         slave = await master.connect(0)
         with closing(slave.end):
             await master.until(lambda: master.has_taken_all(1))
-            page = master.service._watermarks
-            master.service._watermarks = None  # it reports nothing any more
+            page = master.service.attached._watermarks
+            master.service.attached._watermarks = None  # it reports nothing any more
             while master.taken_count:
                 master.put(1_000)
             assert master.events.replicas[-1] == (0, 1)
             await master.until(lambda: master.events.replicas[-1] == (0, 0))
-            master.service._watermarks = page
+            master.service.attached._watermarks = page
 
 
 @on_loop
@@ -288,7 +295,7 @@ async def test_a_slave_that_dies_on_its_way_back_counts_no_more(
                 master.put(1_000)
             assert master.events.replicas[-1] == (0, 1)
             was_taken = partial(master.page.get, SharedWatermark.RETURNED)
-            wait_until(lambda: was_taken() and not master.service.slaves, "it has died")
+            wait_until(lambda: was_taken() and not master.service.attached.slaves, "it has died")
             await master.until(lambda: master.events.replicas[-1] == (0, 0))
 
 

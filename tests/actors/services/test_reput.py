@@ -51,7 +51,7 @@ def make_readable(page: SharedWatermarks, end: int) -> None:
 
 def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
     with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
-        assert service._dispatch.core.position == 0
+        assert service.attached._dispatch.core.position == 0
         end = fill(store, 3)
         (dispatched, arrivals_count, more), arrivals = service.call(EPOCH, "step", end)
         assert (dispatched, arrivals_count, more) == (end, 3, False)
@@ -87,7 +87,7 @@ def test_a_disk_that_refuses_is_said_in_plain_words(
 ) -> None:
     with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         end = fill(store, 1)
-        core = service._dispatch.core
+        core = service.attached._dispatch.core
         with monkeypatch.context() as patched:
             patched.setattr(core, "step", refuse)
             with pytest.raises(Refused, match="No space left"):
@@ -100,9 +100,9 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
 ) -> None:
     with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         end = fill(store, 1)
-        core = service._dispatch.core
+        core = service.attached._dispatch.core
         with monkeypatch.context() as patched:
-            patched.setattr(service._dispatch._dispatchers[0], "dispatch", refuse)
+            patched.setattr(service.attached._dispatch._dispatchers[0], "dispatch", refuse)
             with pytest.raises(Refused, match="No space left"):
                 service.call(EPOCH, "step", end)
         noted: list[str] = []
@@ -123,7 +123,7 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
         begin = core.start
         monkeypatch.setattr(reput, "wait", wait_for)
         monkeypatch.setattr(core, "start", start)
-        service._flushing = service._syncs.submit(sync)
+        service.attached._flushing = service.attached._syncs.submit(sync)
         try:
             assert service.call(EPOCH, "step", end)[0][0] == end
             assert noted == ["synced", "cut"]
@@ -138,14 +138,14 @@ def test_a_flush_whose_time_comes_during_another_comes_later(
     plan = service_plan(tmp_path)
     later: list[str] = []
     with attached_service(ReputService, plan) as (service, _):
-        monkeypatch.setattr(service, "_flush_later", lambda: later.append("later"))
-        service._flush_in_thread()
-        assert service._flushing is not None and later == []
-        service._wait_flushed()
-        service._flushing = Future()
-        service._flush_in_thread()
+        monkeypatch.setattr(service.attached, "_flush_later", lambda: later.append("later"))
+        service.attached._flush_in_thread()
+        assert service.attached._flushing is not None and later == []
+        service.attached._wait_flushed()
+        service.attached._flushing = Future()
+        service.attached._flush_in_thread()
         assert later == ["later"]
-        service._flushing.set_result(None)
+        service.attached._flushing.set_result(None)
 
 
 def test_a_slave_counts_puts_and_wakes_no_pull(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ async def test_on_a_notification_it_dispatches_stores_the_watermark_and_notifies
                 # Whoever is woken by this note finds the queue readable.
                 assert page.get(SharedWatermark.DISPATCHED) > 0
                 arrived.append(offset)
-        while service._dispatch.flushed < end:
+        while service.attached._dispatch.flushed < end:
             await asyncio.sleep(0.001)
         assert arrived == list(range(1, 21))
         assert page.get(SharedWatermark.DISPATCHED) == end
@@ -207,7 +207,7 @@ async def test_after_another_broker_replaced_the_page_it_does_nothing(short_path
         end = fill(store, 1)
         make_watermarks(plan.watermarks_path).close()
         make_readable(page, end)
-        service._on_notified([])
+        service.attached._on_notified([])
         assert page.get(SharedWatermark.DISPATCHED) == 0
 
 
@@ -246,7 +246,7 @@ async def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_olde
         end = fill(store, 3, properties_text="KEYS\x01k")
         make_readable(page, end)
         older = known_of(store, dispatched=end // 3, dispatch_from=None)
-        service._on_notified([])
+        service.attached._on_notified([])
         assert page.get(SharedWatermark.DISPATCHED) == end
         cut: list[int] = []
         monkeypatch.setattr(

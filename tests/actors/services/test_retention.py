@@ -31,6 +31,7 @@ from wakelog.actors.services.retention import (
     RetentionOutcome,
     RetentionService,
 )
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -70,7 +71,7 @@ def fill_segments(store: MessageStore, count: int) -> int:
     return end
 
 
-def lease(service: RetentionService, *, begin: int | None, end: int) -> dict[str, Any]:
+def lease(service: ServiceHost[RetentionService], *, begin: int | None, end: int) -> dict[str, Any]:
     answer: dict[str, Any] = service.call(EPOCH, "lease", "test", begin, end)
     return answer
 
@@ -156,7 +157,7 @@ def test_the_lease_of_a_reader_that_died_ends(
 def test_disk_pressure_beats_a_lease_and_says_so(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
+    service = ServiceHost[RetentionService](plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 3)
         monkeypatch.setattr(service, "fs", FullDisk())
@@ -185,7 +186,7 @@ def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
 
 
 def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins(), "retention")
+    service = ServiceHost[RetentionService](plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 2)
         service.attach(known_of(store))
@@ -203,7 +204,7 @@ def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> No
 
 def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = RetentionService(plan.to_builtins(), "retention")
+    service = ServiceHost[RetentionService](plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill(store, 200)
         watermark = Watermark(FileSystem(), plan.settings.store.paths.watermark)

@@ -19,6 +19,7 @@ from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
+from wakelog.actors.services.service import ServiceHost
 from wakelog.broker.schedule import BATCH_MAX, DueMessage
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.errors import StoreFailed
@@ -31,7 +32,10 @@ def now_ms() -> int:
 
 
 def take_due(
-    schedule: ScheduleService, log_begin: int, dispatched: int, delivered: Mapping[int, int]
+    schedule: ServiceHost[ScheduleService],
+    log_begin: int,
+    dispatched: int,
+    delivered: Mapping[int, int],
 ) -> Due:
     answer = schedule.call(EPOCH, "take_due", log_begin, dispatched, delivered)
     due: Due = msgspec.convert(answer, Due)
@@ -82,7 +86,7 @@ def test_a_time_of_delivery_may_stand_in_an_extension_unit(
             # The log says when they were put, and the level how long they wait.
             rmtree(units)
         schedule.attach(known_of(store))
-        queues = schedule._queues
+        queues = schedule.attached._queues
         assert queues is not None
         assert queues.ends(1, log_begin=0, dispatched=end) == (0, 2)
         due_ms = [due for _, _, due in queues.entries(1, 0, 2)]

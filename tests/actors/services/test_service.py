@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -19,9 +19,9 @@ from tests.actors.services.toy_service import ROW, ToyService
 from tests.actors.stores import known_of, open_plan_store
 from tests.compat.processes import free_port
 from wakelog.actors.services import service as service_module
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest, Refused
-from wakelog.actors.services.table import SERVICES, load
+from wakelog.actors.services.service import Service, ServiceHost, Session
+from wakelog.actors.services.session import Refused
+from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.notifications import Note, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
@@ -54,7 +54,7 @@ def is_locked(plan: ServicePlan) -> bool:
 @on_loop
 async def test_a_service_of_its_own_process_returns_memory_while_attached(tmp_path: Path) -> None:
     plan = msgspec.structs.replace(toy_plan(tmp_path), in_one_process=False)
-    service = ToyService(plan.to_builtins(), "toy")
+    service = ServiceHost[ToyService](plan.to_builtins(), "toy")
     try:
         service.attach(known())
         assert service._free_memory._timer.is_running
@@ -66,23 +66,24 @@ async def test_a_service_of_its_own_process_returns_memory_while_attached(tmp_pa
 
 def test_a_service_works_from_attach_to_release(tmp_path: Path) -> None:
     plan = toy_plan(tmp_path)
-    service = ToyService(plan.to_builtins(), "toy")
+    service = ServiceHost[ToyService](plan.to_builtins(), "toy")
     assert service.statistics() == {}
     answer = service.attach(known())
     assert answer["total"] == LOG_END and answer["process_id"] > 0
     assert is_locked(plan)
     assert service.call(EPOCH, "add", 5) == LOG_END + 5
     assert service.statistics() == {"total": LOG_END + 5}
+    core = service.attached._core
     service.release()
     service.release()
-    assert service._core.total == LOG_END + 6, "what was registered is released once"
+    assert core.total == LOG_END + 6, "what was registered is released once"
     assert not is_locked(plan) and service.statistics() == {}
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_refuses_calls_that_are_not_for_it(short_path: Path, name: str) -> None:
     plan = service_plan(short_path, listenPort=free_port(-2, 1))
-    service = load(SERVICES[name].service)(plan.to_builtins(), name)
+    service = ServiceHost[Service](plan.to_builtins(), name)
     with pytest.raises(Refused, match="not attached"):
         service.call(EPOCH, "counters")
     with open_plan_store(plan) as store:
@@ -96,7 +97,7 @@ def test_every_service_refuses_calls_that_are_not_for_it(short_path: Path, name:
 
 
 def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
-    service = ToyService(toy_plan(tmp_path).to_builtins(), "toy")
+    service = ServiceHost[ToyService](toy_plan(tmp_path).to_builtins(), "toy")
     with pytest.raises(Refused, match="not attached"):
         service.call(EPOCH, "add", 1)
     service.attach(known())
@@ -110,17 +111,14 @@ def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
 class Idle(Service):
     """Holds what every service holds."""
 
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        return {}
-
 
 def test_a_byte_is_held_by_one_service_at_a_time_and_released_after_all(tmp_path: Path) -> None:
     plan = toy_plan(tmp_path)
-    first, second = (Idle(plan.to_builtins(), "toy") for _ in range(2))
+    first, second = (ServiceHost(plan.to_builtins(), "toy", kind=Idle) for _ in range(2))
     first.attach(known())
     with pytest.raises(Refused, match="already running"):
         second.attach(known())
-    assert not first.has_notifications and first.watermarks is None
+    assert not first.attached.has_notifications and first.attached.watermarks is None
     released = []
 
     def note(name: str) -> None:
@@ -128,7 +126,7 @@ def test_a_byte_is_held_by_one_service_at_a_time_and_released_after_all(tmp_path
         released.append(name)
 
     for name in ("first", "second"):
-        first.on_release(partial(note, name))
+        first.attached.on_release(partial(note, name))
     first.release()
     first.release()
     assert released == ["second", "first"]
@@ -142,7 +140,7 @@ async def test_without_watermarks_the_byte_is_released(short_path: Path) -> None
     (short_path / "store").mkdir()
     for _ in range(2):
         with pytest.raises(Refused, match="No such file"):
-            Idle(plan.to_builtins(), "reput").attach(known())
+            ServiceHost(plan.to_builtins(), "reput", kind=Idle).attach(known())
 
 
 @on_loop
@@ -151,32 +149,33 @@ async def test_with_notifications_there_are_watermarks_a_socket_and_notifiers(
 ) -> None:
     plan = notified_plan(short_path)
     (short_path / "store").mkdir()
-    service = Idle(plan.to_builtins(), "reput")
+    host = ServiceHost(plan.to_builtins(), "reput", kind=Idle)
     with closing(make_watermarks(plan.watermarks_path)):
-        service.attach(known())
+        host.attach(known())
+        service = host.attached
         heard: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         service.listen(heard.set_result)
         assert service.has_notifications and service.watermarks is not None
-        service.notifier_to("reput").send([(1,)])
+        notifier = service.notifier_to("reput")
+        assert notifier is not None
+        notifier.send([(1,)])
         assert [tuple(note) for note in await heard] == [(1,)]
         make_watermarks(plan.watermarks_path).close()
         assert service.watermarks is None
-        service.release()
+        host.release()
         assert not plan.socket_path("reput").exists()
 
 
 class Failing(Service):
-    """Raises in `begin`, after it registered what is to be released."""
+    """Raises after it registered what is to be released."""
 
-    error: Exception
+    error: ClassVar[Exception]
+    released: ClassVar[list[str]] = []
 
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        self.released = 0
-        self.on_release(self.note_release)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.on_release(lambda: self.released.append(self.name))
         raise self.error
-
-    def note_release(self) -> None:
-        self.released += 1
 
 
 @pytest.mark.parametrize(
@@ -186,18 +185,19 @@ class Failing(Service):
         (ValueError("no such level"), Refused),
     ],
 )
-def test_a_begin_that_raises_leaves_nothing_held(
+def test_a_service_that_cannot_be_made_leaves_nothing_held(
     tmp_path: Path, error: Exception, raised: type[Exception]
 ) -> None:
     plan = toy_plan(tmp_path)
-    service = Failing(plan.to_builtins(), "toy")
-    service.error = error
+    service = ServiceHost(plan.to_builtins(), "toy", kind=Failing)
+    Failing.error = error
     for _ in range(2):
+        Failing.released.clear()
         with pytest.raises(raised, match=r"No space left|no such level"):
             service.attach(known())
-        assert service.released == 1 and not is_locked(plan)
+        assert Failing.released == ["toy"] and not is_locked(plan)
         with pytest.raises(Refused, match="not attached"):
-            service.call(EPOCH, "note_release")
+            service.call(EPOCH, "counters")
 
 
 @pytest.mark.ray
@@ -214,7 +214,11 @@ async def test_a_notification_that_failed_is_followed_by_another_try(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(service_module, "AGAIN_SECONDS", 0.0)
-    service = Service(notified_plan(short_path).to_builtins(), "reput")
+    plan = notified_plan(short_path)
+    (short_path / "store").mkdir()
+    host = ServiceHost(plan.to_builtins(), "reput", kind=Idle)
+    with closing(make_watermarks(plan.watermarks_path)):
+        host.attach(known())
     received: list[Note] = []
 
     def on_notified(notes: Note) -> None:
@@ -222,10 +226,10 @@ async def test_a_notification_that_failed_is_followed_by_another_try(
         if len(received) == 1:
             raise KeyError("no place")
 
-    service.listen(on_notified)
-    with closing(Notifier(service.plan.socket_path("reput"))) as notifier:
+    host.attached.listen(on_notified)
+    with closing(Notifier(plan.socket_path("reput"))) as notifier:
         notifier.send([(7,)])
         await wait_until(lambda: len(received) == 2, "another try")
-    service.release()
+    host.release()
     assert [list(map(list, notes)) for notes in received] == [[[7]], []]
     assert "no place" in caplog.text and "reput" in caplog.text

@@ -15,6 +15,7 @@ from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, brok
 from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import transaction_check
 from wakelog.actors.services.reput import ReputService
+from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.transaction_check import (
     TransactionCheckClient,
     TransactionCheckService,
@@ -28,7 +29,9 @@ from wakelog.storage.errors import StoreFailed
 LATER_MS = 1 << 41
 
 
-def ask(service: TransactionCheckService, dispatched: int, **changes: int) -> CheckBatch:
+def ask(
+    service: ServiceHost[TransactionCheckService], dispatched: int, **changes: int
+) -> CheckBatch:
     values = dict(
         half_offset=0,
         op_offset=0,

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakelog.actors.services.client import ServiceClient
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.service_plan import ServiceRow
 
 
@@ -26,10 +25,11 @@ class Sum:
 class ToyService(Service):
     """Adds numbers to the log's end."""
 
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        self._core = Sum(request.appended)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._core = Sum(session.request.appended)
         self.on_release(lambda: self._core.add(1))
-        return {"total": self._core.total}
+        self.answer = {"total": self._core.total}
 
     def add(self, number: int) -> int:
         return self._core.add(number)

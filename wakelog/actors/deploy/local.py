@@ -16,8 +16,8 @@ from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
 from wakelog.actors.name_server import NameServerService, start_name_server
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.table import load, services_of
+from wakelog.actors.services.service import Service, ServiceHost
+from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
@@ -32,7 +32,7 @@ class LocalBroker:
     def __init__(
         self,
         plan: ServicePlan,
-        services: Mapping[str, Service],
+        services: Mapping[str, ServiceHost[Service]],
         calls: Mapping[str, LocalCalls],
         hosted: HostedBroker,
     ) -> None:
@@ -65,11 +65,7 @@ async def start_local_broker(plan: ServicePlan, fs: FileSystem | None = None) ->
     Raises: as `start_broker` does.
     """
     fs, builtins = fs or FileSystem(), plan.to_builtins()
-    services: dict[str, Service] = {
-        name: load(row.service)(builtins, name) for name, row in services_of(plan).items()
-    }
-    for service in services.values():
-        service.fs = fs
+    services = {name: ServiceHost[Service](builtins, name, fs=fs) for name in services_of(plan)}
     with ExitStack() as undo:
         calls = {name: LocalCalls(one, name) for name, one in services.items()}
         for one in calls.values():

@@ -108,11 +108,14 @@ def make_actor(
 ) -> Any:
     """Return the actor of a name, started unless there is one.
 
-    target: `module:class` of an actor that is not in `TARGETS`.
+    target: `module:class` of a service, if the actor is to have one.
     """
     import ray
 
-    remote = ray.remote(load(target or TARGETS[kind]))
+    from wakelog.actors.services.service import host_of
+
+    found: Any = load(target or TARGETS[kind])
+    remote = ray.remote(found if target is None else host_of(found))
     return remote.options(name=name, **options_at(placement)).remote(*arguments)
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol
 
-from wakelog.actors.services.service import Service
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.services.table import SERVICES, load
 from wakelog.actors.transport.service_plan import ServiceRow
@@ -73,23 +73,23 @@ def offered_services(found: Iterable[EntryPoint] | None = None) -> dict[str, Ser
 class AddedService(Service):
     """The service around a core of another package."""
 
-    def __init__(self, plan: dict[str, Any], name: str) -> None:
-        super().__init__(plan, name)
-        self._core: AddedCore | None = None
-        self._attached_count = 0
-        self._failures_count = 0
+    reports_released = True
+
+    def __init__(self, session: Session) -> None:
+        """Make the core and have it begin."""
+        super().__init__(session)
+        before = session.before
+        self._attached_count, self._failures_count = 1, 0
+        if isinstance(before, AddedService):
+            self._attached_count += before._attached_count
+            self._failures_count += before._failures_count
         self._last_error = ""
         self._log = logger(Log.BROKER)
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        """Make the core and have it begin."""
+        self._core: AddedCore | None = self._guard(partial(self._make_core, session.request))
         self.on_release(self._release_core)
-        self._attached_count += 1
-        self._last_error = ""
-        self._core = self._guard(partial(self._make_core, request))
-        return {"troubles": {"core": self._last_error} if self._last_error else {}}
+        self.answer = {"troubles": {"core": self._last_error} if self._last_error else {}}
 
-    def statistics(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the core's numbers, and how often it raised."""
         values: Mapping[str, float] = {}
         if self._core is not None:

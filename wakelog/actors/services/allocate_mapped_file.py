@@ -8,8 +8,7 @@ from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.segment_source import SegmentSource
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.broker.trouble import Trouble
 from wakelog.storage.errors import StoreError
@@ -19,12 +18,11 @@ from wakelog.storage.log.allocate import clean_unfinished, make_segment
 class AllocateMappedFileService(Service):
     """The service of `storage.log.allocate.make_segment`."""
 
-    _made_count = _failed_count = 0
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
+    def __init__(self, session: Session) -> None:
         """Remove the segments that a process before this one left half made."""
+        super().__init__(session)
+        self._made_count = self._failed_count = 0
         clean_unfinished(self.fs, self.store.paths, self.name)
-        return {}
 
     def make(self, path: str) -> str | None:
         """Make the segment at `path` unless it is there; return None, or why it is not there."""

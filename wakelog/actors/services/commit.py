@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.trouble import Trouble
@@ -32,11 +31,10 @@ Piece = tuple[str, int, int, int, str]
 class CommitService(Service):
     """The service of `storage.log.transient_pool.copy_range`."""
 
-    _copied_bytes = _failed_count = 0
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
+    def __init__(self, session: Session) -> None:
         """Open nothing: each copy opens its own files."""
-        return {}
+        super().__init__(session)
+        self._copied_bytes = self._failed_count = 0
 
     def commit(self, pieces: Sequence[Piece]) -> str | None:
         """Copy pieces in their order; return None, or why not all were copied."""

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import BROKER, AttachRequest
+from wakelog.actors.services.service import Service, Session
+from wakelog.actors.services.session import BROKER
 from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
@@ -68,17 +68,16 @@ class FlushOutcome(msgspec.Struct, frozen=True):
 class FlushService(Service):
     """The service of `storage.log.flush`."""
 
-    def __init__(self, plan: dict[str, Any], name: str) -> None:
-        super().__init__(plan, name)
+    def __init__(self, session: Session) -> None:
+        """Begin where the Broker knows the log to be durable."""
+        super().__init__(session)
+        paths, flushed = self.store.paths, session.request.flushed
+        self.answer = {"flushed": flushed}
         self._timer = Timer(lambda: self._on_notified([]))
         self._checkpoint_ms = 0
         self._sync_seconds = Histogram()
         self._errors = logger(Log.STORE_ERROR)
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        """Begin where the Broker knows the log to be durable."""
-        paths = self.store.paths
-        self._core = Flush(self.store, request.flushed, steady_ms())
+        self._core = Flush(self.store, flushed, steady_ms())
         self._reach = 0
         self._durable: tuple[int, int] | None = None
         self.on_release(self._timer.cancel)
@@ -87,14 +86,13 @@ class FlushService(Service):
         self._segments = self.closing(SegmentSync(self.fs, self.store.commit_log_file_bytes))
         receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory), int)
         self._receiver = self.closing(receiver)
+        self._broker = self.notifier_to(BROKER)
+        ships = self.store.ha_ack_durable and "replication" in services_of(self.plan)
+        self._replication = self.notifier_to("replication") if ships else None
         if self.has_notifications:
-            self._broker = self.notifier_to(BROKER)
-            ships = self.store.ha_ack_durable and "replication" in services_of(self.plan)
-            self._replication = self.notifier_to("replication") if ships else None
             self.listen(self._on_notified)
             receiver.watch(self._adopt_received)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
-        return {"flushed": request.flushed}
 
     def settings_changed(self, before: StoreConfig) -> bool:
         """Sync by the new times."""
@@ -201,7 +199,8 @@ class FlushService(Service):
             if is_flushed:
                 shared.set(SharedWatermark.FLUSHED, flushed)
                 self._notify_replication(shared)
-                self._broker.notify()
+                if self._broker is not None:
+                    self._broker.notify()
             self._note_durable()
         if self._durable is not None:
             note_ms = self._checkpoint_ms + CHECKPOINT_MS

@@ -12,8 +12,8 @@ from enum import IntEnum
 from typing import Any
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import BROKER, AttachRequest
+from wakelog.actors.services.service import Service, Session
+from wakelog.actors.services.session import BROKER
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.notifications import Note
@@ -46,20 +46,15 @@ class HoldNote(IntEnum):
 class PullHoldService(Service):
     """The service of `broker.pull_hold.PullHold`."""
 
-    def __init__(self, plan: dict[str, Any], name: str) -> None:
-        super().__init__(plan, name)
+    def __init__(self, session: Session) -> None:
+        """Begin without holds."""
+        super().__init__(session)
         self._core = PullHold()
         self._timer = Timer(lambda: self._on_notified([(HoldNote.EXPIRE,)]))
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        """Begin without holds."""
-        self._core.clear()
-        self.on_release(self._core.clear)
         self.on_release(self._timer.cancel)
+        self._broker = self.notifier_to(BROKER)
         if self.has_notifications:
-            self._broker = self.notifier_to(BROKER)
             self.listen(self._on_notified)
-        return {}
 
     def take(self, notes: Sequence[Sequence[Any]]) -> Woken:
         """Follow notes in their order; return the holds to wake, and the next deadline."""
@@ -83,7 +78,7 @@ class PullHoldService(Service):
 
     def _on_notified(self, notes: Note) -> None:
         woken, deadline_ms = self.take(notes)
-        if woken:
+        if woken and self._broker is not None:
             self._broker.send((hold_id,) for hold_id in woken)
         self._timer.restart_at(deadline_ms, wall_ms())
 

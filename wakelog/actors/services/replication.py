@@ -20,8 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from wakelog.actors.services.replication_client import TAKEN_MAX
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import BROKER, AttachRequest, Refused
+from wakelog.actors.services.service import Service, Session
+from wakelog.actors.services.session import BROKER, Refused
 from wakelog.actors.services.slave_connection import (
     Handover,
     SlaveConnection,
@@ -62,9 +62,10 @@ ACCEPT_PAUSE_SECONDS: Final = 1.0
 class ReplicationService(Service):
     """The service of `broker.replication.shipping`."""
 
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
+    def __init__(self, session: Session) -> None:
         """Listen for slaves. Raises: Refused if the port is taken."""
-        is_durable = self.store.ha_ack_durable
+        super().__init__(session)
+        request, is_durable = session.request, self.store.ha_ack_durable
         self._end = request.flushed if is_durable else request.committed
         self._shipped = SharedWatermark.FLUSHED if is_durable else SharedWatermark.COMMITTED
         self.settings = shipping_settings(self.store)
@@ -79,18 +80,19 @@ class ReplicationService(Service):
         self._timer = Timer(self._check)
         self._pause = Timer(self._accept_on)
         self._lines = LineBudget()
+        self._is_closed = False
         self.log = logger(Log.STORE)
-        self._listening: socket.socket | None = None
+        self._broker = self.notifier_to(BROKER)
+        self._receiver: DescriptorReceiver[Handover] | None = None
+        if self.has_notifications:
+            path = descriptor_path(self.plan.runtime_directory, self.name)
+            self._receiver = self.closing(DescriptorReceiver(path, Handover))
+        self._listening = self.closing(self._bind())
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._loop = LoopThread("replication")
         self.on_release(self._loop.close)
-        try:
-            self._loop.run(self._open())
-        except OSError as error:
-            raise Refused(f"port {self.store.ha_listen_port} for slaves: {error}") from None
-        finally:
-            self.on_release(self._stop)
-        return {}
+        self.on_release(self._stop)
+        self._loop.run(self._open())
 
     def exchange(
         self, end: int, replicated: int, near_count: int, wait_seconds: float
@@ -184,30 +186,31 @@ class ReplicationService(Service):
                 self._changed.notify_all()
             self._report()
 
-    async def _open(self) -> None:
+    def _bind(self) -> socket.socket:
         host, port = self.plan.bind_host, self.store.ha_listen_port
-        kind = socket.SOCK_STREAM
-        family, *_, address = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_PASSIVE)[0]
-        listening = socket.create_server(address[:2], family=family, backlog=SLAVES_MAX)
-        self._listening = self.closing(listening)
+        kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
+        try:
+            family, *_, address = socket.getaddrinfo(host, port, type=kind, flags=flags)[0]
+            listening = socket.create_server(address[:2], family=family, backlog=SLAVES_MAX)
+        except OSError as error:
+            raise Refused(f"port {port} for slaves: {error}") from None
         listening.setblocking(False)
+        return listening
+
+    async def _open(self) -> None:
         self._accept_on()
-        if self.has_notifications:
-            self._broker = self.notifier_to(BROKER)
+        if self._receiver is not None:
             self.listen(self._on_notified)
-            path = descriptor_path(self.plan.runtime_directory, self.name)
-            self._receiver = self.closing(DescriptorReceiver(path, Handover))
             self._receiver.watch(self._take_back)
             self._report()  # a process that was killed has left its slaves counted
 
     def _accept_on(self) -> None:
-        if self._listening is not None:
+        if not self._is_closed:
             self._loop.loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
         """Take the connections that wait."""
         listening = self._listening
-        assert listening is not None
         while True:
             try:
                 opened, (host, port, *_) = listening.accept()
@@ -251,6 +254,7 @@ class ReplicationService(Service):
     def _take_back(self) -> None:
         """Go on with slaves that the Broker has handed back."""
         counted_count = 0
+        assert self._receiver is not None
         for handover, descriptor in self._receiver.drain():
             counted_count += not handover.state.refusal
             slave = adopt_slave(self, handover, descriptor)
@@ -266,7 +270,8 @@ class ReplicationService(Service):
         if shared is not None and counted_count:
             returned_count = shared.get(SharedWatermark.RETURNED)
             shared.set(SharedWatermark.RETURNED, returned_count + counted_count)
-            self._broker.notify()
+            if self._broker is not None:
+                self._broker.notify()
 
     def _stop(self) -> None:
         self._loop.run(self._close())
@@ -275,9 +280,8 @@ class ReplicationService(Service):
     async def _close(self) -> None:
         self._timer.cancel()
         self._pause.cancel()
-        if self._listening is not None:
-            self._loop.loop.remove_reader(self._listening)
-            self._listening = None
+        self._is_closed = True
+        self._loop.loop.remove_reader(self._listening)
         for slave in list(self.slaves):
             slave.close()
         self.reading.shutdown()
@@ -308,4 +312,5 @@ class ReplicationService(Service):
             known = shared.get(SharedWatermark.REPLICATED)
             shared.set(SharedWatermark.REPLICATED, max(known, replicated))
             shared.replace(SharedWatermark.SLAVES, near_count)
-            self._broker.notify()
+            if self._broker is not None:
+                self._broker.notify()

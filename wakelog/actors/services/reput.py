@@ -20,16 +20,17 @@ import msgspec
 from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
 from wakelog.actors.services.dispatch import Dispatch, load_for_backlog
 from wakelog.actors.services.pull_hold import arrival_notes
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.notifications import Note
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, News, logger
 
 RETRY_SECONDS = 1.0
@@ -48,9 +49,15 @@ Progress = tuple[int, int, bool]
 class ReputService(Service):
     """The service of `dispatchers.reput.Reput`."""
 
-    def __init__(self, plan: dict[str, Any], name: str) -> None:
-        super().__init__(plan, name)
-        load_for_backlog(self.fs, self.store)
+    @classmethod
+    def prepare(cls, plan: ServicePlan, fs: FileSystem) -> None:
+        """Load the compiled code for a long way to the log's end."""
+        load_for_backlog(fs, plan.settings.store)
+
+    def __init__(self, session: Session) -> None:
+        """Open the derived files and find where dispatch begins."""
+        super().__init__(session)
+        request = session.request
         self._retry_timer = Timer(lambda: self._on_notified([]))
         self._retry_seconds = RETRY_SECONDS
         self._failures = News()
@@ -59,9 +66,7 @@ class ReputService(Service):
         self._flushing: Future[None] | None = None
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        """Open the derived files and find where dispatch begins."""
+        self.on_release(self._syncs.shutdown)
         if self.watermarks is not None:
             # The watermark may have moved since the Broker read it. Readers may see the queues up
             # to it, so dispatch must not cut them below it.
@@ -83,11 +88,11 @@ class ReputService(Service):
         self._dispatch.make_ahead()
         position = self._dispatch.core.position
         self._log.info("dispatch begins", position=position, log_end=request.committed)
+        self.answer = {"position": position, "troubles": self._dispatch.refused_plugins}
+        self._pull_hold = self.notifier_to(PULL_HOLD)
         if self.has_notifications:
-            self._pull_hold = self.notifier_to(PULL_HOLD)
             self.listen(self._on_notified)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
-        return {"position": position, "troubles": self._dispatch.refused_plugins}
 
     def settings_changed(self, before: StoreConfig) -> bool:
         """Have the index opened or closed by an attach."""
@@ -201,7 +206,8 @@ class ReputService(Service):
             # In this order: a pull that is woken must find the queues readable.
             dispatched = max(decision.dispatched, shared.get(SharedWatermark.DISPATCHED))
             shared.set(SharedWatermark.DISPATCHED, dispatched)
-            self._pull_hold.send(arrival_notes(decision.arrivals))
+            if self._pull_hold is not None:
+                self._pull_hold.send(arrival_notes(decision.arrivals))
         if decision.dispatched > dispatch.flushed:
             self._flush_later()
         return decision
@@ -216,20 +222,20 @@ class ReputService(Service):
             self._flush_later()
             return
         job = self._dispatch.core.prepare_flush()
-        self._flushing = self._syncs.submit(self._run_or_end, self._dispatch, job)
+        self._flushing = self._syncs.submit(self._run_or_end, job)
 
     def _wait_flushed(self) -> None:
         """Wait for the job that runs: a later job that ends first would report too much durable."""
         if self._flushing is not None:
             wait([self._flushing])
 
-    def _run_or_end(self, dispatch: Dispatch, job: FlushJob) -> None:
+    def _run_or_end(self, job: FlushJob) -> None:
         try:
-            dispatch.run(job)
-            dispatch.make_ahead()
+            self._dispatch.run(job)
+            self._dispatch.make_ahead()
         except StoreError as error:
-            if dispatch is not self._dispatch or self.epoch is None:
-                return  # released meanwhile, and its files closed
+            if self.is_released:
+                return
             # What the kernel holds of the files is unknown now; a new process reads them again.
             self._errors.error("derived files not durable", cause=str(error))
             os._exit(1)

@@ -21,8 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.network.background import log_failure, start_thread
@@ -60,16 +59,17 @@ class RetentionOutcome(msgspec.Struct, frozen=True):
 class RetentionService(Service):
     """The service of `storage.retention`."""
 
-    def __init__(self, plan: dict[str, Any], name: str) -> None:
-        super().__init__(plan, name)
+    def __init__(self, session: Session) -> None:
+        """Begin; in the first minute nothing is removed."""
+        super().__init__(session)
+        request, before = session.request, session.before
         reserved_ms = self.store.file_reserved_hours * HOUR_MS
         self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
+        if isinstance(before, RetentionService):
+            self._age_clock = before._age_clock  # the wall clock may have been set since
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
         self._failures, self._lease_failures = News(), News()
-
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
-        """Begin; in the first minute nothing is removed."""
         self._store_id = request.store_id
         self._ahead_ms = wall_ms() - steady_ms()
         self._book = LeaseBook(self.fs, self.store.paths, self._lease_ms())
@@ -86,7 +86,6 @@ class RetentionService(Service):
         thread = start_thread(work, log_failure(self._errors, "sums"), name="sums")
         self.on_release(thread.join)  # it ends after the piece under way
         self.on_release(stopping.set)
-        return {}
 
     def settings_changed(self, before: StoreConfig) -> bool:
         """Decide by the new settings."""

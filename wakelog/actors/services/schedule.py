@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
@@ -115,12 +114,12 @@ class DelayQueues:
 class ScheduleService(Service):
     """The service of `broker.schedule.Schedule`."""
 
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
+    def __init__(self, session: Session) -> None:
         """Begin at the Broker's positions."""
+        super().__init__(session)
         self._queues = self.closing(DelayQueues(self.fs, self.store))
-        self._core = Schedule(self.store.delays_ms, request.delay_positions)
+        self._core = Schedule(self.store.delays_ms, session.request.delay_positions)
         self._dispatched = -1
-        return {}
 
     def take_due(self, log_begin: int, dispatched: int, delivered: Mapping[int, int]) -> Due:
         """Note how far each level was delivered, and return what is due.

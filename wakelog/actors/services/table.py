@@ -66,6 +66,11 @@ def lock_bytes(plan: ServicePlan) -> dict[str, int]:
     return {name: row.lock_byte for name, row in rows.items() if row.lock_byte is not None}
 
 
+def row_of(plan: ServicePlan, name: str) -> ServiceRow:
+    """Return the row of a service of ours, or of one that was added."""
+    return (SERVICES | plan.added_services)[name]
+
+
 def load(target: str) -> Callable[..., Any]:
     """Return what `module:name` names."""
     module, _, name = target.partition(":")

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
-from wakelog.actors.services.service import Service
-from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
@@ -48,15 +47,15 @@ CheckTransactions: TypeAlias = Callable[[int, DecideChecks], Awaitable[bool]]
 class TransactionCheckService(Service):
     """The service of `broker.transaction_check`."""
 
-    def begin(self, request: AttachRequest) -> dict[str, Any]:
+    def __init__(self, session: Session) -> None:
         """Read nothing yet."""
+        super().__init__(session)
         readers = ReaderSet(self.fs, self.store, 0, memory_bytes=LONG_MAX, damaged=())
         self._readers = self.closing(readers)
         self._batch_count = self._decision_count = 0
         self._copies = EarlierCopies()
         self._renewed = RenewedCopies()
         self._ops: dict[int, OpMessage] = {}
-        return {}
 
     def check(self, request: dict[str, Any], log_begin: int, dispatched: int) -> CheckBatch:
         """Return the next decisions of a round."""
