@@ -8,7 +8,14 @@ import pytest
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
 from wakelog.console import oldest
-from wakelog.console.oldest import FRESH_MS, IN_FLIGHT_MAX, QUEUES_MAX, Oldest, OldestMessages
+from wakelog.console.oldest import (
+    EMPTY_FRESH_MS,
+    FRESH_MS,
+    IN_FLIGHT_MAX,
+    QUEUES_MAX,
+    Oldest,
+    OldestMessages,
+)
 from wakelog.protocol.bodies import TopicOffset, TopicStatsTable
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
@@ -115,5 +122,19 @@ def test_a_bounded_number_of_topics_is_kept(monkeypatch: pytest.MonkeyPatch) -> 
         for topic in ("a", "b", "c"):
             await found.of(topic, TopicStatsTable(), ADDRESSES)
         assert set(found._known) == {"b", "c"}
+
+    asyncio.run(main())
+
+
+def test_a_topic_without_messages_is_asked_for_again_soon() -> None:
+    peer, clock = Peer(), Clock()
+
+    async def main() -> None:
+        found = opened(peer, clock)
+        assert await found.of("T", TopicStatsTable({}), ADDRESSES) == Oldest(1_000, 0, 0)
+        clock.now_ms += EMPTY_FRESH_MS - 1
+        assert await found.of("T", table(4), ADDRESSES) == Oldest(1_000, 0, 0)
+        clock.now_ms += 1
+        assert await found.of("T", table(4), ADDRESSES) == Oldest(clock.now_ms, 500, 0)
 
     asyncio.run(main())

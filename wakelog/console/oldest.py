@@ -2,7 +2,7 @@
 
 A page waits for it a moment, and shows it with the next reading if it comes later.
 
-Invariants: a topic is asked for once in `FRESH_MS`, with `QUEUES_MAX` requests at most.
+Invariants: a topic is asked for once in `FRESH_MS` or `EMPTY_FRESH_MS`, with `QUEUES_MAX` requests at most.
 """
 
 import asyncio
@@ -17,6 +17,8 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 
 FRESH_MS: Final = 30_000
+EMPTY_FRESH_MS: Final = 2_000
+"""Of a topic that had nothing: its first message is news."""
 TOPICS_MAX: Final = 256
 """Topics whose oldest message is kept; the one that was asked for first is forgotten."""
 QUEUES_MAX: Final = 64
@@ -54,7 +56,8 @@ class OldestMessages:
     ) -> Oldest | None:
         """Return what is known of a topic, None for nothing yet. addresses: by broker name."""
         known = self._known.get(topic)
-        if known is None or self._now_ms() - known.read_ms >= FRESH_MS:
+        fresh_ms = FRESH_MS if known is not None and known.stored_ms else EMPTY_FRESH_MS
+        if known is None or self._now_ms() - known.read_ms >= fresh_ms:
             if (task := self._asked.get(topic)) is None:
                 task = self._asked[topic] = awaited(self._read(topic, table, addresses))
                 task.add_done_callback(lambda _: self._asked.pop(topic, None))
