@@ -41,6 +41,7 @@ IMPORTS = """
 from wakelog.actors.ray.fast_start.worker_template import import_actors
 import_actors()
 import numba, wakelog.cli.app
+wakelog.cli.app.program.find("up")
 """
 WRITES_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 

@@ -18,7 +18,10 @@ OTHERS = {"pydantic", "pandas", "pyarrow", "scipy"}
 # What is not imported with a module, nor by anything that it imports.
 ABSENT = {
     "wakelog.__main__": ARRAYS | COMMANDS | OTHERS | {"ray", "rich", "structlog", "asyncio"},
-    "wakelog.cli.app": ARRAYS | OTHERS | {"ray", "structlog", "asyncio", "wakelog.client"},
+    # The modules with commands: they are imported for any command, and for the help.
+    "wakelog.cli.app, wakelog.cli.cluster.commands, wakelog.cli.log, wakelog.cli.spark": (
+        ARRAYS | OTHERS | {"ray", "structlog", "asyncio", "wakelog.client"}
+    ),
     "wakelog.actors.deploy.supervised": ARRAYS | COMMANDS | OTHERS | {"ray", "prometheus_client"},
     "wakelog.actors.deploy.local": COMPILED | COMMANDS | OTHERS | {"ray"},
     "wakelog.actors.deploy.supervisor": ARRAYS | COMMANDS | OTHERS,
