@@ -18,6 +18,7 @@ from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.pull_hold import PullHoldService
+from wakelog.actors.services.service import Session
 from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -160,11 +161,11 @@ def test_before_it_accepts_its_services_are_attached_and_offsets_beyond_queues_m
 def test_a_service_that_does_not_come_keeps_no_client_out(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_service: PullHoldService, _request: dict[str, Any]) -> dict[str, Any]:
+    def refuse(_service: PullHoldService, _session: Session) -> None:
         raise Refused("not today")
 
     monkeypatch.setattr(broker_services, "ATTACH_SECONDS_MAX", 0.01)
-    monkeypatch.setattr(PullHoldService, "attach", refuse)
+    monkeypatch.setattr(PullHoldService, "__init__", refuse)
 
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:

@@ -11,7 +11,7 @@ from tests.actors.deployments import wait_until
 from tests.actors.services.fakes import EPOCH, FakeCalls, attach_request, attached, broker_context
 from tests.actors.transport.test_process_death import process
 from wakelog.actors.services import client as client_module
-from wakelog.actors.services.client import ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.session import NotAttached, Refused
 from wakelog.actors.transport import process_death
 from wakelog.network import background
@@ -28,7 +28,7 @@ class Client(ServiceClient):
         on_attached: Callable[[Mapping[str, Any]], None] = lambda answer: None,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__("fake", calls, broker_context())
+        super().__init__(ServiceHandle("fake", calls, broker_context()))
         self._hooks = on_attached, on_lost
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:

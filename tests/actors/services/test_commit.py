@@ -21,6 +21,7 @@ from tests.actors.services.fakes import (
 from tests.actors.stores import attached_service
 from tests.fakes.logs import draft, open_log, small_config
 from wakelog.actors.services import commit
+from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.commit import CommitClient, CommitService, copy_pieces
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log import CommitLog
@@ -83,7 +84,7 @@ class Harness:
             commitIntervalCommitLog=1,
         )
         self.client = CommitClient(
-            "commit", self.calls, context, on_committed=self.events.committed
+            ServiceHandle("commit", self.calls, context), on_committed=self.events.committed
         )
         if is_attached:
             await attached(self.client)

@@ -23,6 +23,7 @@ from tests.actors.services.fakes import (
 )
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.services import flush_client
+from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.flush import FlushOutcome
 from wakelog.actors.services.flush_client import FlushClient, OwnSync
 from wakelog.actors.transport.notifications import NotificationSocket
@@ -77,9 +78,7 @@ class Harness:
             flushIntervalCommitLog=interval_ms,
         )
         self.client = FlushClient(
-            "flush",
-            self.flush,
-            context,
+            ServiceHandle("flush", self.flush, context),
             on_flushed=self.events.flushed,
             on_failed=self.events.flush_failed,
         )

@@ -22,7 +22,7 @@ from tests.actors.services.fakes import (
     make_watermarks,
     shared_watermarks,
 )
-from wakelog.actors.services.client import BrokerContext
+from wakelog.actors.services.client import BrokerContext, ServiceHandle
 from wakelog.actors.services.pull_hold import (
     CHECKS_PER_TURN_MAX,
     HOLD_CODES_MAX,
@@ -135,9 +135,7 @@ async def client_of(
     calls: FakePullHold, events: Events, context: BrokerContext | None = None
 ) -> AsyncIterator[PullHoldClient]:
     client = PullHoldClient(
-        "pull_hold",
-        calls,
-        context or broker_context(),
+        ServiceHandle("pull_hold", calls, context or broker_context()),
         held_notes=events.held_notes,
         on_woken=events.woken,
     )

@@ -24,7 +24,7 @@ from tests.actors.services.fakes import (
 from tests.actors.stores import attached_service, fill
 from tests.compat.processes import free_port
 from wakelog.actors.services import replication_client
-from wakelog.actors.services.client import BrokerContext
+from wakelog.actors.services.client import BrokerContext, ServiceHandle
 from wakelog.actors.services.replication import ReplicationService
 from wakelog.actors.services.replication_client import TAKEN_MAX, ReplicationClient
 from wakelog.actors.services.service import ServiceHost
@@ -75,7 +75,9 @@ async def test_progress_comes_by_watermark(tmp_path: Path) -> None:
 
 
 def client_of(calls: FakeCalls, context: BrokerContext, events: Events) -> ReplicationClient:
-    return ReplicationClient("replication", calls, context, on_replicated=events.replicated)
+    return ReplicationClient(
+        ServiceHandle("replication", calls, context), on_replicated=events.replicated
+    )
 
 
 class Master:

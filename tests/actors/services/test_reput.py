@@ -24,6 +24,7 @@ from tests.actors.services.fakes import (
 )
 from tests.actors.stores import attached_service, fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import reput
+from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.pull_hold import HoldNote, PullHoldClient
 from wakelog.actors.services.reput import ReputClient, ReputService
 from wakelog.actors.services.session import Refused
@@ -291,16 +292,12 @@ class Harness:
         self.pull_hold = FakeCalls(take=self.take)
         self.context = broker_context(directory=directory, watermarks=shared)
         self.pull_hold_client = PullHoldClient(
-            "pull_hold",
-            self.pull_hold,
-            self.context,
+            ServiceHandle("pull_hold", self.pull_hold, self.context),
             held_notes=self.events.held_notes,
             on_woken=self.events.woken,
         )
         self.client = ReputClient(
-            "reput",
-            self.reput,
-            self.context,
+            ServiceHandle("reput", self.reput, self.context),
             is_awaited=self.events.is_awaited,
             on_dispatched=self.events.dispatched,
             on_arrivals=self.pull_hold_client.wake,

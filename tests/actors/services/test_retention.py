@@ -25,7 +25,7 @@ from tests.actors.services.fakes import (
     stop_clients,
 )
 from tests.actors.stores import attached_service, fill, known_of, open_plan_store
-from wakelog.actors.services.client import ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.retention import (
     RetentionClient,
     RetentionOutcome,
@@ -245,11 +245,11 @@ class Harness:
     @asynccontextmanager
     async def running(self, interval_ms: int) -> AsyncIterator[Self]:
         context = broker_context(cleanResourceInterval=interval_ms)
-        self.reput_client = await attached(ServiceClient("reput", self.reput, context))
+        self.reput_client = await attached(
+            ServiceClient(ServiceHandle("reput", self.reput, context))
+        )
         self.client = RetentionClient(
-            "retention",
-            self.retention,
-            context,
+            ServiceHandle("retention", self.retention, context),
             call_reput=self.reput_client.call,
             on_retained=self.events.retained,
         )
@@ -306,7 +306,7 @@ def client_of(calls: FakeCalls) -> RetentionClient:
     """Return a client that runs nothing."""
     nothing = mock.Mock()
     return RetentionClient(
-        "retention", calls, broker_context(), call_reput=nothing, on_retained=nothing
+        ServiceHandle("retention", calls, broker_context()), call_reput=nothing, on_retained=nothing
     )
 
 

@@ -17,6 +17,7 @@ from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import schedule as schedule_module
+from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
 from wakelog.actors.services.service import ServiceHost
@@ -156,7 +157,7 @@ async def client_of(
     calls: FakeSchedule, events: Events, **settings: Any
 ) -> AsyncIterator[ScheduleClient]:
     context = broker_context(**settings)
-    client = ScheduleClient("schedule", calls, context, deliver=events.deliver)
+    client = ScheduleClient(ServiceHandle("schedule", calls, context), deliver=events.deliver)
     client.grown_seconds = client.failed_seconds = 0.0
     yield await attached(client)
     await client.stop_work()
@@ -173,7 +174,7 @@ async def test_it_asks_for_what_the_queues_held_before_the_start() -> None:
     schedule, events = FakeSchedule(0), Events()
     context = broker_context()
     context.store.set_dispatched(700)
-    made = ScheduleClient("schedule", schedule, context, deliver=events.deliver)
+    made = ScheduleClient(ServiceHandle("schedule", schedule, context), deliver=events.deliver)
     client = await attached(made)
     while not schedule.called("take_due"):
         await asyncio.sleep(0)

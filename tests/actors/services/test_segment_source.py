@@ -13,6 +13,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.services.allocate_mapped_file import (
     AllocateMappedFileClient,
 )
+from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.storage.log.allocate import InlineSegments, make_segment
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -42,7 +43,7 @@ class Harness:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
         self.client = AllocateMappedFileClient(
-            "allocate_mapped_file", self.calls, broker_context(), source=self.source
+            ServiceHandle("allocate_mapped_file", self.calls, broker_context()), source=self.source
         )
         self.client.retry_seconds = 0.0
         await attached(self.client)

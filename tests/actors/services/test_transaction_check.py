@@ -14,6 +14,7 @@ from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import transaction_check
+from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.transaction_check import (
@@ -92,7 +93,7 @@ class FakeCheck(FakeCalls):
 async def client_of(calls: FakeCheck, events: Events) -> AsyncIterator[TransactionCheckClient]:
     context = broker_context(transactionCheckInterval=1)
     client = TransactionCheckClient(
-        "transaction_check", calls, context, check=events.check_transactions
+        ServiceHandle("transaction_check", calls, context), check=events.check_transactions
     )
     yield await attached(client)
     await client.stop_work()

@@ -6,10 +6,9 @@ Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3).
 from collections.abc import Mapping
 from typing import Any
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.actors.services.service import Service, Session
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.broker.trouble import Trouble
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.allocate import clean_unfinished, make_segment
@@ -44,11 +43,9 @@ class AllocateMappedFileService(Service):
 class AllocateMappedFileClient(ServiceClient):
     """Makes segments for the Broker's `SegmentSource`."""
 
-    def __init__(
-        self, name: str, calls: ServiceCalls, broker: BrokerContext, *, source: SegmentSource
-    ) -> None:
+    def __init__(self, handle: ServiceHandle, *, source: SegmentSource) -> None:
         """Make what the log's source of segments asks for."""
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._source = source
         source.prepare_with(self)
 

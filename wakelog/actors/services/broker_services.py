@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.services.client import BrokerContext, ServiceClient
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceHandle
 from wakelog.actors.services.pull_hold import PullHoldClient
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.services.table import SERVICES, load, lock_bytes, services_of
@@ -48,7 +48,7 @@ CHECK_SECONDS = 0.5
 Client = TypeVar("Client", bound=ServiceClient)
 
 
-MakeClient: TypeAlias = Callable[[str, ServiceCalls, BrokerContext], ServiceClient]
+MakeClient: TypeAlias = Callable[[ServiceHandle], ServiceClient]
 
 
 async def release_holders(
@@ -90,7 +90,7 @@ class BrokerServices:
         self.clients: dict[str, ServiceClient] = {}
         for name, row in services_of(context.plan).items():
             make: MakeClient = makers.get(name) or load(row.client)
-            self.clients[name] = make(name, calls_by_service[name], context)
+            self.clients[name] = make(ServiceHandle(name, calls_by_service[name], context))
         context.listen(self._on_notified)
 
     def get(self, kind: type[Client]) -> Client:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -102,6 +102,14 @@ def open_context(
     return context
 
 
+class ServiceHandle(NamedTuple):
+    """How a client reaches its service, and what it shares with the others."""
+
+    name: str
+    calls: ServiceCalls
+    broker: BrokerContext
+
+
 class ServiceLost(Exception):
     """A call had no result: the service is not attached, has died, refused, or took too long."""
 
@@ -119,14 +127,12 @@ class ServiceClient:
     """And up to this for one that says why it does not work: a folder that it may not write, or a
     full disk, is seldom mended within a second."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
-        self.name = name
-        self.calls = calls
-        self.broker = broker
+    def __init__(self, handle: ServiceHandle) -> None:
+        self.name, self.calls, self.broker = handle
         self.attached_count = 0
         self.troubles = Troubles()
         self._missing_parts: set[str] = set()
-        self.worker = BatchWorker(name, self.work)
+        self.worker = BatchWorker(handle.name, self.work)
         self.timer = Timer(self.worker.request)
         self._attached = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -345,15 +351,15 @@ class FollowingClient(ServiceClient):
     recheck_seconds: float = 1.0
     """After so long without progress, with work outstanding, a notification was lost."""
 
-    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+    def __init__(self, handle: ServiceHandle) -> None:
         """Follow the watermark; nothing is outstanding."""
-        super().__init__(name, calls, broker)
-        self.watermarks = broker.watermarks
-        self.notifier = broker.notifier_to(name)
+        super().__init__(handle)
+        self.watermarks = handle.broker.watermarks
+        self.notifier = handle.broker.notifier_to(handle.name)
         self.reached = self.wanted = 0
         self.recheck_timer = Timer(self._recheck)
         self._rechecked_at = 0
-        broker.watermark_readers.append(self.read_watermark)
+        handle.broker.watermark_readers.append(self.read_watermark)
 
     def note_reached(self, position: int) -> None:
         """Note how far the service has come, and report it to the Broker if that is news."""

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.trouble import Trouble
 from wakelog.storage.errors import StoreError
@@ -51,26 +50,19 @@ class CommitService(Service):
 class CommitClient(ServiceClient):
     """Has the pool's buffers copied in time. For a store with a pool."""
 
-    def __init__(
-        self,
-        name: str,
-        calls: ServiceCalls,
-        broker: BrokerContext,
-        *,
-        on_committed: Callable[[], None],
-    ) -> None:
+    def __init__(self, handle: ServiceHandle, *, on_committed: Callable[[], None]) -> None:
         """Begin at the log's end: recovery has left everything in the segments.
 
         on_committed: called when the segments hold more.
         """
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._on_committed = on_committed
-        assert broker.store.transient_pool is not None
-        self._pool = broker.store.transient_pool
-        self._files = broker.store.log.files
-        self._appended = broker.store.max_physical_offset
+        assert handle.broker.store.transient_pool is not None
+        self._pool = handle.broker.store.transient_pool
+        self._files = handle.broker.store.log.files
+        self._appended = handle.broker.store.max_physical_offset
         self._committed = self._appended
-        config = broker.plan.settings.store
+        config = handle.broker.plan.settings.store
         self._due = GatherTimer(
             steady_ms(),
             interval_ms=config.commit_interval_commit_log_ms,

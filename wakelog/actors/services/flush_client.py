@@ -23,9 +23,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
+from wakelog.actors.services.client import FollowingClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.broker.trouble import Trouble
@@ -93,9 +92,7 @@ class FlushClient(FollowingClient):
 
     def __init__(
         self,
-        name: str,
-        calls: ServiceCalls,
-        broker: BrokerContext,
+        handle: ServiceHandle,
         *,
         on_flushed: Callable[[int], None],
         on_failed: Callable[[str], None],
@@ -105,12 +102,12 @@ class FlushClient(FollowingClient):
         on_flushed: called with the position below which every byte is durable now.
         on_failed: called with why a sync failed: nothing may be reported durable any more.
         """
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._on_flushed, self._on_failed = on_flushed, on_failed
-        self._own = OwnSync(broker.fs, broker.store.log.files)
-        self._descriptor_path = descriptor_path(broker.plan.runtime_directory)
+        self._own = OwnSync(handle.broker.fs, handle.broker.store.log.files)
+        self._descriptor_path = descriptor_path(handle.broker.plan.runtime_directory)
         # `reached` is flushed, and `wanted` is committed.
-        self.reached = self.wanted = self._appended = broker.store.max_physical_offset
+        self.reached = self.wanted = self._appended = handle.broker.store.max_physical_offset
         self._stored_ms = 0
         self._sent_end = 0
         self._notified_for = 0
@@ -119,7 +116,7 @@ class FlushClient(FollowingClient):
         self._is_noted = True
         self._outstanding: asyncio.Future[Any] | None = None
         # By reference the timed flush is asked for here; with notifications Flush has the timer.
-        self._store_config = broker.plan.settings.store
+        self._store_config = handle.broker.plan.settings.store
         self.own_count = 0
 
     def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:

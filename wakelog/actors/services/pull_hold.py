@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
 from wakelog.actors.services.session import BROKER
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.timer import Timer
@@ -88,9 +87,7 @@ class PullHoldClient(ServiceClient):
 
     def __init__(
         self,
-        name: str,
-        calls: ServiceCalls,
-        broker: BrokerContext,
+        handle: ServiceHandle,
         *,
         held_notes: Callable[[], list[HoldPull]],
         on_woken: Callable[[Sequence[int]], None],
@@ -100,10 +97,10 @@ class PullHoldClient(ServiceClient):
         held_notes: returns a note for every pull that waits.
         on_woken: called with held pulls that may have something to read, or have waited enough.
         """
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self.on_woken = on_woken
         self._held_notes = held_notes
-        self._notifier = broker.notifier_to(name)
+        self._notifier = handle.broker.notifier_to(handle.name)
         self._notes: Note = []
         # With notifications the service has the timer.
         self.timer = Timer(lambda: self.wake([(HoldNote.EXPIRE,)]))

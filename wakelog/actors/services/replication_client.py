@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Final
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.session import BROKER
 from wakelog.actors.services.slave_connection import (
     Handover,
@@ -33,7 +33,6 @@ from wakelog.actors.services.slave_connection import (
     shipping_buffer,
     shipping_settings,
 )
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
@@ -60,26 +59,19 @@ class ReplicationClient(ServiceClient):
     poll_seconds: ClassVar[float] = 0.2
     """By reference: how often the service is asked for slaves that came or went."""
 
-    def __init__(
-        self,
-        name: str,
-        calls: ServiceCalls,
-        broker: BrokerContext,
-        *,
-        on_replicated: Callable[[int, int], None],
-    ) -> None:
+    def __init__(self, handle: ServiceHandle, *, on_replicated: Callable[[int, int], None]) -> None:
         """Know of no slave.
 
         on_replicated: called with how far a slave has the log, and how many slaves count.
         """
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._on_replicated = on_replicated
-        store = self._store = broker.plan.settings.store
+        store = self._store = handle.broker.plan.settings.store
         self.settings = shipping_settings(store)
         self.buffer = shipping_buffer(1)
         self.reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
-        self._notifier = broker.notifier_to(name)
-        self._shippable, self._shipped = broker.store.max_physical_offset, 0
+        self._notifier = handle.broker.notifier_to(handle.name)
+        self._shippable, self._shipped = handle.broker.store.max_physical_offset, 0
         self._progress = (0, 0)
         self._reported = (0, 0, 0)  # replicated, how many count, how many it took back ever
         self._slaves: set[SlaveConnection] = set()
@@ -91,9 +83,9 @@ class ReplicationClient(ServiceClient):
             clock_seconds=time.monotonic,
         )
         self._receiver: DescriptorReceiver[Handover] | None = None
-        broker.watermark_readers.append(self._read_watermarks)
-        if broker.watermarks is not None:
-            path = descriptor_path(broker.plan.runtime_directory, BROKER)
+        handle.broker.watermark_readers.append(self._read_watermarks)
+        if handle.broker.watermarks is not None:
+            path = descriptor_path(handle.broker.plan.runtime_directory, BROKER)
             self._receiver = DescriptorReceiver(path, Handover)
             self._receiver.watch(self._take)
 

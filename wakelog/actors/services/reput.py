@@ -17,11 +17,10 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, FollowingClient, ServiceLost
+from wakelog.actors.services.client import FollowingClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.dispatch import Dispatch, load_for_backlog
 from wakelog.actors.services.pull_hold import arrival_notes
 from wakelog.actors.services.service import Service, Session
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
@@ -265,9 +264,7 @@ class ReputClient(FollowingClient):
 
     def __init__(
         self,
-        name: str,
-        calls: ServiceCalls,
-        broker: BrokerContext,
+        handle: ServiceHandle,
         *,
         is_awaited: Callable[[int], bool],
         on_dispatched: Callable[[int], None],
@@ -280,7 +277,7 @@ class ReputClient(FollowingClient):
         on_dispatched: called with how far the queues reach.
         on_arrivals: called, by reference, with notes of which queues have grown.
         """
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._is_awaited, self._on_dispatched = is_awaited, on_dispatched
         self._on_arrivals = on_arrivals
         # `reached` is dispatched, and `wanted` is readable.

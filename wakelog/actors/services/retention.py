@@ -20,9 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.network.background import log_failure, start_thread
 from wakelog.storage.config import StoreConfig
@@ -241,9 +240,7 @@ class RetentionClient(ServiceClient):
 
     def __init__(
         self,
-        name: str,
-        calls: ServiceCalls,
-        broker: BrokerContext,
+        handle: ServiceHandle,
         *,
         call_reput: Callable[..., Awaitable[Any]],
         on_retained: Callable[[int, bool], None],
@@ -253,9 +250,9 @@ class RetentionClient(ServiceClient):
         call_reput: calls a method of Reput.
         on_retained: called with where the log begins now, and whether the disk is full.
         """
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._call_reput, self._on_retained = call_reput, on_retained
-        self._config = broker.plan.settings.store
+        self._config = handle.broker.plan.settings.store
         self._trim_before = 0
         self.sums: SumStatistics | None = None
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.schedule import BATCH_MAX, DueMessage, Schedule
@@ -166,16 +165,14 @@ class ScheduleClient(ServiceClient):
     clock_seconds: float = 1.0
     """How often the clock is checked: after it was set, a message is at most this late."""
 
-    def __init__(
-        self, name: str, calls: ServiceCalls, broker: BrokerContext, *, deliver: Deliver
-    ) -> None:
+    def __init__(self, handle: ServiceHandle, *, deliver: Deliver) -> None:
         """Ask nothing until attached. A slave never asks: its master delivers."""
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._deliver = deliver
-        self._delivers = broker.plan.settings.store.appends
+        self._delivers = handle.broker.plan.settings.store.appends
         self._asked_dispatched = -1
         # Below the log's end there may be delayed messages that are not in queues yet.
-        self._delayed_end = broker.store.max_physical_offset
+        self._delayed_end = handle.broker.store.max_physical_offset
         self._positions: dict[int, int] = {}
         self._timer_at = 0.0
         self._clock_timer = Timer(self._check_clock)

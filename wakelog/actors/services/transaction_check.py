@@ -15,9 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
-from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.half_copies import EarlierCopies, RenewedCopies
 from wakelog.broker.half_queue import OpMessage, Page, half_message, op_message
@@ -108,13 +107,11 @@ def _records(frames: tuple[bytes, ...]) -> Iterator[MessageRecord]:
 class TransactionCheckClient(ServiceClient):
     """Has the check done every transactionCheckInterval, batch after batch."""
 
-    def __init__(
-        self, name: str, calls: ServiceCalls, broker: BrokerContext, *, check: CheckTransactions
-    ) -> None:
+    def __init__(self, handle: ServiceHandle, *, check: CheckTransactions) -> None:
         """Ask nothing until attached."""
-        super().__init__(name, calls, broker)
+        super().__init__(handle)
         self._check = check
-        self._config = broker.plan.settings.broker
+        self._config = handle.broker.plan.settings.broker
         self._round_count = 0
         self._errors = logger(Log.STORE_ERROR)
 
