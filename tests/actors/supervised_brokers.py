@@ -30,7 +30,7 @@ SYNCHRONOUS_STALL_MS_MAX = 2_000
 BROKER_STALL_MS_MAX = 8_000
 
 SLAVES = "replicationEnable=true"
-"""There is a Replication, although no slave comes."""
+"""The Broker accepts slaves, although none comes."""
 
 
 class Kind(NamedTuple):
@@ -42,10 +42,9 @@ class Kind(NamedTuple):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Every actor of such a deployment: Commit and Replication are there with a setting."""
+        """Every actor of such a deployment: Commit is there with a setting."""
         has_pool = any(setting.startswith("transientStorePool") for setting in self.settings)
         absent = set() if has_pool else {"Commit"}
-        absent |= set() if SLAVES in self.settings else {"Replication"}
         return tuple(role for role in ROLES if role not in absent)
 
 
@@ -68,7 +67,7 @@ STORM_KINDS = {
 """One for each mode of durability, in which every process is killed again and again."""
 
 ROLES = (*(row.actor_name for row in SERVICES.values()), NAME_SERVER, SUPERVISOR, BROKER)
-"""Every actor of a deployment of one broker with a transient pool and Replication."""
+"""Every actor of a deployment of one broker with a transient pool."""
 
 _SERVICE_OF = {row.actor_name: name for name, row in SERVICES.items()}
 

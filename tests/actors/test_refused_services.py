@@ -47,7 +47,6 @@ NEEDED_BY = {
     "": "",
     "appends": "",
     "transient_pool_in_use": "transientStorePoolEnable=true",
-    "ships": "replicationEnable=true",
 }
 """By `needed_when` of the table, what a broker has to be given so that the service runs."""
 

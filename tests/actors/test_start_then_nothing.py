@@ -204,7 +204,7 @@ async def promoted_paid(group: Group, waiting: Waiting) -> dict[str, bool]:
     log = group.folder / "2/store/commitlog"
     age_first_segment(log)
     # The Broker ships by itself in a group; the other replica is the slave.
-    debts = DEBTS | {"offsets": OTHER_DEBTS["offsets"]}
+    debts = DEBTS | {name: OTHER_DEBTS[name] for name in ("offsets", "slaves")}
 
     def seen() -> Seen:
         with suppress(StoreError):  # the other replica still takes its role

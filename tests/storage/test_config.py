@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import fields
 
-from wakelog.storage.config import JUDGES, StoreConfig, check_value
+from wakelog.storage.config import JUDGES, BrokerRole, StoreConfig, check_value
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import plain_type, read_settings, settings_of
 
@@ -161,3 +161,17 @@ def test_unreadable_delay_levels_are_refused_at_start(text: str) -> None:
     # 4.9.3 splits at each blank and does not start with an empty level either.
     with pytest.raises(IllegalConfiguration, match="messageDelayLevel"):
         StoreConfig(store_path_root="/s", message_delay_level=text)
+
+
+@pytest.mark.parametrize(
+    ("role", "enable", "expected"),
+    [
+        (BrokerRole.ASYNC_MASTER, False, False),
+        (BrokerRole.ASYNC_MASTER, True, True),
+        (BrokerRole.SYNC_MASTER, False, True),
+        (BrokerRole.SLAVE, True, False),
+    ],
+)
+def test_replication_is_off_by_default(role: BrokerRole, *, enable: bool, expected: bool) -> None:
+    config = StoreConfig(store_path_root="/s", broker_role=role, replication_enable=enable)
+    assert config.ships is expected

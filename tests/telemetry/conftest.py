@@ -16,7 +16,7 @@ POOL = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
 """There is a Commit, and its metrics, only with the transient pool."""
 
 SLAVES = "replicationEnable=true"
-"""There is a Replication, and its metrics, only for slaves."""
+"""Metrics of slaves are there only if the Broker accepts some."""
 
 
 @pytest.fixture(scope="session")

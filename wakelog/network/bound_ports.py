@@ -29,19 +29,7 @@ class BoundPorts:
 
         Raises: PortUnavailable.
         """
-        try:
-            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, kind, protocol, _, address = infos[0]
-            sock = socket.socket(family, kind, protocol)
-        except OSError as error:
-            raise PortUnavailable(host, port, error) from error
-        try:
-            # A restarted broker must not wait for connections in TIME_WAIT.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-        except OSError as error:
-            sock.close()
-            raise PortUnavailable(host, port, error) from error
+        sock = bound_socket(host, port)
         self._bound.append((sock, frozenset(int(code) for code in refused_codes)))
         return int(sock.getsockname()[1])
 
@@ -74,3 +62,24 @@ class BoundPorts:
         """Give up the ports on which no server listens."""
         while self._bound:
             self._bound.pop()[0].close()
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that has a port without listening on it; 0 means any.
+
+    Raises: PortUnavailable.
+    """
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = infos[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise PortUnavailable(host, port, error) from error
+    try:
+        # A restarted broker must not wait for connections in TIME_WAIT.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise PortUnavailable(host, port, error) from error
+    return sock

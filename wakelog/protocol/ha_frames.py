@@ -43,17 +43,17 @@ class LogFrame(NamedTuple):
 
 
 class ReportReader:
-    """Cuts the stream of a slave into reports. rest: the begin of the next one."""
+    """Cuts the stream of a slave into reports."""
 
-    def __init__(self, rest: bytes = b"") -> None:
-        """Begin with the begin of a report."""
-        self.rest = rest
+    def __init__(self) -> None:
+        """Begin with an empty stream."""
+        self._rest = b""  # the begin of the next report
 
     def read(self, data: bytes) -> list[int]:
         """Return the reports that `data` completes."""
-        data = self.rest + data
+        data = self._rest + data
         whole = len(data) - len(data) % REPORT.size
-        self.rest = data[whole:]
+        self._rest = data[whole:]
         return [offset for (offset,) in REPORT.iter_unpack(data[:whole])]
 
 

@@ -6,7 +6,8 @@ returns, and what is absent there is not exposed:
 
     {"build":       {"version", "compat"},
      "brokers":     {name: {"broker", "server", "store", "durations", "watermarks", "pool",
-                            "flush_waiters", "name_servers", "tables", "service_clients",
+                            "flush_waiters", "name_servers", "slaves", "tables",
+                            "service_clients",
                             "services": {service: ...}, "added_services": {service: ...},
                             "traffic": ..., "queues": ...}},    of a scrape only
      "name_server": {"name_server", "server", ...},

@@ -207,14 +207,14 @@ RETENTION = (
 
 REPLICATION = (
     gauge("rocketmq_slaves", "Slaves that have reported soundly and are connected.",
-          f"{SERVICES}/replication/slaves_count"),
+          f"{BROKER}/slaves/slaves_count"),
     gauge("rocketmq_slave_behind_bytes",
           "Durable bytes of the log that the slowest of them has not acknowledged.",
-          f"{SERVICES}/replication/behind_bytes_max"),
+          f"{BROKER}/slaves/behind_bytes_max"),
     counter("rocketmq_slave_sent_bytes", "Bytes of the log that were sent to slaves.",
-            f"{SERVICES}/replication/sent_bytes"),
+            f"{BROKER}/slaves/sent_bytes"),
     counter("rocketmq_slaves_refused", "Connections of slaves that reported what cannot be true.",
-            f"{SERVICES}/replication/refused_count"),
+            f"{BROKER}/slaves/refused_count"),
     gauge("rocketmq_replica_waiting_answers", "Answers that wait until a slave has their message.",
           f"{BROKER}/replica_waiters/waiting_count"),
     counter("rocketmq_replica_waits_timed_out", "Answers given as FLUSH_SLAVE_TIMEOUT.",

@@ -1,8 +1,12 @@
 """What a master does with the bytes of a follower."""
 
+import socket
+from contextlib import closing
 from typing import Any
 
-from tests.network.fakes import FakeTransport
+from tests.actors.bounded import on_loop
+from wakelog.actors.broker.acceptor import Accepted
+from wakelog.actors.broker.log_connection import LogSource
 from wakelog.actors.broker.member_connections import FollowerConnection
 from wakelog.protocol.member_frames import Ack, Answer, Hello, encode_ack, encode_hello
 
@@ -29,22 +33,19 @@ class Owner:
         self.broken.append(cause)
 
 
-class Transport(FakeTransport):
-    """A transport with both addresses."""
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
-
-
-def test_of_many_acknowledgements_the_last_one_counts() -> None:
+@on_loop
+async def test_of_many_acknowledgements_the_last_one_counts() -> None:
     """Each lets go what it confirms: 9,000 of one chunk took 0.2 s."""
-    owner = Owner()
-    connection = FollowerConnection(owner)
-    connection.connection_made(Transport(connection))
-    acks = b"".join(encode_ack(Ack(1, durable, is_seeding=False)) for durable in range(1_000))
-    connection.data_received(encode_hello(HELLO) + acks)
-    connection.data_received(acks[:-1])
-    assert owner.acks == [Ack(1, 999, False), Ack(1, 998, False)]
-    connection.data_received(acks[-1:] + b"what no follower sends" * 9)
-    assert owner.acks == [Ack(1, 999, False), Ack(1, 998, False)]
-    assert len(owner.broken) == 1
+    owner, source = Owner(), LogSource(1 << 20, lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        other = socket.create_connection(server.getsockname())
+        opened, _ = server.accept()
+    connection = FollowerConnection(owner, Accepted(opened, "other", "", ""), source)
+    with closing(other), closing(connection):
+        acks = b"".join(encode_ack(Ack(1, durable, is_seeding=False)) for durable in range(1_000))
+        connection.received(encode_hello(HELLO) + acks)
+        connection.received(acks[:-1])
+        assert owner.acks == [Ack(1, 999, False), Ack(1, 998, False)]
+        connection.received(acks[-1:] + b"what no follower sends" * 9)
+        assert owner.acks == [Ack(1, 999, False), Ack(1, 998, False)]
+        assert len(owner.broken) == 1

@@ -171,7 +171,6 @@ class Events:
         self.dispatched_to = 0
         self.flushed_to = 0
         self.committed_count = 0
-        self.replicas: list[tuple[int, int]] = []
         self.failure: str | None = None
         self.woken_ids: list[int] = []
         self.delivered: list[DueMessage] = []
@@ -205,9 +204,6 @@ class Events:
     def flushed(self, physical_offset: int) -> None:
         assert physical_offset > self.flushed_to
         self.flushed_to = physical_offset
-
-    def replicated(self, physical_offset: int, near_count: int) -> None:
-        self.replicas.append((physical_offset, near_count))
 
     def flush_failed(self, cause: str) -> None:
         assert self.failure is None

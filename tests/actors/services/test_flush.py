@@ -267,36 +267,3 @@ async def test_with_notifications_the_watermark_moves_and_the_broker_is_notified
             await asyncio.sleep(0.001)
         assert broker.drain() == [] and broker.received_count >= 1
         page.validate()
-
-
-@pytest.mark.parametrize(("slaves_count", "is_durable"), [(0, True), (1, True), (1, False)])
-@on_loop
-async def test_what_is_durable_is_sent_on_without_a_hop_by_the_broker(
-    short_path: Path, slaves_count: int, is_durable: bool
-) -> None:
-    """Unless no slave follows closely, or slaves get what is written before it is durable."""
-    plan = notified_plan(
-        short_path,
-        brokerRole="SYNC_MASTER",
-        flushDiskType="SYNC_FLUSH",
-        haAckDurable=str(is_durable).lower(),
-    )
-    with (
-        closing(make_watermarks(plan.watermarks_path)) as page,
-        closing(NotificationSocket(plan.socket_path("broker"))) as broker,
-        closing(NotificationSocket(plan.socket_path("replication"))) as replication,
-        closing(Notifier(plan.socket_path("flush"))) as sender,
-        attached_service(FlushService, plan) as (service, store),
-    ):
-        page.replace(SharedWatermark.SLAVES, slaves_count)
-        end = fill(store, 60)
-        send(service, store)
-        page.set(SharedWatermark.APPENDED, end)
-        page.set(SharedWatermark.COMMITTED, end)
-        sender.notify()
-        while not broker.received_count:
-            await asyncio.sleep(0.001)
-            broker.drain()
-        replication.drain()
-        assert page.get(SharedWatermark.FLUSHED) == end
-        assert bool(replication.received_count) == (slaves_count > 0 and is_durable)

@@ -10,7 +10,7 @@ from wakelog.actors.services.client import ServiceClient
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.table import SERVICES, load, lock_bytes, needed_services, services_of
 from wakelog.actors.transport.service_plan import ServiceRow
-from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import BROKER_BYTE
 
 
@@ -39,25 +39,9 @@ def test_lock_bytes_are_those_of_every_version() -> None:
 
 def test_commit_is_needed_with_a_transient_pool_only() -> None:
     without = StoreConfig(store_path_root="/s")
-    assert set(SERVICES) - set(needed_services(without)) == {"commit", "replication"}
-    with_pool = StoreConfig(
-        store_path_root="/s", transient_store_pool_enable=True, replication_enable=True
-    )
+    assert set(SERVICES) - set(needed_services(without)) == {"commit"}
+    with_pool = StoreConfig(store_path_root="/s", transient_store_pool_enable=True)
     assert needed_services(with_pool) == SERVICES
-
-
-@pytest.mark.parametrize(
-    ("role", "enable", "expected"),
-    [
-        (BrokerRole.ASYNC_MASTER, False, False),
-        (BrokerRole.ASYNC_MASTER, True, True),
-        (BrokerRole.SYNC_MASTER, False, True),
-        (BrokerRole.SLAVE, True, False),
-    ],
-)
-def test_replication_is_off_by_default(role: BrokerRole, *, enable: bool, expected: bool) -> None:
-    config = StoreConfig(store_path_root="/s", broker_role=role, replication_enable=enable)
-    assert ("replication" in needed_services(config)) is expected
 
 
 def test_a_broker_checks_the_bytes_of_services_that_it_does_not_need(tmp_path: Path) -> None:

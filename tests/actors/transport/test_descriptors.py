@@ -11,7 +11,7 @@ from wakelog.actors.transport.descriptors import (
 
 
 def test_what_arrives_is_the_same_file_description(short_path: Path, tmp_path: Path) -> None:
-    receiver = DescriptorReceiver(short_path / "fds", int)
+    receiver = DescriptorReceiver(short_path / "fds")
     fd = os.open(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
     assert send_descriptors(short_path / "fds", [(4096, fd)])
     [(start_offset, received)] = receiver.drain()
@@ -27,7 +27,7 @@ def test_what_arrives_is_the_same_file_description(short_path: Path, tmp_path: P
 
 
 def test_many_segments_arrive_in_order(short_path: Path, tmp_path: Path) -> None:
-    receiver = DescriptorReceiver(short_path / "fds", int)
+    receiver = DescriptorReceiver(short_path / "fds")
     fd = os.open(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
     count = 3 * BATCH_COUNT_MAX + 1
     assert send_descriptors(short_path / "fds", [(start, fd) for start in range(count)])
@@ -44,7 +44,7 @@ def test_a_receiver_that_is_not_there_or_full_is_said_to_be(
 ) -> None:
     fd = os.open(tmp_path / "segment", os.O_RDWR | os.O_CREAT)
     assert not send_descriptors(short_path / "fds", [(0, fd)])
-    receiver = DescriptorReceiver(short_path / "fds", int)
+    receiver = DescriptorReceiver(short_path / "fds")
     sent = 0
     while send_descriptors(short_path / "fds", [(sent, fd)]):
         sent += 1

@@ -58,12 +58,6 @@ def test_a_word_that_would_fall_is_a_bug(page: SharedWatermarks) -> None:
         page.set(SharedWatermark.FLUSHED, 299)
 
 
-def test_a_count_may_fall(page: SharedWatermarks) -> None:
-    for count in (2, 1):
-        page.replace(SharedWatermark.SLAVES, count)
-        assert page.get(SharedWatermark.SLAVES) == count
-
-
 def test_a_word_that_passes_its_bound_is_found(tmp_path: Path) -> None:
     with closing(
         make_shared_watermarks(tmp_path / "page", STORE, epoch_min=1, values=START)

@@ -138,21 +138,3 @@ def test_a_frame_is_never_longer_than_a_slave_takes() -> None:
     core.receive(encode_report(1), log, ACCEPTED_MS)
     piece = core.next_piece(log, ACCEPTED_MS)
     assert piece is not None and HEADER.unpack(piece.header) == (1, 32 * 1024)
-
-
-@pytest.mark.parametrize(
-    "reports", [b"", encode_report(1)[:3], encode_report(8_000), encode_report(10**12)]
-)
-def test_another_process_goes_on_as_this_one_would(reports: bytes) -> None:
-    """With half a report, with a position, with a refusal and how long that is held."""
-    core = Shipping(SETTINGS, ACCEPTED_MS)
-    core.receive(reports, LOG, ACCEPTED_MS + 7)
-    core.next_piece(LOG, ACCEPTED_MS + 8)
-    other = Shipping.resumed(SETTINGS, core.state)
-    rest = encode_report(1)[3:]
-    for one in (core, other):
-        one.receive(rest if len(reports) == 3 else encode_report(8_100), LOG, ACCEPTED_MS + 9)
-    assert (other.state, other.next_ms()) == (core.state, core.next_ms())
-    assert pieces(other) == pieces(core)
-    over_ms = ACCEPTED_MS + 30_000
-    assert other.why_over(over_ms) == core.why_over(over_ms) != ""

@@ -8,21 +8,22 @@ autoswitch).
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, Protocol, cast
+from collections.abc import Iterator
+from typing import Protocol, cast
 
-from wakelog.actors.services.log_pieces import LogPieces
+from wakelog.actors.broker.acceptor import Accepted
+from wakelog.actors.broker.log_connection import LogConnection, LogSource
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.member_following import MemberFollowing
 from wakelog.broker.replication.member_proof import FollowerProof, MasterProof
 from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.broker.replication.shipping import Piece
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.member_frames import (
     Ack,
     Answer,
     Data,
-    DataHead,
     FollowerReader,
     Hello,
     MasterReader,
@@ -32,15 +33,9 @@ from wakelog.protocol.member_frames import (
 )
 from wakelog.storage.errors import StoreError
 
-WRITE_BYTES_MAX: Final = 1 << 20
-"""What waits in a socket's buffer before nothing more is read from the log for it."""
-
 
 class ShipsLog(Protocol):
     """What a FollowerConnection asks of the member that it belongs to."""
-
-    def accept(self, link: "FollowerConnection", host: str, local_host: str) -> bool:
-        """Tell whether a host may follow."""
 
     def answer(self, link: "FollowerConnection", hello: Hello) -> Answer | None:
         """Answer a follower; None for one that asks no master."""
@@ -57,67 +52,30 @@ class ShipsLog(Protocol):
     def confirmed(self) -> int:
         """Return the confirmed offset."""
 
-    def pieces(self, when_read: Callable[[], None]) -> LogPieces:
-        """Return what one connection ships of the log."""
+    def note_failed(self, link: "FollowerConnection", cause: str) -> None:
+        """Note that the log could not be read for a follower."""
 
     def forget_follower(self, link: "FollowerConnection") -> None:
         """Note that a connection has ended."""
 
 
-class _MemberConnection(asyncio.Protocol):
-    """What both ends have."""
-
-    address = ""
-    _transport: asyncio.Transport | None = None
-    _is_full = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the connection."""
-        self._transport = opened = cast(asyncio.Transport, transport)  # uvloop has others
-        opened.set_write_buffer_limits(WRITE_BYTES_MAX)
-
-    def pause_writing(self) -> None:
-        """Send nothing until the socket takes more."""
-        self._is_full = True
-
-    def abort(self) -> None:
-        """Close it now."""
-        if self._transport is not None:
-            self._transport.abort()
-
-
-class FollowerConnection(_MemberConnection):
+class FollowerConnection(LogConnection):
     """A follower's connection, on the master's side.
 
     accepted_ms: when it was.
     is_broken: whether something came that no follower sends; nothing more is read then.
     """
 
-    def __init__(self, owner: ShipsLog) -> None:
+    def __init__(self, owner: ShipsLog, accepted: Accepted, source: LogSource) -> None:
+        super().__init__(accepted.opened, accepted.address, source)
         self._owner, self._reader = owner, FollowerReader()
         self.core: MemberShipping | None = None
         self.proof: MasterProof | None = None
-        self._head: DataHead | None = None  # of the next frame, while its bytes are read
-        self._log = owner.pieces(self.ship)
         self.accepted_ms = steady_ms()
         self.is_broken = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse what comes from somewhere else."""
-        super().connection_made(transport)
-        assert self._transport is not None
-        peer = self._transport.get_extra_info("peername")
-        own = self._transport.get_extra_info("sockname")
-        if peer is None or own is None:  # it has closed the connection already
-            self.abort()
-            return
-        self.address = f"{peer[0]}:{peer[1]}"
-        if not self._owner.accept(self, peer[0], own[0]):
-            self.abort()
-
-    def data_received(self, data: bytes) -> None:
-        """Answer a hello, count the last acknowledgement: a chunk has room for thousands."""
-        assert self._transport is not None
+    def received(self, data: bytes) -> None:
+        """Answer a hello, count the last acknowledgement: a chunk has room for hundreds."""
         if self.is_broken:
             return
         last: Ack | None = None
@@ -128,9 +86,9 @@ class FollowerConnection(_MemberConnection):
                     continue
                 answer = self._owner.answer(self, message)
                 if answer is None:
-                    self.abort()
+                    self.close()
                     return
-                self._transport.write(encode_hello(answer))
+                self.send(encode_hello(answer))
         except ProtocolError as error:
             self.is_broken = True
             self._owner.note_broken(self, str(error))
@@ -143,33 +101,20 @@ class FollowerConnection(_MemberConnection):
         """Take one more hello: the first one was answered with a nonce."""
         self._reader.expect_hello()
 
-    def resume_writing(self) -> None:
-        """Go on."""
-        self._is_full = False
-        self.ship()
+    def pieces(self) -> Iterator[Piece]:
+        """Yield what to send now."""
+        if self.core is None:
+            return
+        view, confirmed, now_ms = self._owner.view(), self._owner.confirmed(), steady_ms()
+        while (head := self.core.next_head(view, confirmed, now_ms)) is not None:
+            yield Piece(encode_data_head(head), head.offset, head.size_bytes)
 
-    def ship(self) -> None:
-        """Send what there is, as far as the socket takes it."""
-        core, owner = self.core, self._owner
-        while core is not None and not self._is_full and self._transport is not None:
-            view = owner.view()
-            head = self._head = self._head or core.next_head(view, owner.confirmed(), steady_ms())
-            if head is None:
-                return
-            words = encode_data_head(head)
-            try:
-                frame = self._log.frame(words, head.offset, head.size_bytes, view.end)
-            except StoreError:
-                self.abort()
-                return
-            if frame is None:
-                return
-            self._head = None
-            self._transport.write(frame)
+    def failed(self, cause: str) -> None:
+        """Write down why the log could not be read."""
+        self._owner.note_failed(self, cause)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def closed(self) -> None:
         """Forget it."""
-        self._transport = None
         self._owner.forget_follower(self)
 
 
@@ -183,7 +128,7 @@ class FollowsLog(Protocol):
         """Write what was placed, and do what follows."""
 
 
-class MasterConnection(_MemberConnection):
+class MasterConnection(asyncio.Protocol):
     """The connection to the master, on the follower's side.
 
     ended: has the reason once it is over.
@@ -193,16 +138,16 @@ class MasterConnection(_MemberConnection):
         self.core, self.proof = core, proof
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._owner, self._reader = owner, MasterReader()
+        self._transport: asyncio.Transport | None = None
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say who this is."""
-        super().connection_made(transport)
-        assert self._transport is not None
+        self._transport = opened = cast(asyncio.Transport, transport)  # uvloop has others
         if self.ended.done():
-            self.abort()
+            opened.abort()
         else:
-            self._transport.write(encode_hello(self.proof.hello))
+            opened.write(encode_hello(self.proof.hello))
 
     def data_received(self, data: bytes) -> None:
         """Hand on what came."""
@@ -243,6 +188,11 @@ class MasterConnection(_MemberConnection):
         if not self.ended.done():
             self.ended.set_result(cause)
         self.abort()
+
+    def abort(self) -> None:
+        """Close it now."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note the end."""

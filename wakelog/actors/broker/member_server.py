@@ -7,21 +7,18 @@ Source: 5.x's AutoSwitchHAService (org.apache.rocketmq.store.ha.autoswitch).
 
 import asyncio
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Final
 
+from wakelog.actors.broker.acceptor import Accepted, Acceptor
+from wakelog.actors.broker.log_connection import LogSource
 from wakelog.actors.broker.member_connections import FollowerConnection
 from wakelog.actors.broker.run import GroupMember
-from wakelog.actors.services.log_pieces import LogPieces
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
 from wakelog.broker.replication.group_state import REPLICAS_MAX
 from wakelog.broker.replication.member_proof import NONCE_BYTES, MasterProof
 from wakelog.broker.replication.member_shipping import SILENT_MS_MAX, MasterLogView, MemberShipping
-from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.member_frames import Ack, Answer, Hello
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.telemetry.logs import LineBudget, Log, logger
@@ -41,37 +38,28 @@ UNPROVED: Final = "the follower went when it was asked for a proof: do both have
 class MemberServer:
     """See the module. One loop's thread."""
 
-    def __init__(self, member: GroupMember, trusted_addresses: str) -> None:
+    def __init__(self, member: GroupMember, trusted_addresses: str, segment_bytes: int) -> None:
         """Listen nowhere yet."""
         self._member = member
         self._trusted = read_trusted(trusted_addresses)
         self._shipping: set[FollowerConnection] = set()
         self._accepted: set[FollowerConnection] = set()
-        self._listening: list[asyncio.Server] = []
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="cold-log")
         self._lines = LineBudget()
         self._refused_count = 0
         self._log = logger(Log.BROKER)
+        self._acceptor = Acceptor(self._accept, "members", self._log)
+        self._source = LogSource(segment_bytes, self._find)
 
-    async def open(self, host: str, port: int) -> None:
+    def open(self, host: str, port: int) -> None:
         """Listen. Raises: PortUnavailable."""
-        loop = asyncio.get_running_loop()
-        make = partial(FollowerConnection, self)
-        try:
-            server = await loop.create_server(make, host, port, backlog=REPLICAS_MAX)
-        except OSError as error:
-            raise PortUnavailable(host, port, error) from None
-        self._listening.append(server)
+        self._acceptor.open(host, port, REPLICAS_MAX)
 
     async def close(self) -> None:
         """Listen no more, and close every connection."""
-        for server in self._listening:
-            server.close()
+        self._acceptor.close()
         for connection in list(self._accepted):
-            connection.abort()
-        while self._accepted:
-            await asyncio.sleep(0)
-        self._reading.shutdown()
+            connection.close()
+        await self._source.close()
 
     @property
     def acknowledging(self) -> set[int]:
@@ -101,10 +89,6 @@ class MemberServer:
         in_sync = self._member.election.in_sync
         return 0 if in_sync is None else in_sync.confirmed
 
-    def pieces(self, when_read: Callable[[], None]) -> LogPieces:
-        """Return what one connection ships of the log."""
-        return LogPieces(self._find, self._reading, when_read)
-
     def _find(self, offset: int) -> MappedFile | None:
         return self._member.run.open_store.log.files.find(offset)
 
@@ -118,27 +102,30 @@ class MemberServer:
         for connection in list(self._shipping):
             if connection.core is not None and (over := connection.core.why_over(now_ms)):
                 self._say("member dropped", replica=connection.core.replica, cause=over)
-                connection.abort()
+                connection.close()
         for connection in self._accepted - self._shipping:
             if now_ms - connection.accepted_ms > SILENT_MS_MAX:
-                connection.abort()
+                connection.close()
 
     def drop_all(self) -> None:
         """Close all connections of the role that is over."""
         dropped, self._shipping = self._shipping, set()
         for connection in dropped:
-            connection.abort()
+            connection.close()
 
-    def accept(self, connection: FollowerConnection, host: str, local_host: str) -> bool:
-        """Tell whether a host may follow."""
+    def _accept(self, accepted: Accepted) -> None:
+        """Take a connection of a host that may follow."""
+        host = accepted.host
         if len(self._accepted) >= CONNECTIONS_MAX:
-            self._refuse(member=connection.address, cause="too many connections")
-            return False
-        if not (is_this_host(host, local_host) or self._trusted.match(host)):
-            self._refuse(member=connection.address, remedy=TRUSTED_ADDRESSES_KEY)
-            return False
-        self._accepted.add(connection)
-        return True
+            self._refuse(member=accepted.address, cause="too many connections")
+        elif not (is_this_host(host, accepted.local_host) or self._trusted.match(host)):
+            self._refuse(member=accepted.address, remedy=TRUSTED_ADDRESSES_KEY)
+        else:
+            connection = FollowerConnection(self, accepted, self._source)
+            self._accepted.add(connection)
+            connection.begin()
+            return
+        accepted.opened.close()
 
     def answer(self, connection: FollowerConnection, hello: Hello) -> Answer | None:
         """Answer a follower; None for one that asks no master."""
@@ -165,7 +152,7 @@ class MemberServer:
             return answer
         for other in list(self._shipping):
             if other.core is not None and other.core.replica == hello.replica:
-                other.abort()
+                other.close()
         self._shipping.add(connection)
         self._log.info("member connected", replica=hello.replica, common=answer.common)
         return answer
@@ -174,6 +161,10 @@ class MemberServer:
         """Count a connection no longer. It stays open a while: 4.9.3's slaves do not pause."""
         self._refuse(member=connection.address, cause=cause, remedy=NO_MEMBER)
         self._end_shipping(connection)
+
+    def note_failed(self, connection: FollowerConnection, cause: str) -> None:
+        """Write down why the log could not be read for a follower."""
+        self._say("member dropped", member=connection.address, cause=cause)
 
     def take_ack(self, connection: FollowerConnection, ack: Ack) -> None:
         """Count what a follower has."""

@@ -222,7 +222,7 @@ class Replica:
             confirmed=min(store.dispatched, store.log.end_offset),  # consumers could see it
         )
         self.elector = Elector(self.election, register, self._change_role)
-        self._server = MemberServer(self, plan.trusted_addresses)
+        self._server = MemberServer(self, plan.trusted_addresses, config.commit_log_file_bytes)
         self._follower = MemberFollower(self)
         self._wanted = BrokerRole.SLAVE
         self._cut: CutLog | None = None
@@ -272,7 +272,7 @@ class Replica:
             await self.service.serve()
             undo.push_async_callback(self.service.stop)
             port = self._plan.settings.store.ha_listen_port
-            await self._server.open(self._plan.bind_host, port)
+            self._server.open(self._plan.bind_host, port)
             undo.pop_all()
         self.elector.start()
         self._timer.start(TICK_SECONDS)

@@ -28,6 +28,7 @@ from wakelog.actors.broker.own_messages import OwnMessages
 from wakelog.actors.broker.recovery_lines import recovery_notices, store_health, write_recovery
 from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.resources import Resources
+from wakelog.actors.broker.slave_server import SlaveServer
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.tables_at_start import load_tables, make_missing_topics
@@ -94,6 +95,7 @@ class BrokerService:
         tables: TableFiles,
         name_servers: NameServers,
         own_messages: OwnMessages,
+        slaves: SlaveServer | None,
         follower: Follower | None,
         member: Member | None,
     ) -> None:
@@ -105,6 +107,7 @@ class BrokerService:
         self.progress = progress
         self.requests = requests
         self.own_messages = own_messages
+        self.slaves = slaves
         self.follower = follower
         self.member = member
         retention = services.get(RetentionClient)
@@ -163,6 +166,8 @@ class BrokerService:
         if self._settings.broker.enable_property_filter:
             await self._pool.submit(make_parser)
         self.requests.publish_filters()
+        if self.slaves is not None:
+            self.slaves.open()
         services.start(self.attach_request)
         self.progress.begin()
         await services.wait_attached()
@@ -238,7 +243,7 @@ class BrokerService:
                 await self.progress.wait_dispatched()
         except TimeoutError:
             self._log.warning("stopped before the queues reached the log's end")
-        await self.services.stop()
+        await self._stop_services()
         self.requests.remove_filters()
         unsaved = {TABLE} if self._is_durable() else {TABLE, *POSITIONS}  # each change was saved
         self._tables.save_all(self.broker, except_for=unsaved)
@@ -260,12 +265,17 @@ class BrokerService:
             task.cancel()
         self.resources.certificates.close()
 
+    async def _stop_services(self) -> None:
+        if self.slaves is not None:
+            await self.slaves.close()
+        await self.services.stop()
+
     async def _give_up(self) -> None:
         """Close everything after a start that failed, and leave the store as after a crash."""
         self._end()
         # First of all: one of two ports may accept when the other cannot.
         await self.requests.server.close()
-        await self.services.stop()
+        await self._stop_services()
         await self._name_servers.close()
         self.store.close(dispatch_behind_bytes=1)
         self.resources.ports.close()
@@ -297,12 +307,6 @@ class BrokerService:
             dispatch_from=None if self.progress.has_dispatched else report.dispatch_from,
             store=self._settings.store,
         )
-
-    def note_replicated(self, physical_offset: int, near_count: int) -> None:
-        """Send the responses that waited for a slave; let later ones wait for those that count."""
-        self.broker.state.replicas.note(physical_offset, near_count)
-        self.progress.note_replicated(physical_offset)
-        self.progress.sync_every_turn(wanted=near_count > 0 and self.store.config.ha_ack_durable)
 
     def note_retained(self, begin_offset: int, is_disk_full: bool) -> None:
         """Forget what Retention has removed, and accept messages or refuse them."""
@@ -388,6 +392,7 @@ class BrokerService:
             "pool": self._pool.statistics(),
             "certificates": self.resources.certificates.statistics(),
             "name_servers": self._name_servers.statistics(),
+            "slaves": {} if self.slaves is None else self.slaves.statistics(),
             "following": {} if self.follower is None else self.follower.statistics(),
             "election": {},
             "tables": {

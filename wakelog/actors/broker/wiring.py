@@ -21,12 +21,12 @@ from wakelog.actors.broker.own_messages import OwnMessages
 from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.resources import Resources
 from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.broker.slave_server import SlaveServer
 from wakelog.actors.services.allocate_mapped_file import AllocateMappedFileClient
 from wakelog.actors.services.broker_services import BrokerServices, MakeClient
 from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.pull_hold import PullHoldClient
-from wakelog.actors.services.replication_client import ReplicationClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.retention import RetentionClient
 from wakelog.actors.services.schedule import ScheduleClient
@@ -87,6 +87,7 @@ def make_broker(resources: Resources, member: Member | None) -> BrokerService:
         tables,
         name_servers,
         own_messages=OwnMessages(core, store, progress, pool, requests.end_of_turn),
+        slaves=make_slaves(resources, core, progress, member),
         follower=make_follower(resources, core, progress, requests, services, member),
         member=member,
     )
@@ -124,9 +125,6 @@ def client_makers(
             TransactionCheckClient,
             check=lambda *words: made().own_messages.check_transactions(*words),
         ),
-        "replication": partial(
-            ReplicationClient, on_replicated=lambda *words: made().note_replicated(*words)
-        ),
         "retention": partial(
             RetentionClient,
             call_reput=lambda *words: made().services.get(ReputClient).call(*words),
@@ -152,6 +150,15 @@ def make_published(resources: Resources, core: Broker) -> FilterPublisher | None
         return None
     paths, epoch = resources.store.config.paths, resources.context.epoch
     return FilterPublisher(resources.fs, paths, epoch, core.state.filters)
+
+
+def make_slaves(
+    resources: Resources, core: Broker, progress: LogProgress, member: Member | None
+) -> SlaveServer | None:
+    """Return what sends the log to slaves; None if there are none, or a register has a say."""
+    if member is not None or not resources.store.config.ships:
+        return None
+    return SlaveServer(resources.plan, core.state.replicas, resources.store, progress)
 
 
 def make_follower(
@@ -180,13 +187,13 @@ def make_follower(
 def subscribe(service: BrokerService) -> None:
     """Let those know how far the log has come who wait for it."""
     progress, services, member = service.progress, service.services, service.member
-    schedule, replication = services.find(ScheduleClient), services.find(ReplicationClient)
+    schedule, slaves = services.find(ScheduleClient), service.slaves
     if schedule is not None:
         progress.on_dispatched.append(schedule.note_dispatched)
-    if replication is not None:
+    if slaves is not None:
         is_of_durable = service.store.config.ha_ack_durable
         shippable = progress.on_flushed if is_of_durable else progress.on_committed
-        shippable.append(replication.note_shippable)
+        shippable.append(slaves.note_shippable)
     if member is not None:
         progress.after_appended.append(member.note_appended)
         progress.on_flushed.append(member.note_flushed)

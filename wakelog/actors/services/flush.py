@@ -5,9 +5,6 @@ Broker calls `sync`. With notifications the Broker stores `committed` and notifi
 syncs, stores `flushed` and notifies the Broker. The timed flush of ASYNC_FLUSH needs no
 notification: the core says when the next step is due.
 
-Slaves get what is durable, so Replication is notified here, too. A send that waits for a slave
-would else wait until the Broker has woken and passed that on.
-
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, FlushRealTimeService (4.9.3).
 """
 
@@ -19,11 +16,10 @@ import msgspec
 
 from wakelog.actors.services.service import Service, Session
 from wakelog.actors.services.session import BROKER
-from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.actors.transport.descriptors import DescriptorReceiver, descriptor_path
 from wakelog.actors.transport.notifications import Note
-from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
+from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
@@ -84,11 +80,9 @@ class FlushService(Service):
         self._watermark = self.closing(Watermark(self.fs, paths.watermark))
         self._checkpoint = self.closing(Checkpoint(self.fs, paths.checkpoint))
         self._segments = self.closing(SegmentSync(self.fs, self.store.commit_log_file_bytes))
-        receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory), int)
+        receiver = DescriptorReceiver(descriptor_path(self.plan.runtime_directory))
         self._receiver = self.closing(receiver)
         self._broker = self.notifier_to(BROKER)
-        ships = self.store.ha_ack_durable and "replication" in services_of(self.plan)
-        self._replication = self.notifier_to("replication") if ships else None
         if self.has_notifications:
             self.listen(self._on_notified)
             receiver.watch(self._adopt_received)
@@ -109,7 +103,6 @@ class FlushService(Service):
         if shared is not None:
             flushed = max(core.flushed_offset, shared.get(SharedWatermark.FLUSHED))
             shared.set(SharedWatermark.FLUSHED, flushed)
-            self._notify_replication(shared)
             asyncio.get_running_loop().call_soon(self._on_notified, [])
         reach = max(self._reach, core.flushed_offset)
         return FlushOutcome(core.flushed_offset, core.failure, reach, self._durable is None)
@@ -170,11 +163,6 @@ class FlushService(Service):
             # The older one on disk is still true, and the log itself is durable.
             self._errors.error("watermark not written", offset=physical_offset, cause=str(error))
 
-    def _notify_replication(self, shared: SharedWatermarks) -> None:
-        """Have the log sent up to `flushed`, if a slave follows closely."""
-        if self._replication is not None and shared.get(SharedWatermark.SLAVES):
-            self._replication.notify()
-
     def _adopt_received(self) -> None:
         """Adopt descriptors at once: until they are read, the loop calls this again and again."""
         self._adopt_descriptors()
@@ -198,7 +186,6 @@ class FlushService(Service):
             is_flushed = flushed > shared.get(SharedWatermark.FLUSHED)
             if is_flushed:
                 shared.set(SharedWatermark.FLUSHED, flushed)
-                self._notify_replication(shared)
                 if self._broker is not None:
                     self._broker.notify()
             self._note_durable()

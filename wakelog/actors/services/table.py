@@ -32,9 +32,6 @@ SERVICES: Final = {
     "commit": _row("commit:Commit", lock_byte=3, needed_when="transient_pool_in_use"),
     "schedule": _row("schedule:Schedule", needed_when="appends"),
     "transaction_check": _row("transaction_check:TransactionCheck", needed_when="appends"),
-    "replication": _row(
-        "replication:Replication", client="replication_client:Replication", needed_when="ships"
-    ),
     "retention": _row("retention:Retention", lock_byte=4),
 }
 """By name. In this order a Broker attaches them, and in reverse order they release the store."""
@@ -51,10 +48,7 @@ def needed_services(store: StoreConfig) -> dict[str, ServiceRow]:
 
 def services_of(plan: ServicePlan) -> dict[str, ServiceRow]:
     """Return the rows of the services that a broker needs, added ones last."""
-    needed = needed_services(plan.settings.store)
-    if plan.register:
-        needed.pop("replication", None)  # the Broker itself sends its log to the other members
-    return needed | plan.added_services
+    return needed_services(plan.settings.store) | plan.added_services
 
 
 def lock_bytes(plan: ServicePlan) -> dict[str, int]:

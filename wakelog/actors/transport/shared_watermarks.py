@@ -13,13 +13,7 @@ work that it reports is done. Readers may read at any time, mostly because a not
     5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
     6     384      dispatched: how far the queues reach     Reput   its files are written
     7     448      stored_ms: store time of the last record Broker  after appended covers it
-    8     512      replicated: what a slave has, as it says Replic. a slave has reported it
-    9     576      slaves: how many count now               Replic. one came, went or fell behind
-    10    640      wanted: up to where a sync is waited for Broker  a sync was asked for
-    11    704      taken: slaves that the Broker sends to    Broker  it took or gave back one
-    12    768      taken_acked: the least that these have    Broker  one of them has reported
-    13    832      taken_sent: bytes that it sent to slaves  Broker  one of them has reported
-    14    896      returned: how many came back from it ever Replic. after `slaves` counts them
+    8     512      wanted: up to where a sync is waited for Broker  a sync was asked for
 
 Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
@@ -59,13 +53,7 @@ class SharedWatermark(IntEnum):
     READABLE = 5
     DISPATCHED = 6
     STORED_MS = 7
-    REPLICATED = 8
-    SLAVES = 9
-    WANTED = 10
-    TAKEN = 11
-    TAKEN_ACKED = 12
-    TAKEN_SENT = 13
-    RETURNED = 14
+    WANTED = 8
 
 
 _INDEX = {name: name * LINE_BYTES // VALUE_BYTES for name in SharedWatermark}
@@ -127,10 +115,6 @@ class SharedWatermarks:
         index = _INDEX[name]
         assert value >= self._values[index], (name, value, self._values[index])
         self._values[index] = value
-
-    def replace(self, name: SharedWatermark, value: int) -> None:
-        """Store a count that only this process writes; it may fall."""
-        self._values[_INDEX[name]] = value
 
     def replace_by(self, epoch: int) -> None:
         """Mark this page as replaced, for every process that maps it."""

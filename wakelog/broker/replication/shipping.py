@@ -50,21 +50,6 @@ class ShippingSettings(NamedTuple):
     transfer_bytes: int = TRANSFER_BYTES_MAX
 
 
-class ShippingState(NamedTuple):
-    """What another process must know of a connection to go on with it.
-
-    report: what has come of the next report.
-    """
-
-    acked: int | None
-    position: int
-    received_ms: int
-    sent_ms: int
-    report: bytes = b""
-    refusal: str = ""
-    refused_ms: int = 0
-
-
 class Shipping:
     """See the module.
 
@@ -83,28 +68,6 @@ class Shipping:
         self.acked: int | None = None
         self.position = 0
         self.refusal = ""
-
-    @classmethod
-    def resumed(cls, settings: ShippingSettings, state: ShippingState) -> "Shipping":
-        """Go on with a connection as another process has left it."""
-        self = cls(settings, state.received_ms)
-        self._reports = ReportReader(state.report)
-        self._sent_ms, self._refused_ms = state.sent_ms, state.refused_ms
-        self.acked, self.position, self.refusal = state.acked, state.position, state.refusal
-        return self
-
-    @property
-    def state(self) -> ShippingState:
-        """What another process must know to go on."""
-        return ShippingState(
-            self.acked,
-            self.position,
-            self._received_ms,
-            self._sent_ms,
-            self._reports.rest,
-            self.refusal,
-            self._refused_ms,
-        )
 
     @property
     def counts(self) -> bool:
