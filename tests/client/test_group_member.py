@@ -69,6 +69,35 @@ def test_two_members_share_the_queues_and_go_on_for_each_other() -> None:
     run(body())
 
 
+def test_a_member_that_comes_while_queues_are_shared_out_gets_its_queue() -> None:
+    """The members were read before it came, and no other notice follows."""
+
+    async def body() -> None:
+        cluster = two_queues()
+        was_read, goes_on = asyncio.Event(), asyncio.Event()
+        invoke = cluster.invoke
+
+        async def slowly(
+            address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            response = await invoke(address, command, timeout_ms=timeout_ms)
+            if command.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP:
+                was_read.set()
+                await goes_on.wait()
+            return response
+
+        async with consumer_of(cluster) as consumer:
+            cluster.invoke = slowly  # type: ignore[method-assign]
+            await notify(cluster)
+            await was_read.wait()
+            cluster.members.append("another")
+            await notify(cluster)
+            goes_on.set()
+            await until(lambda: consumer.assignment == [Q1])
+
+    run(body())
+
+
 def test_an_ordered_queue_changes_hands_after_its_message_in_hand() -> None:
     async def body() -> None:
         cluster = GroupCluster({("a", "T", 0): messages(2), RETRY: []})

@@ -137,11 +137,12 @@ class GroupMember:
     async def start(self) -> None:
         """Balance once, and go on by itself. Raises: ClientError if a broker refuses."""
         if self.subscriptions:
-            if not await self.balance():
-                self._balance_now.set()
+            is_done = await self.balance()
             if self.failure is not None:
                 raise self.failure
-            self._loops.append(keep(self._balance_forever, self.failed(_BALANCE)))
+            first_seconds = BALANCE_SECONDS if is_done else AGAIN_SECONDS
+            balance = partial(self._balance_forever, first_seconds)
+            self._loops.append(keep(balance, self.failed(_BALANCE)))
             if self._options.is_ordered:
                 self.repeat("renewing locks", self.renew_locks, LOCK_SECONDS)
         self.repeat("committing offsets", self.commit, COMMIT_SECONDS)
@@ -169,11 +170,10 @@ class GroupMember:
         """Balance again: the group has changed."""
         self._balance_now.set()
 
-    async def _balance_forever(self) -> None:
-        seconds = AGAIN_SECONDS if self._balance_now.is_set() else BALANCE_SECONDS
+    async def _balance_forever(self, seconds: float) -> None:
         while True:
-            self._balance_now.clear()
             await _wait(self._balance_now, seconds)
+            self._balance_now.clear()  # before the members are read: they may change meanwhile
             seconds = BALANCE_SECONDS if await self.balance() else AGAIN_SECONDS
 
     async def _repeat(self, work: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:

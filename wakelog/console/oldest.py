@@ -2,7 +2,8 @@
 
 A page waits for it a moment, and shows it with the next reading if it comes later.
 
-Invariants: a topic is asked for once in `FRESH_MS` or `EMPTY_FRESH_MS`, with `QUEUES_MAX` requests at most.
+Invariants: a topic is asked for once in `FRESH_MS`, or in `EMPTY_FRESH_MS`, with `QUEUES_MAX`
+requests at most.
 """
 
 import asyncio
