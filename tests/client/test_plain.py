@@ -93,7 +93,7 @@ def test_what_is_no_path_is_refused(given: Any) -> None:
 
 
 def test_a_span_of_time_of_any_class_is_a_plain_one() -> None:
-    given = pd.Timedelta("1.5s")
+    given = pd.Timedelta(1500, unit="ms")
     assert type(time_span("x", given)) is timedelta
     assert (milliseconds("x", given), type(milliseconds("x", given))) == (1500, int)
     assert seconds("x", given) == seconds("x", np.float32(1.5)) == 1.5

@@ -39,9 +39,10 @@ def test_a_planner_does_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     options = {"path": str(write_segments(tmp_path, log))}
     reader = RocketMQSource(options).reader(StructType([StructField("flag", IntegerType())]))
     monkeypatch.setattr(worker_memory, "_is_frozen", False)
-    assert len(reader.partitions()) == 1 and gc.get_freeze_count() == 0
+    before = gc.get_freeze_count()  # Python 3.12 has some from its start
+    assert len(reader.partitions()) == 1 and gc.get_freeze_count() == before
     monkeypatch.setenv(REUSED, "1")
     try:
-        assert len(reader.partitions()) == 1 and gc.get_freeze_count() > 1000
+        assert len(reader.partitions()) == 1 and gc.get_freeze_count() > before + 1000
     finally:
         gc.unfreeze()
