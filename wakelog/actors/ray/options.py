@@ -108,14 +108,14 @@ def make_actor(
 ) -> Any:
     """Return the actor of a name, started unless there is one.
 
-    target: `module:class` of a service, if the actor is to have one.
+    target: `module:class` of an actor that is not in `TARGETS`, or of a service that it hosts.
     """
     import ray
 
-    from wakelog.actors.services.service import host_of
+    from wakelog.actors.services.service import Service, host_of
 
     found: Any = load(target or TARGETS[kind])
-    remote = ray.remote(found if target is None else host_of(found))
+    remote = ray.remote(host_of(found) if issubclass(found, Service) else found)
     return remote.options(name=name, **options_at(placement)).remote(*arguments)
 
 
