@@ -172,3 +172,18 @@ def test_an_unknown_command_is_refused() -> None:
         read(GROUP, ["x"])
     with pytest.raises(NotPossible, match=r"there is no option --x\. See toy --help"):
         read(GROUP, ["--x"])
+
+
+def test_commands_stand_in_the_order_of_their_modules() -> None:
+    group = Group("program", "", load=("csv", "json"))
+
+    def second() -> int:
+        return 0
+
+    def first() -> int:
+        return 0
+
+    second.__module__, first.__module__ = "json", "csv"
+    group.command()(second)  # its module was imported before by another one
+    group.command()(first)
+    assert list(group.members) == ["first", "second"]

@@ -17,6 +17,7 @@ A group has commands and groups. `read` makes of the words of a command line a `
 
 import importlib
 import inspect
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -133,7 +134,7 @@ class Command:
         differs: str,
     ) -> None:
         self.function, self.path, self.one_of, self.differs = function, path, one_of, differs
-        self.name = path.rpartition(" ")[2]
+        self.name, self.module = path.rpartition(" ")[2], function.__module__
         name, first = next(iter(inspect.signature(function).parameters.items()), ("", None))
         self.first = "" if first is None or isinstance(first.default, Option) else name
         self._shared = shared if self.first not in ("", PROCESS) else None
@@ -274,8 +275,9 @@ class Group:
         shared: Callable[..., Any] | None = None,
         load: Sequence[str] = (),
         actions: Mapping[str, tuple[str, Callable[[], None]]] | None = None,
+        module: str = "",
     ) -> None:
-        self.path, self.summary = path, summary
+        self.path, self.summary, self.module = path, summary, module
         self.help = summary
         self.name = path.rpartition(" ")[2]
         self.shared, self.actions = shared, actions or {}
@@ -287,7 +289,10 @@ class Group:
         """The commands and groups, by name."""
         for module in self._load:
             importlib.import_module(module)
-        return self._members
+        # Another module may have imported some of them before, in another order.
+        places = {module: place for place, module in enumerate(self._load)}
+        in_order = sorted(self._members.values(), key=lambda each: places.get(each.module, -1))
+        return {member.name: member for member in in_order}
 
     def commands(self) -> Iterator[Command]:
         """Yield every command of the group and of its groups."""
@@ -318,7 +323,9 @@ class Group:
         load: Sequence[str] = (),
     ) -> "Group":
         """Add a group."""
-        group = Group(f"{self.path} {name}", summary, shared or self.shared, load)
+        module = sys._getframe(1).f_globals["__name__"]  # as NamedTuple finds its module
+        path = f"{self.path} {name}"
+        group = Group(path, summary, shared or self.shared, load, module=module)
         self._add(group)
         return group
 

@@ -141,8 +141,9 @@ class GroupMember:
             if self.failure is not None:
                 raise self.failure
             first_seconds = BALANCE_SECONDS if is_done else AGAIN_SECONDS
-            balance = partial(self._balance_forever, first_seconds)
-            self._loops.append(keep(balance, self.failed(_BALANCE)))
+            self._loops.append(
+                keep(partial(self._balance_forever, first_seconds), self.failed(_BALANCE))
+            )
             if self._options.is_ordered:
                 self.repeat("renewing locks", self.renew_locks, LOCK_SECONDS)
         self.repeat("committing offsets", self.commit, COMMIT_SECONDS)

@@ -13,11 +13,9 @@ def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:
         for row in SERVICES.values()
     }
     assert len(names) == 2 * len(SERVICES)
-    with_pool = StoreConfig(
-        store_path_root="/s", transient_store_pool_enable=True, replication_enable=True
-    )
+    with_pool = StoreConfig(store_path_root="/s", transient_store_pool_enable=True)
     plain = StoreConfig(store_path_root="/s")
     assert actors_count([with_pool], 1) == len(TARGETS)  # one target for every added service
     assert actors_count([with_pool] * 2) - actors_count([with_pool]) == 1 + len(SERVICES)
-    assert actors_count([with_pool]) - actors_count([plain]) == 2
+    assert actors_count([with_pool]) - actors_count([plain]) == 1
     assert actors_count([plain] * 2, 3) - actors_count([plain] * 2) == 6

@@ -85,7 +85,11 @@ def test_every_command_says_a_rule_in_the_same_words(
     if command == "status" and not is_of_servers:
         assert not any(each.get("rule") == rule for each in values)
         return
-    shown = list(expected._replace(remedy=with_options(expected.remedy)).lines())
+    remedy = expected.remedy
+    if command == "doctor" and remedy.startswith("See why: wakelog doctor"):  # which this is
+        _, _, remedy = remedy.partition("; ")
+        remedy = remedy[:1].upper() + remedy[1:]
+    shown = list(expected._replace(remedy=with_options(remedy)).lines())
     at = lines.index(shown[0])
     assert lines[at : at + 2] == shown
     [found] = [each for each in values if each.get("rule") == rule]
