@@ -273,6 +273,11 @@ class Lanes(Generic[Owner]):
         """Return how many requests wait in the lane of a request code."""
         return self._by_code.get(code, self._default).count
 
+    def has_room(self, code: int, count: int) -> bool:
+        """Return whether the lane of a code takes so many more requests."""
+        lane = self._by_code.get(code, self._default)
+        return lane.count + count <= lane.spec.capacity_count
+
     def yields_for(self, code: int) -> bool:
         """Return whether requests of a code wait in a lane that yields."""
         return self._by_code.get(code, self._default).spec.yields

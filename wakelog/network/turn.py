@@ -202,30 +202,30 @@ class Turn:
         size_bytes: int,
     ) -> None:
         """Put a request into its lane, or refuse it; of a run that has no room, each by itself."""
-        count = request.left_count if isinstance(request, SendRun) else 1
-        refusal: RemotingCommand | None = None
-        if request.code in connection.refused_codes:
-            refusal = refusals.unsupported(request)
-        else:
-            waiting = Waiting(connection, request, since_seconds, size_bytes, count)
-            outcome = self._lanes.offer(waiting)
-            if outcome is not REFUSED:
-                connection.waiting_count += 1
-                if outcome is CROWDED:
-                    connection.pause_reading(PAUSED_BY_LANE)
-                elif outcome is HELD:
-                    connection.pause_reading(PAUSED_BY_ORDER)
+        count, code = 1, request.code
+        if isinstance(request, SendRun):
+            count = request.left_count
+            if code in connection.refused_codes or not self._lanes.has_room(code, count):
+                for each in _requests(request):
+                    self._offer(connection, each, since_seconds, size_bytes // count)
                 return
+        if code in connection.refused_codes:
+            self._answer(connection, request, refusals.unsupported(request))
+            return
+        outcome = self._lanes.offer(Waiting(connection, request, since_seconds, size_bytes, count))
+        if outcome is REFUSED:
             refusal = refusals.overloaded(
                 request,
                 waited_ms=int((self._clock_seconds() - since_seconds) * 1000),
-                waiting_count=self._lanes.depth(request.code),
+                waiting_count=self._lanes.depth(code),
             )
-        if isinstance(request, SendRun):
-            for each in _requests(request):
-                self._offer(connection, each, since_seconds, size_bytes // count)
-        else:
             self._answer(connection, request, refusal)
+            return
+        connection.waiting_count += 1
+        if outcome is CROWDED:
+            connection.pause_reading(PAUSED_BY_LANE)
+        elif outcome is HELD:
+            connection.pause_reading(PAUSED_BY_ORDER)
 
     def defers(self, connection: Connection) -> bool:
         """Return whether reads have had their share, so that this connection waits with a chunk.

@@ -33,7 +33,7 @@ from wakelog.protocol.header_codec import (
     decode_header,
     encode_header,
 )
-from wakelog.protocol.send_run import RUN_FRAME_BYTES_MAX, RUN_MESSAGES_MAX, SendRun
+from wakelog.protocol.send_run import RUN_MESSAGES_MAX, SendRun, read_plain_send
 
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
@@ -271,14 +271,13 @@ def _gather(
 
     Returns: that run; None if the frame is no plain send.
     """
-    if end - begin > RUN_FRAME_BYTES_MAX:
+    found = read_plain_send(view, begin, end)
+    if found is None:
         return None
     if run is None or run.left_count == RUN_MESSAGES_MAX:
         run = SendRun(chunk=view)
-    if not run.add(begin, end):
-        return None
-    if run.left_count == 1:
         commands.append(run)
+    run.add(*found)
     return run
 
 

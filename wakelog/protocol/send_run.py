@@ -18,7 +18,7 @@ Source: org.apache.rocketmq.remoting.protocol.RemotingCommand, SendMessageReques
 """
 
 import struct
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -67,6 +67,31 @@ class PlainSend(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(PlainSend, strict=False).decode
 
 
+Place: TypeAlias = tuple[int, int, int]
+"""Where the header of a send begins in the chunk, where its body begins, and where that ends."""
+
+
+def read_plain_send(chunk: memoryview, begin: int, end: int) -> tuple[PlainSend, Place] | None:
+    """Read the frame from `begin` to `end` of a chunk; None if it belongs to no run."""
+    if end - begin > RUN_FRAME_BYTES_MAX:
+        return None
+    (word,) = _WORD.unpack_from(chunk, begin)
+    header_begin = begin + _HEADER_OFFSET
+    body_begin = header_begin + word  # JSON has 0 in the highest byte
+    if word > _HEADER_BYTES_MAX or body_begin > end:
+        return None
+    header = chunk[header_begin:body_begin]
+    if header[: len(_BEGIN)] != _BEGIN:
+        return None
+    try:
+        send = _decode(header)
+    except (ValueError, RecursionError):
+        return None
+    if send.flag & RESPONSE_FLAG or send.header.batch:
+        return None
+    return send, (header_begin, body_begin, end)
+
+
 class SendRun(RemotingCommand, kw_only=True, gc=False):
     """Sends that wait together in a lane, where they are one request.
 
@@ -78,34 +103,17 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
     chunk: memoryview
     sends: list[PlainSend] = msgspec.field(default_factory=list)
     taken_count: int = 0
-    places: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
-    """Where the header of each begins in the chunk, and its body, and where that ends."""
+    places: list[Place] = msgspec.field(default_factory=list)
 
     @property
     def left_count(self) -> int:
         """How many messages are not taken yet."""
         return len(self.sends) - self.taken_count
 
-    def add(self, begin: int, end: int) -> bool:
-        """Add the frame from `begin` to `end` of the chunk, if it is a plain send."""
-        chunk = self.chunk
-        (word,) = _WORD.unpack_from(chunk, begin)
-        header_begin = begin + _HEADER_OFFSET
-        body_begin = header_begin + word  # JSON has 0 in the highest byte
-        if word > _HEADER_BYTES_MAX or body_begin > end:
-            return False
-        header = chunk[header_begin:body_begin]
-        if header[: len(_BEGIN)] != _BEGIN:
-            return False
-        try:
-            send = _decode(header)
-        except (ValueError, RecursionError):
-            return False
-        if send.flag & RESPONSE_FLAG or send.header.batch:
-            return False
+    def add(self, send: PlainSend, place: Place) -> None:
+        """Add the next send of the chunk."""
         self.sends.append(send)
-        self.places.append((header_begin, body_begin, end))
-        return True
+        self.places.append(place)
 
     def body_of(self, index: int) -> memoryview:
         """Return the body of a message, in the chunk."""

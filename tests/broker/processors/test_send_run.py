@@ -77,14 +77,15 @@ class Side:
         self.clock, self.loop = FakeClock(), FakeLoop()
         self.parked: list[tuple[AwaitFlush, Reply]] = []
         self.runs: list[int] = []
+        self.lanes = Lanes[Connection](
+            broker_lanes(self.keys.broker),
+            lane_of_code={code: row.lane for code, row in PROCESSORS.items()},
+            default_lane="admin",
+            bytes_max=1 << 30,
+        )
         self.turn = Turn(
             self,
-            Lanes[Connection](
-                broker_lanes(self.keys.broker),
-                lane_of_code={code: row.lane for code, row in PROCESSORS.items()},
-                default_lane="admin",
-                bytes_max=1 << 30,
-            ),
+            self.lanes,
             loop_lag=LoopLag(lambda: None),
             limits=ServerLimits(turn_budget_seconds=0.002),
             park=self.park,
@@ -170,6 +171,7 @@ class Side:
             "grown": self.store.take_grown(log.end_offset),
             "topics": self.broker.tables["topics"].snapshot()(),
             "requests": self.broker.statistics()["requests_by_code"],
+            "refused": self.lanes.statistics(self.clock())["send"].refused_count,
             "turn": (self.turn.statistics().requests_count, self.turn.statistics().answers_count),
             "open": not self.connection.closed and not self.transport.is_closing(),
         }

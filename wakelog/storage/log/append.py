@@ -81,7 +81,10 @@ class MessageDraft(msgspec.Struct):
 
 
 class PlainMessage(msgspec.Struct, gc=False):
-    """A message of a run: nothing about it needs a decision of the log. No reference to a cycle."""
+    """A message of a run. The log decides nothing about it but its place.
+
+    `gc=False` is safe: no field refers back to a message.
+    """
 
     key: QueueKey
     body: bytes | memoryview
