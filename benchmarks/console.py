@@ -107,6 +107,17 @@ def wait_answer(url: str) -> None:
     raise TimeoutError(url)
 
 
+def wait_shown(at: Deployment, topics: int) -> None:
+    """Return once the console's pages have all topics. Raises: TimeoutError."""
+    end_seconds = time.monotonic() + READY_SECONDS_MAX
+    while time.monotonic() < end_seconds:
+        with urllib.request.urlopen(f"{at.console}/topics", timeout=30) as answer:
+            if f"{topics:,} topics" in answer.read().decode():
+                return
+        time.sleep(1)
+    raise TimeoutError(f"{at.console} does not show {topics:,} topics")
+
+
 async def fill(at: Deployment, topics: int, groups: int) -> None:
     """Make topics and groups; each group has committed for four topics."""
     slots = asyncio.Semaphore(AT_ONCE_MAX)
@@ -226,6 +237,7 @@ def main(arguments: Sequence[str]) -> int:
     is_slow = False
     with deployment(has_console=True) as at:
         asyncio.run(fill(at, options.topics, options.groups))
+        wait_shown(at, options.topics)
         print(f"## {options.topics:,} topics of {QUEUES} queues, {options.groups:,} groups\n")
         print("| page | p50, ms | p95, ms |\n| --- | ---: | ---: |")
         for page, took in ask_pages(at).items():

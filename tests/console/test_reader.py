@@ -112,3 +112,20 @@ def test_the_first_page_after_a_while_waits_a_moment_for_a_new_reading(
         reading.cancel()
 
     asyncio.run(main())
+
+
+def test_a_viewer_who_comes_after_a_reading_is_shown_the_next_soon(
+    peers: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "WATCHED_SECONDS", 0.05)
+
+    async def main() -> None:
+        reader = Reader(Admin(peers, ClientOptions(("n:1",))), lambda: 10 * WATCHED_MS)
+        reading = asyncio.ensure_future(reader.run())
+        await reader.next(0)
+        reader.note_viewer()  # at the moment of the reading: what is shown is new
+        async with asyncio.timeout(5):  # and the next without a viewer comes after 120 s
+            await reader.next(2)
+        reading.cancel()
+
+    asyncio.run(main())

@@ -73,6 +73,7 @@ class Reader:
         self._now_ms = now_ms
         self._viewed_ms = 0
         self._turn = asyncio.Condition()
+        self._is_asked = False
         self._wake = asyncio.Event()
         self._ends: dict[str, Ends] = {}
         self._asked: dict[str, asyncio.Future[None]] = {}
@@ -105,15 +106,24 @@ class Reader:
 
     async def run(self) -> None:
         """Read until cancelled."""
+        seconds = asyncio.get_running_loop().time
         while True:
-            self._wake.clear()
-            began_seconds = asyncio.get_running_loop().time()
+            self._is_asked = False
+            began_seconds = seconds()
             await self.read()
-            taken_seconds = asyncio.get_running_loop().time() - began_seconds
-            is_watched = self.is_watched
-            pause_seconds = pause_after(taken_seconds, is_watched=is_watched)
+            ended_seconds = seconds()
+            await self._pause(ended_seconds, ended_seconds - began_seconds)
+
+    async def _pause(self, ended_seconds: float, taken_seconds: float) -> None:
+        """Wait until the next reading is due; a viewer who comes meanwhile makes it due sooner."""
+        while not self._is_asked:
+            self._wake.clear()
+            pause_seconds = pause_after(taken_seconds, is_watched=self.is_watched)
+            due_seconds = ended_seconds + pause_seconds
+            if asyncio.get_running_loop().time() >= due_seconds:
+                return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_seconds):
+                async with asyncio.timeout_at(due_seconds):
                     await self._wake.wait()
 
     async def read(self) -> None:
@@ -141,13 +151,15 @@ class Reader:
         """Note that there is a viewer: the next reading comes soon."""
         was_watched = self.is_watched
         self._viewed_ms = self.now_ms
-        if not was_watched and self.age_ms > WATCHED_SECONDS * 1000:
+        if not was_watched:
+            self._is_asked |= self.age_ms > WATCHED_SECONDS * 1000
             self._wake.set()
 
     def read_soon(self) -> None:
         """Read at once: something was changed."""
         self._ends.clear()
         self._forget_shared()
+        self._is_asked = True
         self._wake.set()
 
     def _forget_shared(self) -> None:
