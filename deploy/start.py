@@ -85,7 +85,7 @@ async def start(plan: Plan, placements: dict[str, Placement]) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
     actors = SupervisedActors(placed(plan, directory, placements))
     try:
-        await actors.start(report_once())
+        await actors.wait_ready(report_once())
     except BaseException:
         await actors.stop()
         shutil.rmtree(directory)

@@ -55,6 +55,13 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
         "class A(B):\n    def begin(self):\n        self.store = self.own = 1\n"
         "    def __init__(self):\n        self.own = 0\nclass B:\n    store: int\n",
     ),
+    tidy.unstarted_attributes: (
+        "class A:\n    def __init__(self):\n        self.part: B | None = None\n"
+        "    async def start(self):\n        self.part = B()\n",
+        "class A:\n    def __init__(self):\n        self.part = None\n"
+        "    def start(self):\n        self.part = B()\n"
+        "    def stop(self):\n        self.part = None\n",
+    ),
     tidy.prints: ("print(1)\n", "log(1)\n"),
     tidy.bare_excepts: (
         "try:\n    f()\nexcept:\n    g()",

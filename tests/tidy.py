@@ -10,6 +10,7 @@ import functools
 import gc
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ UNTESTED: dict[str, str] = {
 }
 
 CONSTRUCTORS = {"__init__", "__post_init__", "__new__"}
+STARTS = re.compile(r"_?(start|begin|open|serve|connect|run|make)(_|$)")
 
 # Hosts that a tracked file may name. Package indexes are not among them: which one is used is the
 # business of the machine, and a lock that names one is wrong on the next.
@@ -137,6 +139,38 @@ def late_attributes(source: Source) -> Iterator[str]:
         late = dict(_assigned(node))
         for name in late.keys() - _attributes(source, node):
             yield f"{source.path}:{late[name]}: {node.name}.{name} is not assigned by __init__"
+
+
+def unstarted_attributes(source: Source) -> Iterator[str]:
+    """No attribute of an actor's process is None only until a method starts the object."""
+    if not source.path.startswith("wakelog/actors/"):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        methods = [x for x in node.body if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef)]
+        empty = {x for one in methods if one.name in CONSTRUCTORS for x in _assigned_none(one)}
+        assigned = [
+            (name, line, one.name)
+            for one in methods
+            if one.name not in CONSTRUCTORS
+            for name, line in _assigned(one)
+        ]
+        places = Counter(name for name, _, _ in assigned)
+        for name, line, method in assigned:
+            if name in empty and places[name] == 1 and STARTS.match(method):
+                yield f"{source.path}:{line}: {node.name}.{name} is None until {method}"
+
+
+def _assigned_none(method: ast.AST) -> Iterator[str]:
+    """Yield each attribute of `self` that a method assigns None."""
+    for node in ast.walk(method):
+        match node:
+            case (
+                ast.Assign(value=ast.Constant(value=None))
+                | ast.AnnAssign(value=ast.Constant(value=None))
+            ):
+                yield from (name for name, _ in _assigned(node))
 
 
 def _attributes(source: Source, node: ast.ClassDef) -> set[str]:
@@ -320,6 +354,7 @@ CHECKS = [
     Check(missing_docstrings, (".py",)),
     Check(untested_modules, (".py",)),
     Check(late_attributes, (".py",)),
+    Check(unstarted_attributes, (".py",)),
     Check(prints, (".py",)),
     Check(bare_excepts, (".py",)),
     Check(shared_randomness, (".py",)),

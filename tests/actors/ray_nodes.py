@@ -77,7 +77,7 @@ def end_cluster(cluster: Any) -> None:
 
 def serve(plan: Any, actors: Any, obey: Callable[[str], str]) -> None:
     """Start the actors, say where they listen, and obey each line until one says stop."""
-    asyncio.run(actors.start(lambda step: None))
+    asyncio.run(actors.wait_ready(lambda step: None))
     brokers = (broker.address for broker in plan.brokers)
     say(" ".join(("ready", plan.name_server_address, *brokers)))
     # In the main thread: Ray installs a signal handler with each node.

@@ -78,12 +78,16 @@ class SupervisedBroker:
     Actors are asked directly: the Supervisor would wait for those that are dead.
     """
 
-    def __init__(self, kind: Kind, plan: Plan, actors: SupervisedActors) -> None:
+    def __init__(self, kind: Kind, plan: Plan) -> None:
         self.kind = kind
         self.plan = plan
-        self.actors = actors
+        self.actors = SupervisedActors(plan)
         self.address = plan.brokers[0].address
         self._handles: dict[str, Any] = {}
+
+    def make_supervisor_again(self) -> None:
+        """Make a Supervisor where one has ended."""
+        self.actors = SupervisedActors(self.plan)
 
     async def broker_statistics(self) -> dict[str, Any]:
         """Return what the Broker says of itself, nothing while it cannot."""
@@ -154,6 +158,6 @@ def start_supervised(
         transport=kind.transport,
         segment_bytes=SEGMENT_BYTES,
     )
-    actors = SupervisedActors(placed(plan, cluster.shared_directory))
-    asyncio.run(actors.start(lambda what: None))
-    return SupervisedBroker(kind, plan, actors)
+    broker = SupervisedBroker(kind, placed(plan, cluster.shared_directory))
+    asyncio.run(broker.actors.wait_ready(lambda what: None))
+    return broker

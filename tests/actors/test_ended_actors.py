@@ -41,7 +41,8 @@ def test_brokers_go_on_until_their_supervisor_is_started_again(
         await victim.note_process()
         victim.end_actor(times)
         await wait_until(lambda: supervised.find(SUPERVISOR) is None, "no Supervisor")
-        await supervised.actors.start(lambda step: None)
+        supervised.make_supervisor_again()
+        await supervised.actors.wait_ready(lambda step: None)
         await victim.wait_back(load, times)
         assert supervised.find(SUPERVISOR) is not None
 

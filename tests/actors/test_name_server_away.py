@@ -40,10 +40,9 @@ async def serve_without_it(plan: Plan) -> None:
         Producer(address, group="first") as producer,
     ):
         assert isinstance(deployment, LocalDeployment)
-        assert deployment._name_server is not None
         expected = {b"%d" % number for number in range(MESSAGES_COUNT)}
         await producer.send("known", b"0")
-        await deployment._name_server.stop()
+        await deployment._name_servers.pop().stop()
         for body in expected - {b"0"}:
             await producer.send("known", body)
         assert (await client.send("new", b"made without it")).code == ResponseCode.SUCCESS
@@ -53,7 +52,7 @@ async def serve_without_it(plan: Plan) -> None:
 
         await wait_until(all_are_seen, "what was sent meanwhile")
 
-        deployment._name_server = await start_name_server(plan.name_server)
+        deployment._name_servers.append(await start_name_server(plan.name_server))
         for topic in ("known", "new"):
             await wait_until(partial(is_routed, plan, topic), f"the route of {topic}")
         async with Producer(address, group="later") as later:

@@ -114,7 +114,7 @@ def test_the_first_page_after_a_while_waits_a_moment_for_a_new_reading(
     asyncio.run(main())
 
 
-def test_a_viewer_who_comes_after_a_reading_is_shown_the_next_soon(
+def test_a_late_viewer_is_shown_the_next_reading_soon(
     peers: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader_module, "WATCHED_SECONDS", 0.05)

@@ -33,7 +33,7 @@ def read_from_outside(store: Path) -> None:
         cluster.wait_ready()
         cluster.connect()
         actors = SupervisedActors(placed(plan, cluster.shared_directory))
-        asyncio.run(actors.start(lambda what: None))
+        asyncio.run(actors.wait_ready(lambda what: None))
         broker = find_actor(actor_name(plan.brokers[0].name, BROKER))
         cluster_of = Cluster(plan.name_server_address, "", store)
         send(cluster_of, numbered("orders", range(ORDERS)))

@@ -13,6 +13,7 @@ from tests.actors.deployments import running, small_plan
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.network.errors import PortUnavailable
+from wakelog.telemetry.exposition import MetricsServer
 
 
 def scrape(port: int) -> dict[str, float]:
@@ -48,4 +49,4 @@ def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortUnavailable, match=f"127.0.0.1:{port}"):
-            asyncio.run(serve_metrics(nothing, "127.0.0.1", port))
+            asyncio.run(serve_metrics(MetricsServer(nothing, []), "127.0.0.1", port))

@@ -11,7 +11,7 @@ from tests.actors.deployments import small_plan, wait_until
 from tests.actors.programs import running_up
 from tests.actors.supervised_brokers import SupervisedBroker
 from wakelog.actors.deploy.group import SUPERVISOR, broker_makers
-from wakelog.actors.deploy.supervised import SupervisedActors, placed
+from wakelog.actors.deploy.supervised import placed
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import actor_name, end_actor, find_actor
 from wakelog.actors.ray.private_ray import RayCluster
@@ -123,8 +123,3 @@ def test_an_interrupt_while_ray_starts_is_an_ordered_stop(tmp_path: Path) -> Non
         up.stop(signal.SIGINT, group=True)
         assert up.processes() == {}
     assert not (tmp_path / "store" / "abort").exists()
-
-
-def test_actors_that_were_never_started_are_stopped_in_silence(tmp_path: Path) -> None:
-    plan = placed(small_plan(tmp_path, is_local=False), tmp_path)
-    assert not asyncio.run(SupervisedActors(plan).stop())

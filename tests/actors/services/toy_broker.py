@@ -41,7 +41,7 @@ async def run(directory: Path, cluster: RayCluster) -> None:
     [broker] = found.brokers
     broker = msgspec.structs.replace(broker, added_services={"toy": ROW})
     actors = SupervisedActors(msgspec.structs.replace(found, name_server=None, brokers=(broker,)))
-    await actors.start(lambda _: None)
+    await actors.wait_ready(lambda _: None)
     try:
         print(*await total_of(actors), flush=True)
     finally:

@@ -294,7 +294,7 @@ class Replica:
         await self.elector.stop()
         await self._server.close()
         is_clean = await self.service.stop() if self.run.is_open else False
-        self.run.opened = None
+        self.run.close()
         self._epoch_file.close()
         return is_clean
 
@@ -359,7 +359,7 @@ class Replica:
         """End the run, cut the log if that is wanted, and begin a run in the wanted role."""
         before, role = self.run, self._wanted
         self._drop_connections()
-        ended, before.opened = before.opened, None
+        ended = before.close()
         run = Run(self, role, before.plan)
         try:
             if ended is not None:
@@ -372,11 +372,11 @@ class Replica:
             self.run, self._refusal = run, OPENING
             await self._begin_run(run)
         except RoleOver:
-            run.opened = None
+            run.close()
             self._changed.set()
         except Exception as error:
             # Also after an error that nobody expects: who does not serve must not stay the master.
-            run.opened = None
+            run.close()
             is_foreseen = isinstance(error, EXPECTED_ERRORS)
             cause = str(error) if is_foreseen else repr(error)
             self._log.error("not opened", role=role.value, cause=cause, exc_info=not is_foreseen)

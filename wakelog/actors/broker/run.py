@@ -90,6 +90,11 @@ class Run:
         service.progress.sync_every_turn(wanted=True)
         return service
 
+    def close(self) -> BrokerService | None:
+        """Let go of the broker, and return it if there was one, to be stopped."""
+        opened, self.opened = self.opened, None
+        return opened
+
     @property
     def is_master(self) -> bool:
         """Whether it has the role of the master."""

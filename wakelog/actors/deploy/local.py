@@ -23,6 +23,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
+from wakelog.telemetry.metrics import METRICS
 from wakelog.telemetry.pieces import add_pieces
 
 
@@ -83,24 +84,22 @@ class LocalDeployment:
         self._fs = fs or FileSystem()
         self._runtime = RuntimeDirectory()
         self._plan = plan.in_directory(self._runtime.path)
-        self._name_server: NameServerService | None = None
+        self._name_servers: list[NameServerService] = []  # one at most, as a plan has
         self.brokers: list[LocalBroker] = []
-        self._metrics: MetricsServer | None = None
+        self._metrics = MetricsServer(self.metrics, METRICS)
 
     async def start(self, report: Report) -> None:
         """Start the name server, the brokers one after the other, then the metrics."""
         plan = self._plan
         if plan.name_server is not None:
             report("the name server")
-            self._name_server = await start_name_server(plan.name_server)
+            self._name_servers.append(await start_name_server(plan.name_server))
         for broker_plan in self._plan.brokers:
             report(broker_plan.name)
             self.brokers.append(await start_local_broker(broker_plan, self._fs))
         if self._plan.metrics_port:
             report("the metrics")
-            self._metrics = await serve_metrics(
-                self.metrics, self._plan.bind_host, self._plan.metrics_port
-            )
+            await serve_metrics(self._metrics, self._plan.bind_host, self._plan.metrics_port)
 
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and those by name, which only a scrape has measured."""
@@ -112,18 +111,17 @@ class LocalDeployment:
 
     async def statistics(self) -> dict[str, Any]:
         """Return the statistics of every service."""
-        name_server = self._name_server
+        [name_server] = [one.statistics() for one in self._name_servers] or [{}]
         return {
             "build": build_facts(),
             "brokers": {broker.plan.name: broker.statistics() for broker in self.brokers},
-            "name_server": {} if name_server is None else name_server.statistics(),
+            "name_server": name_server,
         }
 
     def notices(self) -> list[str]:
         """Return what name server and brokers found when they opened their files."""
-        name_server = [] if self._name_server is None else self._name_server.notices
         return [
-            *(f"name server: {line}" for line in name_server),
+            *(f"name server: {line}" for one in self._name_servers for line in one.notices),
             *(f"{one.plan.name}: {line}" for one in self.brokers for line in one.service.notices),
         ]
 
@@ -134,14 +132,13 @@ class LocalDeployment:
     async def stop(self, report: Report) -> bool:
         """Stop the brokers, the last one first, then the name server."""
         is_clean = True
-        if self._metrics is not None:
-            await self._metrics.close()
+        await self._metrics.close()
         while self.brokers:
             broker = self.brokers.pop()
             report(broker.plan.name)
             is_clean = await broker.stop() and is_clean
-        if self._name_server is not None:
+        for name_server in self._name_servers:
             report("the name server")
-            await self._name_server.stop()
+            await name_server.stop()
         self._runtime.remove()
         return is_clean

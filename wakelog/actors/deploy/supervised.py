@@ -41,14 +41,12 @@ class SupervisedActors:
     """The actors of a deployment, reached through their Supervisor."""
 
     def __init__(self, plan: Plan) -> None:
-        """Make nothing; `plan` is a `placed` one."""
-        self._plan = plan
+        """Make the Supervisor, which makes and starts the others; `plan` is a `placed` one."""
         self.notices: list[str] = []
-        self._supervisor: Any = None
+        self._supervisor = make_supervisor(plan)
 
-    async def start(self, report: Report) -> None:
-        """Make every actor and return once every broker accepts. Raises: DeploymentFailed."""
-        self._supervisor = make_supervisor(self._plan)
+    async def wait_ready(self, report: Report) -> None:
+        """Return once every broker accepts. Raises: DeploymentFailed."""
         end = time.monotonic() + READY_SECONDS_MAX
         tries_left = TRIES_COUNT
         while time.monotonic() < end:
@@ -68,8 +66,6 @@ class SupervisedActors:
 
     async def statistics(self) -> dict[str, Any]:
         """Ask the Supervisor; {} while Ray starts it again."""
-        if self._supervisor is None:
-            return {}
         try:
             return dict(await self._supervisor.statistics.remote())
         except Exception:
@@ -77,7 +73,7 @@ class SupervisedActors:
 
     async def stop(self) -> bool:
         """Stop in order and end the actors; return whether every store was left in order."""
-        for _ in range(TRIES_COUNT if self._supervisor is not None else 0):
+        for _ in range(TRIES_COUNT):
             try:
                 is_clean = bool(await self._supervisor.stop.remote())
             except Exception:
@@ -92,21 +88,20 @@ class RayDeployment:
     """See `deployment.Deployment`."""
 
     def __init__(self, plan: Plan, faults: NotificationFaults = NO_FAULTS) -> None:
-        """Start nothing. `faults` of notifications are for tests."""
+        """Begin to start Ray. `faults` of notifications are for tests."""
         self._plan = plan
         self._faults = faults
-        self._cluster: RayCluster | None = None
-        self._actors: SupervisedActors | None = None
-
-    async def start(self, report: Report) -> None:
-        """Start Ray, then everything in it."""
-        report("Ray")
-        stores = [broker.settings.store for broker in self._plan.brokers]
+        stores = [broker.settings.store for broker in plan.brokers]
         self._cluster = RayCluster(
             worker_count=actors_count(stores, len(offered_services())),
-            plain_because="--plain-ray asks for it" if self._plan.plain_ray else None,
-            name_server=self._plan.name_server_address,
+            plain_because="--plain-ray asks for it" if plan.plain_ray else None,
+            name_server=plan.name_server_address,
         )
+        self._deployed: list[SupervisedActors] = []  # none before Ray runs
+
+    async def start(self, report: Report) -> None:
+        """Wait for Ray, then start everything in it."""
+        report("Ray")
         try:
             await asyncio.to_thread(self._cluster.wait_ready)
             self._cluster.connect()
@@ -114,40 +109,39 @@ class RayDeployment:
             raise DeploymentFailed(
                 str(error), "See Ray's message, or try --plain-ray or --local."
             ) from error
-        self._actors = SupervisedActors(
+        actors = SupervisedActors(
             placed(self._plan, self._cluster.shared_directory, faults=self._faults)
         )
-        await self._actors.start(report)
+        self._deployed.append(actors)
+        await actors.wait_ready(report)
 
     async def statistics(self) -> dict[str, Any]:
         """Return the statistics of every actor."""
-        return {} if self._actors is None else await self._actors.statistics()
+        [found] = [await actors.statistics() for actors in self._deployed] or [{}]
+        return found
 
     def notices(self) -> list[str]:
         """Return how Ray was started, and what the brokers found when they opened their stores."""
-        assert self._cluster is not None and self._actors is not None, "start comes first"
         reason = self._cluster.ready.plain_because
         ray_start = [] if reason is None else [f"Ray was started by ray.init, because {reason}"]
-        return ray_start + self._actors.notices
+        return ray_start + [line for actors in self._deployed for line in actors.notices]
 
     def failure(self) -> str | None:
         """Return a reason only if Ray has ended: anything else that ends is started again."""
-        if self._cluster is not None and not self._cluster.is_running:
-            return "Ray has ended"
-        return None
+        return None if self._cluster.is_running else "Ray has ended"
 
     async def stop(self, report: Report) -> bool:
         """Stop everything in order, then end Ray."""
-        is_clean = self._actors is None  # without actors no store was opened
+        is_clean = not self._deployed  # without actors no store was opened
         try:
-            if self._actors is not None and self.failure() is None:
-                report("the brokers")
-                is_clean = await self._actors.stop()
+            if self.failure() is None:
+                for actors in self._deployed:
+                    report("the brokers")
+                    is_clean = await actors.stop()
         finally:
-            if self._cluster is not None:
-                report("Ray")
-                leave()
-                await asyncio.to_thread(self._cluster.stop)
+            report("Ray")
+            leave()
+            await asyncio.to_thread(self._cluster.stop)
         return is_clean
 
 
@@ -161,7 +155,7 @@ def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]
     placements = {broker.name: Placement(node_id=cluster.node_id) for broker in plan.brokers}
     actors = SupervisedActors(placed(plan, cluster.shared_directory, placements))
     try:
-        asyncio.run(actors.start(lambda what: None))
+        asyncio.run(actors.wait_ready(lambda what: None))
         yield actors
     finally:
         asyncio.run(actors.stop())

@@ -42,6 +42,7 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, News, logger
+from wakelog.telemetry.metrics import METRICS
 from wakelog.telemetry.pieces import add_pieces
 
 RETRY_SECONDS = 0.1
@@ -67,13 +68,13 @@ class SupervisorActor:
     def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = msgspec.convert(plan, Plan)
         self._movable = {name for name, one in self._plan.placements.items() if one.moves}
-        self._name_server: SupervisedProcess | None = None
+        self._name_servers: list[SupervisedProcess] = []  # one at most, as a plan has
         self._brokers: list[SupervisedProcess] = []
         self._services: list[SupervisedProcess] = []
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
-        self._metrics: MetricsServer | None = None
+        self._metrics = MetricsServer(self.metrics, METRICS)
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
         self._tasks = [run_once(self._start_all(), self._note_mistake)]
@@ -85,9 +86,9 @@ class SupervisorActor:
         try:
             if self._plan.name_server is not None:
                 make = partial(make_name_server, self._plan)
-                self._name_server = SupervisedProcess(NAME_SERVER, make)
+                self._name_servers.append(SupervisedProcess(NAME_SERVER, make))
                 self._progress = "the name server"
-                await self._start(self._name_server)
+                await self._start(self._name_servers[0])
             for broker in self._plan.brokers:
                 self._make_broker(broker)
             self._progress = ", ".join(broker.name for broker in self._plan.brokers)
@@ -152,9 +153,7 @@ class SupervisorActor:
     async def _serve_metrics(self) -> None:
         if self._plan.metrics_port:
             try:
-                self._metrics = await serve_metrics(
-                    self.metrics, self._plan.bind_host, self._plan.metrics_port
-                )
+                await serve_metrics(self._metrics, self._plan.bind_host, self._plan.metrics_port)
             except PortUnavailable as error:
                 # A broker without metrics is better than no broker.
                 self._log.error("no metrics", cause=str(error))
@@ -167,9 +166,10 @@ class SupervisorActor:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
                 await self._ready.wait()
-        started = [one for one in (self._name_server, *self._brokers) if one is not None]
         notices = [
-            f"{one.broker_name or 'name server'}: {line}" for one in started for line in one.notices
+            f"{one.broker_name or 'name server'}: {line}"
+            for one in (*self._name_servers, *self._brokers)
+            for line in one.notices
         ]
         return {
             "ready": self._ready.is_set() and self._failure is None,
@@ -230,12 +230,11 @@ class SupervisorActor:
         """Stop everything in order; return whether every store was left as after a normal exit."""
         for task in self._tasks:
             task.cancel()
-        if self._metrics is not None:
-            await self._metrics.close()
+        await self._metrics.close()
         stops = [one.handle.stop.remote() for one in self._brokers]
         is_clean = await asyncio.gather(*(self._result(one, STOP_SECONDS_MAX) for one in stops))
-        if self._name_server is not None:
-            await self._result(self._name_server.handle.stop.remote(), STOP_SECONDS_MAX)
+        for name_server in self._name_servers:
+            await self._result(name_server.handle.stop.remote(), STOP_SECONDS_MAX)
         for process in self._processes():
             end_actor(process.handle)
         return all(answer is True for answer in is_clean)
@@ -285,8 +284,7 @@ class SupervisorActor:
 
     def _processes(self) -> list[SupervisedProcess]:
         """Return every actor but this one, in the order in which they end."""
-        name_server = [] if self._name_server is None else [self._name_server]
-        return [*self._brokers, *self._services, *name_server]
+        return [*self._brokers, *self._services, *self._name_servers]
 
     async def _ask(self, process: SupervisedProcess, method: str, seconds_max: float) -> Any:
         """Return the answer of a process; {} if there is none in time."""
