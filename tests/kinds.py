@@ -67,6 +67,8 @@ KINDS = {
 MODIFIERS = {
     "slow": "takes more than a quarter of a second",
     "long": "runs only in ./dev long",
+    "drawn": "draws its examples: set by itself, and with many more of them in ./dev long",
+    "daily": "at which cluster of the fixture it runs outside of ./dev long, or `in turn`",
     "either": "uses processes of its own only: runs in whichever of two processes has time",
 }
 
@@ -303,6 +305,8 @@ class Accountant:
         for item in items:
             kinds = kinds_of(item)
             self._kind_of[item.nodeid] = kinds[-1]
+            if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+                item.add_marker("drawn")
             is_left_out = (
                 item.get_closest_marker("long") and not self._config.getoption("--long")
             ) or self.account.without.intersection(kinds)

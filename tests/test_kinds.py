@@ -103,6 +103,35 @@ def test_long_tests_run_only_when_asked(pytester: pytest.Pytester) -> None:
     assert run(pytester, source, "--long").outlines[-1] == "2 passed, 0 failed"
 
 
+def test_tests_that_draw_their_examples_are_marked_so(pytester: pytest.Pytester) -> None:
+    source = PASSING + "def test_i(): pass\ntest_i.is_hypothesis_test = True\n"
+    assert run(pytester, source, "-m", "drawn").outlines[-1] == "1 passed, 0 failed"
+
+
+TWO_CLUSTERS = """@pytest.mark.daily({0!r})
+@pytest.mark.parametrize("cluster", ["real", "notifications"])
+@pytest.mark.parametrize("n", range(3))
+def test_j(cluster, n): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "runs"),
+    [
+        ("real", ["real-0", "real-1", "real-2"]),
+        ("in turn", ["real-0", "real-2", "notifications-1"]),
+    ],
+)
+def test_a_test_runs_at_one_cluster_a_day(
+    pytester: pytest.Pytester, where: str, runs: list[str]
+) -> None:
+    source = PASSING + TWO_CLUSTERS.format(where)
+    said = run(pytester, source, "-v", "-p", "tests.compat.conftest").outlines
+    passed = [line for line in said if "test_j[" in line and "PASSED" in line]
+    ids = {line.partition("[")[2].partition("]")[0] for line in passed}
+    assert {"-".join(reversed(each.split("-"))) for each in ids} == set(runs)
+
+
 def test_what_a_test_said_is_below_the_table(pytester: pytest.Pytester) -> None:
     speaking = "def test_s(record_property):\n record_property('said', '97 of 100')\n"
     result = run(pytester, speaking)

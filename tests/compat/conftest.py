@@ -1,6 +1,8 @@
 """Fixtures of the tests that run the real RocketMQ: clusters, and the Java client."""
 
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -28,6 +30,26 @@ EARLY_FILTER = EarlyFilter("early", "group_early", "a > 1")
 
 
 EVERY_RUN = ("real", "notifications")
+IN_TURN = "in turn"
+"""The first test of a module at the first of them, the second one at the other, and so on."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the other cluster of a test that is marked `daily` to the long runs."""
+    counts: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("daily")
+        if mark is None or not isinstance(item, pytest.Function) or item.callspec is None:
+            continue
+        kind = item.callspec.params.get("cluster")
+        if kind not in EVERY_RUN:
+            continue
+        number = counts[item.path, kind]
+        counts[item.path, kind] += 1
+        where = EVERY_RUN[number % 2] if mark.args == (IN_TURN,) else mark.args[0]
+        if kind != where:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(

@@ -11,7 +11,7 @@ import pytest
 from tests.compat.clusters import Cluster
 from tests.compat.driver import DriverError, JavaDriver
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.daily("notifications")]
 
 SYSTEM_ERROR = 1
 TOPIC_NOT_EXIST = 17

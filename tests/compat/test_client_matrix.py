@@ -1,7 +1,7 @@
 """The Python client beside Java's, feature by feature, at 4.9.3's broker and at ours.
 
-Each row runs once for each cluster. `docs/compatibility.md` lists the rows, and what other tests
-have of the same client.
+Each row runs once for each cluster in `./dev long`, and at one of them in turn every day.
+`docs/compatibility.md` lists the rows, and what other tests have of the same client.
 """
 
 import asyncio
@@ -531,6 +531,7 @@ def scene(request: pytest.FixtureRequest, cluster: Cluster, driver: JavaDriver) 
 
 @pytest.mark.java
 @pytest.mark.slow
+@pytest.mark.daily("in turn")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_feature_works_beside_java(scene: Scene, name: str) -> None:
@@ -539,6 +540,7 @@ def test_a_feature_works_beside_java(scene: Scene, name: str) -> None:
 
 @pytest.mark.java
 @pytest.mark.slow
+@pytest.mark.daily("in turn")
 def test_a_broadcast_reaches_python_and_java(scene: Scene, tmp_path: Path) -> None:
     scene.run(make_broadcast(tmp_path))
 

@@ -10,7 +10,7 @@ from tests.console.site import console_of
 from wakelog.client import Producer
 from wakelog.console.pages.app import PAGES
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("real")]
 
 CONSUMED_MS_MAX = 60_000
 SERVERS_FAULTS = range(500, 600)

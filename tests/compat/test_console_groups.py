@@ -13,7 +13,7 @@ from tests.compat.clusters import Cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.console.site import Browser, Serving, console_of
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("real")]
 
 CONSUMED_MS_MAX = 60_000
 PAUSED_MS = 2_000

@@ -15,7 +15,7 @@ from wakelog.client.admin import open_admin
 from wakelog.client.sync import Producer
 from wakelog.console.tails import TailOf, Tails
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("real")]
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = f"{SCRIPT}\x1b[31m\u202eexe".encode() + b"\xed\xa0\x80\xff\x00"

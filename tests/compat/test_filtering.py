@@ -9,7 +9,7 @@ from tests.compat.clusters import Cluster
 from tests.compat.conftest import EarlyFilter
 from tests.compat.driver import DriverError, JavaDriver, bodies, message, wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("notifications")]
 
 SETTLE_MS_MAX = 60_000
 EXPRESSION = "a BETWEEN 2 AND 4 AND (region IN ('eu', 'us') OR urgent IS NOT NULL)"

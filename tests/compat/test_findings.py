@@ -24,7 +24,7 @@ from wakelog.console.snapshot import Snapshot, read_snapshot
 from wakelog.console.views import topics
 from wakelog.protocol.codes import RequestCode
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("real")]
 
 CONSUMED_MS_MAX = 60_000
 FAILED_SECONDS_MAX = 90.0

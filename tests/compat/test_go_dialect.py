@@ -14,7 +14,7 @@ from tests.compat.clusters import Cluster
 from tests.compat.driver import wait_until
 from tests.compat.frames import ONEWAY, Frame, RawConnection
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.daily("notifications")]
 
 PULL = 11
 SEND = 10

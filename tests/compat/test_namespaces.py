@@ -8,7 +8,7 @@ import pytest
 from tests.compat.clusters import Cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("notifications")]
 
 SETTLE_MS_MAX = 60_000
 NAMESPACE = "INSTANCE_a"

@@ -25,7 +25,7 @@ from wakelog.client.broker_calls import open_calls
 from wakelog.client.options import make_options
 from wakelog.protocol.names import TRACE_TOPIC
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("in turn")]
 
 Result = TypeVar("Result")
 

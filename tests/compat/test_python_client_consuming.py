@@ -14,7 +14,7 @@ from tests.compat.driver import JavaDriver, bodies, message
 from tests.compat.mixed_group import SETTLE_SECONDS_MAX, numbers_of, take
 from wakelog.client import ClientError, Consumer, Sql
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("in turn")]
 
 SETTLE_MS_MAX = 60_000
 

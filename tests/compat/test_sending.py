@@ -7,7 +7,7 @@ import pytest
 from tests.compat.clusters import Cluster
 from tests.compat.driver import DriverError, JavaDriver, bodies, message, wait_until
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.daily("notifications")]
 
 
 def test_synchronous_sends_to_one_queue_are_numbered_from_zero(
