@@ -14,8 +14,8 @@ What `wakelog.client` does at a broker and a name server of 4.9.3, and at wakelo
 client of 4.9.3. Each line names its tests. A name without `test_` is a row of
 `tests/compat/test_client_matrix.py`. All of them run the real 4.9.3.
 
-`./dev test` runs most of them at one of the brokers in turn, `./dev long` all at both. What is shown
-at no real broker is in the last table, with the reason."""
+`./dev test` runs most of them at one of the brokers in turn, `./dev long` all at both. What is
+shown at no real broker is in the last table, with the reason."""
 
 ALONE: Final = """\
 RocketMQ 4.9.3 compresses by zlib alone. Bodies in lz4 and zstd come from clients of 5.x; to read

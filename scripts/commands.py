@@ -106,7 +106,7 @@ def long(python: Path, arguments: Sequence[str]) -> int:
     role: its new figures then stand in benchmarks/results beside the older ones of the others.
     """
     role, rest = split_role(arguments)
-    chosen = ("-m", "kill", "-k", role) if role else ("-m", "long or kill or simulation")
+    chosen = ("-m", "kill", "-k", role) if role else ("-m", "long or kill or simulation or drawn")
     _pytest(python, "--long", "-v", *chosen, *rest)
 
 

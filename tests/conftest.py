@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.compat.spares import end_spares
 from tests.leftovers import SESSION_VARIABLE, Leftovers, Watcher, make_session_directory
@@ -20,6 +21,9 @@ FULL_COLLECTIONS_APART = 100
 """In collections of the middle generation. A full one visits all that 15,000 tests are made of:
 with Python's 10 they took up to a fifth of the time of a folder."""
 
+settings.register_profile("daily", max_examples=50, deadline=None, derandomize=True, database=None)
+settings.register_profile("long", max_examples=500, deadline=None, database=None)
+
 _DIRECTORY = pytest.StashKey[Path]()
 _LEFTOVERS = pytest.StashKey[Leftovers]()
 _WATCHER = pytest.StashKey[Watcher]()
@@ -27,6 +31,7 @@ _WATCHER = pytest.StashKey[Watcher]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, and all it starts, a word and a temporary directory of their own."""
+    settings.load_profile("long" if config.getoption("--long") else "daily")
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, FULL_COLLECTIONS_APART)
     # Whoever ends the session from outside still gets every fixture's end.

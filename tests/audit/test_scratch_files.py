@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.audit import scratch_files
@@ -76,7 +76,6 @@ WRITES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(WRITES, st.integers(0, LENGTH), st.integers(0, 3000))
 def test_it_reads_as_it_was_written(
     writes: list[tuple[int, int, str]], compared: int, missing: int

@@ -45,8 +45,8 @@ from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.ext_fields import Header
 from wakelog.protocol.names import is_legal_group, is_topic
 
-FRAMES_COUNT = 80_000
-SIGNED_FRAMES_COUNT = 10_000
+FRAMES_COUNT = 16_000
+SIGNED_FRAMES_COUNT = 3_000
 LONG = (pytest.mark.long, pytest.mark.timeout(900))
 LONG_FRAMES_COUNT = 800_000
 

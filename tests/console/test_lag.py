@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.console.history import History
@@ -146,7 +146,6 @@ class Simulated:
         return self.history.lag("g", self.group)
 
 
-@settings(deadline=None)
 @given(PHASES)
 def test_a_simulated_group_is_read_as_it_is(phases: list[Phase]) -> None:
     group = Simulated()
@@ -168,7 +167,6 @@ def test_a_simulated_group_is_read_as_it_is(phases: list[Phase]) -> None:
         assert (lag.since_ms, lag.grown) == (hour[-1], waits - min(group.lags))
 
 
-@settings(deadline=None)
 @given(PHASES, st.integers(0, 500), st.integers(0, 500))
 def test_a_rate_that_lasts_is_found_and_when_it_ends(
     phases: list[Phase], arrives: int, consumes: int

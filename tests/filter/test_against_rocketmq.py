@@ -15,7 +15,7 @@ from wakelog.filter.values import value_text
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-EXPRESSIONS_COUNT = 5_000
+EXPRESSIONS_COUNT = 3_000
 PROPERTY_SETS_COUNT = 4
 SEED = 493
 
@@ -38,7 +38,7 @@ def test_random_expressions_mean_what_they_mean_to_rocketmq() -> None:
     assert not differing, f"{len(differing)} differ, the first: {differing[0]}"
     results = [result for answer in answers for result in answer["results"]]
     assert min(results.count(kind) for kind in ("true", "false", "null", "error")) > 100
-    assert 500 < sum("remark" in answer for answer in answers) < EXPRESSIONS_COUNT - 2_000
+    assert 300 < sum("remark" in answer for answer in answers) < EXPRESSIONS_COUNT - 1_200
 
 
 def test_bloom_filters_of_all_sizes_set_the_bits_that_rocketmq_sets() -> None:

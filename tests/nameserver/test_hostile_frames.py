@@ -10,7 +10,7 @@ from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
-FRAMES_COUNT = 20_000
+FRAMES_COUNT = 5_000
 LONG = (pytest.mark.long, pytest.mark.timeout(900))
 LONG_FRAMES_COUNT = 200_000
 

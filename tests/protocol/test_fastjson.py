@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.calls import calls_of_steps
@@ -48,14 +48,12 @@ dialect_values = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(json_values)
 def test_ordinary_json_is_read_as_by_anyone(value: Any) -> None:
     assert loads(json.dumps(value)) == value
     assert loads(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
 
 
-@settings(max_examples=50)
 @given(dialect_values)
 def test_the_dialect_is_read_as_it_was_written(value: Any) -> None:
     assert loads(dumps(value)) == value

@@ -71,7 +71,6 @@ def cut(data: bytes, positions: list[int]) -> Iterator[bytes]:
         begin = end
 
 
-@settings(max_examples=50)
 @given(st.lists(commands, max_size=6), st.lists(st.integers(0, 2000), max_size=12))
 def test_commands_come_back_however_the_bytes_are_cut(
     sent: list[RemotingCommand], positions: list[int]
@@ -298,7 +297,7 @@ def limited() -> FrameDecoder:
     return FrameDecoder(body_bytes_max=limits.__getitem__)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 1 << 22), max_size=6))
 def test_a_body_beyond_its_limit_is_dropped_and_the_rest_is_read(positions: list[int]) -> None:
     longest = encode_frame(RemotingCommand(310, 5, body=bytes(LIMIT_BYTES)))

@@ -49,10 +49,10 @@ pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 LONG = pytest.mark.long
 PARTS = 8
 CLOCK_SEEDS_LONG = 500
-IMAGES_COUNT_MIN = 1_500
+IMAGES_COUNT_MIN = 500
 IMAGES_COUNT_MIN_LONG = 10_400
-TWO_STEPS_APART = 5
-SEEDS_APART = 12 * 263
+TWO_STEPS_APART = 15
+SEEDS_APART = 36 * 263
 SEEDS_APART_LONG = 263
 """Workloads of three and four steps are visited in strides, so that all beginnings come up."""
 

@@ -22,7 +22,7 @@ from wakelog.storage.durability.marks import FAILED_SYNC_NAME
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 
-CALLS_APART = 7
+CALLS_APART = 21
 """Every such call fails in a daily run, each in a long one. Odd, for both models."""
 
 
@@ -63,7 +63,7 @@ def test_a_failed_sync_is_not_forgotten_where_its_mark_cannot_be_made(
 ) -> None:
     fault = Fault("datasync", Failure(sync_failure=SyncFailure.CLEAN_NEW))
     is_long = request.config.getoption("--long")
-    for nth in range(1, NTH_MAX):
+    for nth in range(1, NTH_MAX, 1 if is_long else 3):
         for model in list(Model) if is_long else [list(Model)[nth % 2]]:
             struck = run_fault(
                 fault, nth, simulated_config(), model, Tally(), disk_type=_UnmarkableDisk
@@ -73,9 +73,13 @@ def test_a_failed_sync_is_not_forgotten_where_its_mark_cannot_be_made(
     assert 10 < nth < NTH_MAX - 1
 
 
-def test_a_name_whose_sync_failed_is_not_taken_for_durable() -> None:
+def test_a_name_whose_sync_failed_is_not_taken_for_durable(
+    request: pytest.FixtureRequest,
+) -> None:
+    is_long = request.config.getoption("--long")
     for nth in range(1, NTH_MAX):
-        struck = [run_failed_name(nth, simulated_config(), model, Tally()) for model in Model]
+        models = list(Model) if is_long else [list(Model)[nth % 2]]
+        struck = [run_failed_name(nth, simulated_config(), model, Tally()) for model in models]
         if not any(struck):
             break
     assert 5 < nth < NTH_MAX - 1
@@ -88,7 +92,7 @@ def test_positions_are_lowered_on_the_disk_before_the_log_grows_again(
     config = simulated_config(synchronous=False, message_index_enable=index)
     is_long = request.config.getoption("--long")
     tally = Tally()
-    for nth in range(1, NTH_MAX):
+    for nth in range(1, NTH_MAX, 1 if is_long else 3):
         models = list(Model) if is_long else [list(Model)[nth % 2]]
         struck = [
             run_failed_lowering(nth, config, model, tally, lives_on=is_long) for model in models

@@ -14,7 +14,7 @@ from tests.simulation.oracle import Violation
 
 pytestmark = [pytest.mark.simulation]
 
-SCHEDULES = 5_000
+SCHEDULES = 1_000
 """Each day; a day's mistakes show in the first few hundred (`CAUGHT_BY`)."""
 LONG_SCHEDULES = 1_000_000
 LONG_SEED = 1_000_000

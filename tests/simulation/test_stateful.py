@@ -55,7 +55,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=25,
+    max_examples=10,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

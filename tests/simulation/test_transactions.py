@@ -17,7 +17,7 @@ from wakelog.protocol.names import TRANS_HALF_TOPIC
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
-TRANSACTIONS_COUNT = 2_000
+TRANSACTIONS_COUNT = 600
 SEED = 7
 EPISODE_COUNT = 40
 EPISODES = (
@@ -60,7 +60,7 @@ def live(count: int, chance: Random) -> TransactionMachine:
     return machine
 
 
-def test_each_of_2_000_transactions_has_its_outcome() -> None:
+def test_each_of_600_transactions_has_its_outcome() -> None:
     machine = live(TRANSACTIONS_COUNT, Random(SEED))
     machine.settle()
     machine.abandon()

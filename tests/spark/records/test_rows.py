@@ -95,9 +95,7 @@ def table(
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     found=st.lists(records, max_size=20),
     damage=damages,

@@ -4,7 +4,7 @@ import errno
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.logs import SEGMENT_BYTES, read_file, small_config, write_file
@@ -188,7 +188,6 @@ def test_a_full_disk_is_an_error_and_the_block_is_summed_later() -> None:
     assert writer.step(SEGMENT_BYTES, SEGMENT_BYTES) == SEGMENT_BYTES
 
 
-@settings(max_examples=30)
 @given(st.sets(st.integers(0, 2 * SEGMENT_BYTES - 1), max_size=5))
 def test_each_changed_byte_is_in_a_reported_block(places: set[int]) -> None:
     fs = segments(2)

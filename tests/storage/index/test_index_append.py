@@ -168,7 +168,7 @@ messages = st.lists(st.tuples(words, shifts), max_size=8)
 
 
 @pytest.mark.parametrize("singles_max", [0, 3, 4096])
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=messages, bulk=messages, seed_ms=st.sampled_from([0, STORE_MS - 10_000]))
 def test_columns_are_the_same_as_one_by_one(
     kernels: Kernels,
@@ -204,7 +204,7 @@ def test_columns_are_the_same_as_one_by_one(
 int32s = st.integers(-2, SHAPE.entry_count + 2) | st.integers(-(1 << 31), (1 << 31) - 1)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     slots=st.lists(int32s, min_size=SHAPE.slot_count, max_size=SHAPE.slot_count),
     entry_next=st.integers(2, SHAPE.entry_count),

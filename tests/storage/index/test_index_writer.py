@@ -273,7 +273,7 @@ texts = st.lists(st.sampled_from(["a", "b", "ä", "Aa", "BB", "KEYS"]), max_size
 streams = st.lists(st.tuples(texts, st.sampled_from([0, 4, 8, 12])), max_size=12)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=streams, cuts=st.lists(st.integers(0, 12), max_size=3))
 def test_bulk_is_the_same_as_plain(
     kernels: Kernels, found: list[tuple[str, int]], cuts: list[int]

@@ -92,9 +92,7 @@ def keys_of(columns: Columns) -> list[tuple[int, int]]:
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=st.lists(records, max_size=20), damage=damages, cut=st.integers(0, 200))
 def test_agrees_with_the_plain_scan(
     kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int

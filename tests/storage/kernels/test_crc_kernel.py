@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.columns import scanned
@@ -34,7 +34,6 @@ def test_lengths_around_each_step(crc: Crc, begin: int, length: int) -> None:
     assert crc(buffer, begin, begin + length) == zlib.crc32(data[begin:])
 
 
-@settings(deadline=None)  # the first one compiles
 @given(data=st.binary(max_size=400), begin=st.integers(0, 30))
 def test_any_bytes(kernels: Kernels, data: bytes, begin: int) -> None:
     begin = min(begin, len(data))
@@ -50,7 +49,6 @@ bodies = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(
     found=st.lists(bodies, max_size=12),
     damage=st.lists(st.tuples(st.integers(0, 1 << 12), st.binary(min_size=1, max_size=3))),

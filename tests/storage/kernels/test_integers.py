@@ -1,13 +1,12 @@
 """Integers and equal bytes at any place of a buffer, up to its end."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wakelog.storage.kernels.integers import byte_at, i32_at, i64_at, same_bytes, u32_at, word_at
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=9, max_size=20), st.data())
 def test_integers_are_what_python_reads(data: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(data) - 8))
@@ -19,7 +18,6 @@ def test_integers_are_what_python_reads(data: bytes, draw: st.DataObject) -> Non
     assert int(word_at(buffer, at)) % (1 << 64) == int.from_bytes(data[at : at + 8], "little")
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=40), st.data())
 def test_bytes_are_the_same_or_differ_in_one(data: bytes, draw: st.DataObject) -> None:
     begin = draw.draw(st.integers(0, len(data) - 1))

@@ -1,7 +1,7 @@
 """Texts of any length at any place, up to the very end of a buffer."""
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wakelog.protocol.properties import decode_properties
@@ -18,7 +18,6 @@ NAMES = st.sampled_from([*PROPERTIES, "KEY", "UNIQ_KEX", "", "tags"])
 TEXTS = st.text("a\x01 \x02z", max_size=90)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=70), st.integers(0, (1 << 32) - 1))
 def test_a_hash_goes_on_from_any_value(data: bytes, before: int) -> None:
     value, foreign = java_hash(
@@ -33,7 +32,6 @@ def test_a_hash_goes_on_from_any_value(data: bytes, before: int) -> None:
     assert bool(foreign) == (not data.isascii())
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, TEXTS), max_size=8), st.binary(max_size=80))
 @example([("KEYS", "k" * 200)], b"")
 @example([("KEYS", "a"), ("KEYS", "b")], b"\x02")
@@ -51,7 +49,6 @@ def test_properties_are_found_where_they_are_read(
         assert data[begin:end].decode() == expected.get(name, "")
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 200))
 def test_the_next_separator(data: bytes, at: int) -> None:
     at = min(at, len(data))

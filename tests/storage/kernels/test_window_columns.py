@@ -59,9 +59,7 @@ def keys_of(columns: Columns) -> list[Any]:
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=st.lists(records, max_size=30), damage=damages, cut=st.integers(0, 200))
 def test_agrees_with_columns_of_all_bytes(
     kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.logs import read_file, write_file
@@ -261,7 +261,6 @@ def test_files_after_a_missing_and_a_short_one(fs: MemoryFileSystem) -> None:
     assert sorted(stored(fs)) == [0, FILE_BYTES]
 
 
-@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=20), st.data())
 def test_a_cut_and_the_same_again_gives_the_same_files(
     bitmaps: list[bytes], data: st.DataObject

@@ -4,7 +4,7 @@ import errno
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.logs import read_file, write_file
@@ -182,7 +182,6 @@ columns = st.lists(st.integers(0, 3), max_size=12).map(
 )
 
 
-@settings(deadline=None)
 @given(
     first=st.integers(0, 12),
     offsets=st.lists(columns, max_size=4),
@@ -486,7 +485,6 @@ def numbers_of(writer: ConsumeQueueWriter) -> list[int]:
     return [entry.tags_code for entry in entries if entry is not None]
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 25), st.booleans())
 def test_a_cut_takes_the_units_along(kept: int, reopened: bool) -> None:
     fs = MemoryFileSystem()

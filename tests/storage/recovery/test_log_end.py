@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.logs import draft, open_log
@@ -156,7 +156,6 @@ def test_a_segment_of_nothing_below_the_cut_is_passed_over() -> None:
     assert (end.physical_offset, end.damaged[0][:2]) == (log.end, (0, BYTES))
 
 
-@settings(max_examples=60)
 @given(
     st.integers(0, 2 * BYTES - 1),
     st.binary(min_size=1, max_size=200),
