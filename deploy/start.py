@@ -7,11 +7,11 @@ which it ran, where the store is.
         python deploy/start.py --store /var/lib/rocketmq
 """
 
-import argparse
 import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import ray
 
@@ -20,46 +20,54 @@ from wakelog.actors.deploy.group import BROKER, SUPERVISOR
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import SupervisedActors, placed, spread_plan
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.actors.ray.options import Placement, actor_name, find_actor
-from wakelog.actors.transport.service_plan import Transport
+from wakelog.cli.command import Group
 from wakelog.cli.failures import explain
+from wakelog.cli.help_text import help_text
+from wakelog.cli.options import Text, option, switch
 from wakelog.cli.preflight import preflight
+from wakelog.cli.start import broker_options
 from wakelog.storage.file_system import FileSystem
 
+job: Final = Group(
+    "deploy/start.py", "Start wakelog's actors in a Ray cluster.", shared=broker_options
+)
 
-def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None, bool]:
-    """Return what the command line said: options as those of `wakelog up`, a resource, and whether
-    replicas are spread.
+
+@job.command("start")
+def deploy(
+    options: UpOptions,
+    resource: Text = option(
+        "NAME",
+        "A resource that only the store's node offers, should it come back under another id; "
+        "submit the job with the same in --entrypoint-resources.",
+    ),
+    spread: bool = switch(
+        "Replicas live on different nodes; one whose node dies starts on another one, without its "
+        "store, and copies the log."
+    ),
+) -> None:
+    """Start wakelog's actors in a Ray cluster, and say where they listen.
+
+    --store has to be given: a job runs in a folder of its own.
     """
-    parser = argparse.ArgumentParser(description="Start wakelog's actors in a Ray cluster.")
-    parser.add_argument("--store", required=True, metavar="DIR")
-    parser.add_argument("--namesrv-port", type=int, metavar="PORT", dest="name_server_port")
-    parser.add_argument("--broker-port", type=int, metavar="PORT")
-    parser.add_argument("--bind", default="127.0.0.1", metavar="IP")
-    parser.add_argument("--open", action="store_true")
-    parser.add_argument("--advertise", metavar="IP")
-    parser.add_argument("--brokers", type=int, default=1, metavar="N", dest="broker_count")
-    parser.add_argument("--replicas", type=int, default=1, metavar="N", dest="replica_count")
-    parser.add_argument("--config", metavar="FILE", dest="config_path")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
-    parser.add_argument("--transport", type=Transport, default=Transport.NOTIFICATIONS)
-    parser.add_argument("--metrics-port", type=int, metavar="PORT")
-    parser.add_argument(
-        "--resource",
-        metavar="NAME",
-        help="a resource that only the store's node offers, should it come back under another id;"
-        " submit the job with the same in --entrypoint-resources",
-    )
-    parser.add_argument(
-        "--spread",
-        action="store_true",
-        help="replicas live on different nodes; one whose node dies starts on another one, without"
-        " its store, and copies the log",
-    )
-    found = vars(parser.parse_args(arguments))
-    resource, is_spread = found.pop("resource"), found.pop("spread")
-    return UpOptions(**{**found, "settings": tuple(found["settings"])}), resource, is_spread
+    if options.store is None:
+        raise NotPossible("missing option '--store'", "A job runs in a folder of its own: name it.")
+    connect()
+    if find_actor(SUPERVISOR) is not None:
+        raise DeploymentFailed("this cluster has a deployment", "Submit deploy/stop.py first.")
+    plan = make_plan(options)
+    if not is_running(plan):
+        plan = preflight(plan, FileSystem())
+    for warning in plan.warnings:
+        print(f"wakelog: {warning}")
+    asyncio.run(start(plan, place(plan, resource, is_spread=spread)))
+    print(f"name server {plan.name_server_address}")
+    for broker in plan.brokers:
+        print(f"{broker.name} {broker.address} store {broker.store_directory}")
+    if plan.metrics_port:
+        print(f"metrics on port {plan.metrics_port}")
 
 
 def place(plan: Plan, resource: str | None, *, is_spread: bool) -> dict[str, Placement]:
@@ -105,27 +113,18 @@ def report_once() -> Callable[[str], None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start, say where it is, and return the exit code."""
-    options, resource, is_spread = read_options(arguments)
+    """Do what the command line asks for, and return the exit code."""
+    [command] = job.commands()
     try:
-        connect()
-        if find_actor(SUPERVISOR) is not None:
-            raise DeploymentFailed("this cluster has a deployment", "Submit deploy/stop.py first.")
-        plan = make_plan(options)
-        if not is_running(plan):
-            plan = preflight(plan, FileSystem())
-        for warning in plan.warnings:
-            print(f"wakelog: {warning}")
-        asyncio.run(start(plan, place(plan, resource, is_spread=is_spread)))
+        call = command.read(arguments)
+        if call is None:
+            print(help_text(command, job.path))
+        else:
+            call()
     except Exception as error:
         failure = explain(error)
         print(failure.line, file=sys.stderr)
         return failure.exit_code
-    print(f"name server {plan.name_server_address}")
-    for broker in plan.brokers:
-        print(f"{broker.name} {broker.address} store {broker.store_directory}")
-    if plan.metrics_port:
-        print(f"metrics on port {plan.metrics_port}")
     return 0
 
 

@@ -2,13 +2,15 @@
 
 import pytest
 
-from deploy.start import read_options
+from deploy.start import job, main
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.transport.service_plan import Transport
+from wakelog.cli.program import MISUSED
 
 
 def test_options_are_those_of_up() -> None:
-    options, resource, is_spread = read_options(
+    [command] = job.commands()
+    call = command.read(
         [
             *("--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"),
             *("--advertise", "10.0.0.1", "--brokers", "3", "--config", "broker.conf"),
@@ -16,7 +18,8 @@ def test_options_are_those_of_up() -> None:
             *("--resource", "disk-a", "--open", "--replicas", "2", "--spread"),
         ]
     )
-    assert options == UpOptions(
+    assert call is not None
+    assert call.first == UpOptions(
         store="/s",
         name_server_port=1,
         broker_port=2,
@@ -30,15 +33,23 @@ def test_options_are_those_of_up() -> None:
         transport=Transport.REFERENCES,
         metrics_port=0,
     )
-    assert resource == "disk-a" and is_spread
+    assert call.values == {"resource": "disk-a", "spread": True}
 
 
 def test_options_that_are_not_given_are_left_to_planning() -> None:
-    assert read_options(["--store", "/s"]) == (UpOptions(store="/s"), None, False)
+    [command] = job.commands()
+    call = command.read(["--store", "/s"])
+    assert call == (command, {"resource": None, "spread": False}, UpOptions(store="/s"))
 
 
 def test_a_store_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     """A job runs in a folder of its own, and no default could be meant."""
-    with pytest.raises(SystemExit):
-        read_options([])
+    assert main([]) == MISUSED
     assert "--store" in capsys.readouterr().err
+
+
+def test_its_help_has_the_options_of_up_and_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Usage: deploy/start.py [OPTIONS]\n")
+    assert "--namesrv-port" in shown and "--spread" in shown

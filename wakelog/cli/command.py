@@ -10,7 +10,9 @@ So a command is called by `Call` alone. A first parameter without that is one of
 
     process   the signals and the deployment of this process: such a command stops in order
     admin     an `Admin`: the command is an asynchronous generator, which a `Wire` runs
-    any other name: what the group makes of the options that its commands share, as a `Wire`
+    any other name: what is made of the options that several commands share, as a `Wire`
+
+After `process` a second one may be of the last kind.
 
 A group has commands and groups. `read` makes of the words of a command line a `Call` or a help.
 """
@@ -135,9 +137,11 @@ class Command:
     ) -> None:
         self.function, self.path, self.one_of, self.differs = function, path, one_of, differs
         self.name, self.module = path.rpartition(" ")[2], function.__module__
-        name, first = next(iter(inspect.signature(function).parameters.items()), ("", None))
-        self.first = "" if first is None or isinstance(first.default, Option) else name
-        self._shared = shared if self.first not in ("", PROCESS) else None
+        parameters = inspect.signature(function).parameters.items()
+        made = [name for name, each in parameters if not isinstance(each.default, Option)]
+        self.first = made[0] if made else ""
+        self._shared = shared if made and made[-1] != PROCESS else None
+        self._shared_name = made[-1] if made else ""
 
     @property
     def help(self) -> str:
@@ -158,6 +162,13 @@ class Command:
     def common(self) -> tuple[Option, ...]:
         """The options that the commands of its group share."""
         return () if self._shared is None else tuple(_options(self._shared))
+
+    @property
+    def every(self) -> tuple[Option, ...]:
+        """All of them, in the order of the help: those that say what a process runs come first."""
+        if self.first == PROCESS:
+            return (*self.common, *self.own)
+        return (*self.own, *self.common)
 
     def read(self, words: Sequence[str]) -> "Call | None":
         """Return the call that these words ask for; None if they ask for help.
@@ -180,12 +191,14 @@ class Command:
         values = {x.name: given.get(x.name, x.default) for x in self.own}
         if self._shared is None:
             return Call(self, values)
-        common = {x.name: given.get(x.name, x.default) for x in self.common}
-        return Call(self, values, self._shared(**common))
+        shared = self._shared(**{x.name: given.get(x.name, x.default) for x in self.common})
+        if self.first == PROCESS:
+            return Call(self, {self._shared_name: shared, **values})
+        return Call(self, values, shared)
 
     def _options(self, words: deque[str]) -> tuple[dict[str, Any] | None, list[str]]:
         """Take the options out of the words; None in their place if they ask for help."""
-        by_name = {name: x for x in (*self.own, *self.common) for name in x.names}
+        by_name = {name: x for x in self.every for name in x.names}
         given: dict[str, Any] = {}
         rest: list[str] = []
         while words:
@@ -300,17 +313,23 @@ class Group:
             yield from member.commands() if isinstance(member, Group) else (member,)
 
     def command(
-        self, name: str = "", *, one_of: Sequence[str] = (), differs: str = ""
+        self,
+        name: str = "",
+        *,
+        shared: Callable[..., Any] | None = None,
+        one_of: Sequence[str] = (),
+        differs: str = "",
     ) -> Callable[[Function], Function]:
         """Add a function as a command.
 
+        shared: as the group's, and in its place.
         one_of: of these parameters exactly one is given.
         differs: how the output differs from mqadmin's.
         """
 
         def add(function: Function) -> Function:
             path = f"{self.path} {name or function.__name__}"
-            self._add(Command(function, path, self.shared, one_of, differs))
+            self._add(Command(function, path, shared or self.shared, one_of, differs))
             return function
 
         return add

@@ -178,7 +178,7 @@ def _members(group: Group, begin: str) -> Iterator[Choice]:
 
 def _options(command: Command, words: Sequence[str], begin: str) -> Iterator[Choice]:
     """Yield the options that may follow, or what the last one can be."""
-    every = (*command.own, *command.common)
+    every = command.every
     by_word = {name: x for x in every for name in x.names}
     last = by_word.get(words[-1]) if words else None
     if last is not None and last.takes_value:

@@ -28,11 +28,10 @@ def help_text(shown: Command | Group, program: str = "", columns: int = 0) -> st
         rows = [(member.name, member.summary) for member in shown.members.values()]
         parts.append(_section("Commands:", rows, columns))
     else:
-        every = *shown.own, *shown.common
-        arguments = [_row(x) for x in every if x.is_argument and x.meaning]
+        arguments = [_row(x) for x in shown.every if x.is_argument and x.meaning]
         if arguments:
             parts.append(_section("Arguments:", arguments, columns))
-        rows = [_row(x) for x in every if not x.is_argument]
+        rows = [_row(x) for x in shown.every if not x.is_argument]
         parts.append(_section("Options:", [*rows, _HELP], columns))
     return "\n\n".join(parts)
 

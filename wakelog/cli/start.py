@@ -7,6 +7,7 @@ from wakelog.cli.root import program
 from wakelog.cli.stop_signals import StopSignals
 
 if TYPE_CHECKING:
+    from wakelog.actors.deploy.plan import UpOptions
     from wakelog.cli.up import DeploymentFactory
 
 BIND = option("IP", "Address to listen on; 0.0.0.0 for all.", default="127.0.0.1")
@@ -23,9 +24,7 @@ class Process(NamedTuple):
     make: "DeploymentFactory | None"
 
 
-@program.command()
-def up(
-    process: Process,
+def broker_options(
     store: Text = STORE,
     name_server_port: Number = option(
         "PORT", "Port of the name server; 0 starts none.  [default: 9876]", "--namesrv-port"
@@ -46,22 +45,13 @@ def up(
     transport: Literal["notifications", "references"] = option(
         "", "How progress travels between actors.", default="notifications"
     ),
-    local: bool = switch("Everything in this process, without Ray.", "--local"),
-    plain_ray: bool = switch("Start Ray by ray.init, some seconds slower.", "--plain-ray"),
     metrics_port: Number = METRICS_PORT,
-    console_port: Number = option(
-        "PORT", "Of the console; 0 for none.  [default: 8080, or the next free one]"
-    ),
-    console_account: Text = option(
-        "FILE", "The console's account, both keys as in mqadmin's tools.yml."
-    ),
-) -> int:
-    """Start a name server and a broker, show rates, stop in order."""
+) -> "UpOptions":
+    """Return what brokers are to be started, here or as a job (`deploy/start.py`)."""
     from wakelog.actors.deploy.plan import UpOptions
     from wakelog.actors.transport.service_plan import Transport
-    from wakelog.cli.up import run_up
 
-    options = UpOptions(
+    return UpOptions(
         store=store,
         name_server_port=name_server_port,
         broker_port=broker_port,
@@ -73,9 +63,32 @@ def up(
         config_path=config,
         settings=tuple(settings or ()),
         transport=Transport(transport),
+        metrics_port=metrics_port,
+    )
+
+
+@program.command(shared=broker_options)
+def up(
+    process: Process,
+    options: "UpOptions",
+    local: bool = switch("Everything in this process, without Ray.", "--local"),
+    plain_ray: bool = switch("Start Ray by ray.init, some seconds slower.", "--plain-ray"),
+    console_port: Number = option(
+        "PORT", "Of the console; 0 for none.  [default: 8080, or the next free one]"
+    ),
+    console_account: Text = option(
+        "FILE", "The console's account, both keys as in mqadmin's tools.yml."
+    ),
+) -> int:
+    """Start a name server and a broker, show rates, stop in order."""
+    from msgspec.structs import replace
+
+    from wakelog.cli.up import run_up
+
+    options = replace(
+        options,
         is_local=local,
         plain_ray=plain_ray,
-        metrics_port=metrics_port,
         console_port=console_port,
         console_account=console_account,
     )
