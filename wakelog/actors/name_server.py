@@ -103,9 +103,9 @@ async def start_name_server(
         check = Administrators(read_trusted(plan.trusted_addresses), access).check
         core = NameServer(plan.settings, wall_ms(), check)
         files = ConfigFiles(fs, partial(path_of_file, config))
-        tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
+        tables = TableFiles(core, files, Log.NAME_SERVER, "name-server-save")
         undo.callback(tables.close)
-        await run(partial(tables.load_all, core, {}))
+        await run(partial(tables.load_all, {}))
         certificates = await read_certificates(plan.tls)
         service = NameServerService(config, core, tables, lock, certificates, port)
         await service.listen(ports)
@@ -155,7 +155,7 @@ class NameServerService:
         await self._server.listen(ports)
         self._certificates.watch(self._server)
         if self.name_server.live.ended:
-            self._tables.save_soon(self.name_server, TABLE)
+            self._tables.save_soon(TABLE)
         self._tick()
 
     def watch(self, watch: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
@@ -258,7 +258,7 @@ class NameServerService:
         def resume(error: BaseException | None) -> None:
             task.resume("" if error is None else str(error))
 
-        self._tables.save_soon(self.name_server, effect.table, resume, undo=effect.undo)
+        self._tables.save_soon(effect.table, resume, undo=effect.undo)
 
     def _tick(self) -> None:
         now_ms = wall_ms()

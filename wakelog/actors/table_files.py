@@ -76,12 +76,14 @@ class TableFiles:
 
     def __init__(
         self,
+        owner: TableOwner,
         files: ConfigFiles,
         log: Log,
         thread_name: str,
         wait_durable: WaitDurable | None = None,
     ) -> None:
         """Save nothing yet. `wait_durable`: what the save of some tables waits for."""
+        self._owner = owner
         self._files = files
         self._wait_durable = wait_durable
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
@@ -103,7 +105,7 @@ class TableFiles:
         """Why tables cannot be saved, by file."""
         return {f"{name}.json": Trouble(reason) for name, reason in self._failures.items()}
 
-    def load_all(self, owner: TableOwner, kept: Mapping[str, str]) -> None:
+    def load_all(self, kept: Mapping[str, str]) -> None:
         """Load every table that has a file.
 
         kept: files that have another name while the store is open.
@@ -111,9 +113,9 @@ class TableFiles:
         Raises: DamagedStore, StoreFailed.
         """
         self._kept = kept
-        for name in owner.tables:
+        for name in self._owner.tables:
             file_name = self._file_name(name)
-            self._files.load(file_name, partial(owner.load, name))
+            self._files.load(file_name, partial(self._owner.load, name))
             backup = self._files.backups.get(file_name)
             if backup is not None:
                 self.backups[name] = backup
@@ -121,7 +123,6 @@ class TableFiles:
 
     def save_soon(
         self,
-        owner: TableOwner,
         name: str,
         on_saved: OnSaved | None = None,
         *,
@@ -134,16 +135,16 @@ class TableFiles:
         if on_saved is not None:
             self._waiting.setdefault(name, []).append(_Waiting(on_saved, undo))
         if name not in self._workers:
-            save = partial(self._save_waiting, owner, name)
+            save = partial(self._save_waiting, name)
             self._workers[name] = BatchWorker(f"save {name}", save)
         self._workers[name].request()
 
-    def save_all(self, owner: TableOwner, *, except_for: Collection[str] = ()) -> None:
+    def save_all(self, *, except_for: Collection[str] = ()) -> None:
         """Save every table and return when all are durable; failures are logged."""
         self.close()
-        for name in [name for name in owner.tables if name not in except_for]:
+        for name in [name for name in self._owner.tables if name not in except_for]:
             try:
-                self._save(name, owner.tables[name].snapshot())
+                self._save(name, self._owner.tables[name].snapshot())
             except Exception as error:
                 self._note_failure(name, error)
 
@@ -163,12 +164,12 @@ class TableFiles:
             timer.cancel()
         self._thread.shutdown()
 
-    async def _save_waiting(self, owner: TableOwner, name: str) -> bool:
+    async def _save_waiting(self, name: str) -> bool:
         if self._is_closed or self._rests(name):
             return False
         waiting, failure = self._waiting.pop(name, []), None
         try:
-            if not await self._write(name, owner.tables[name].snapshot()):
+            if not await self._write(name, self._owner.tables[name].snapshot()):
                 return False  # `save_all` has saved a later copy
         except Exception as error:
             failure = error

@@ -49,11 +49,6 @@ class ConsumerNotices:
         self._step_began_ms = 0
         self._step_count = 0
 
-    @property
-    def is_pending(self) -> bool:
-        """Whether there are notices yet to leave."""
-        return bool(self.waiting or self.leaving)
-
     def note(self, group: str, now_ms: int) -> None:
         """Have the members of a group notified, now or at the end of its period."""
         self._end_periods(now_ms)

@@ -53,7 +53,6 @@ FIELDS_MAX: Final = 256
 """4.9.3's largest header has 14 fields. The slow readers take 1 to 3 us for each. The strings of a
 field have 100 bytes and more: 40,000 fields in 256 KiB would keep 6 MB."""
 
-_LANGUAGE_NAMES: Final[dict[int | str, str]] = {code.value: code.name for code in LanguageCode}
 _FIXED = struct.Struct(">hBhii")
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
@@ -138,8 +137,7 @@ def encode_header(command: RemotingCommand) -> bytes:
                     code=command.code,
                     ext_fields=command.ext_fields or None,
                     flag=command.flag,
-                    language=_LANGUAGE_NAMES.get(command.language)
-                    or language_name(command.language),
+                    language=language_name(command.language),
                     opaque=command.opaque,
                     remark=command.remark,
                     serialize_type="JSON",

@@ -94,7 +94,7 @@ class Killable:
         )
         again = Harness(enablePropertyFilter="true").broker
         files = ConfigFiles(FileSystem(), StorePaths(str(copy)).config)
-        TableFiles(files, Log.BROKER, "test").load_all(again, self.service.store.kept_config)
+        TableFiles(again, files, Log.BROKER, "test").load_all(self.service.store.kept_config)
         return contents(again.tables)
 
     def unfinished(self) -> list[str]:

@@ -310,7 +310,6 @@ class Requests:
 
     def _save(self, effect: Saved, task: Task) -> None:
         """Save the tables that changed; the task goes on when all are saved."""
-        tables, broker = self._tables, self._broker
         results: list[tuple[Persist, BaseException | None]] = []
 
         def note(save: Persist, failure: BaseException | None) -> None:
@@ -322,11 +321,11 @@ class Requests:
             for each, error in asked:
                 if why_not and error is None and each.undo is not None:
                     each.undo()  # this one was saved, and has to be again
-                    tables.save_soon(broker, each.name)
+                    self._tables.save_soon(each.name)
             task.resume(why_not)
 
         for save in effect.saves:
-            tables.save_soon(broker, save.name, partial(note, save), undo=save.undo)
+            self._tables.save_soon(save.name, partial(note, save), undo=save.undo)
 
     def _ask(self, effect: Ask, task: Task) -> None:
         """Send a request to a client. Raises: TooManyCalls."""
@@ -377,7 +376,7 @@ class Requests:
             case Continue(channel_id, request, outcome):
                 self.server.carry_on(channel_id, request, outcome)
             case Persist(name):
-                self._tables.save_soon(self._broker, name)
+                self._tables.save_soon(name)
             case RegisterBroker(topics):
                 self._name_servers.register_soon(topics)
             case ReadAhead(physical_offset, length_bytes):

@@ -162,7 +162,7 @@ class BrokerService:
             live.refuse(DECIDED_BY_THE_REGISTER)
         self._backup_notices |= await load_tables(self._tables, self.broker, store, self._pool)
         if live.ended:
-            self._tables.save_soon(self.broker, TABLE)
+            self._tables.save_soon(TABLE)
         if self._settings.broker.enable_property_filter:
             await self._pool.submit(make_parser)
         self.requests.publish_filters()
@@ -246,7 +246,7 @@ class BrokerService:
         await self._stop_services()
         self.requests.remove_filters()
         unsaved = {TABLE} if self._is_durable() else {TABLE, *POSITIONS}  # each change was saved
-        self._tables.save_all(self.broker, except_for=unsaved)
+        self._tables.save_all(except_for=unsaved)
         await self._name_servers.close()
         self._pool.close()
         with suppress(OSError):

@@ -37,7 +37,7 @@ async def load_tables(
 
     Raises: DamagedStore, StoreFailed.
     """
-    tables.load_all(broker, store.kept_config)
+    tables.load_all(store.kept_config)
     queues = list(await pool.submit(store.queues)) if tables.backups else []
     notices = {
         f"{name}.json": backup_notice(name, backup, missing_names(name, broker, queues))

@@ -65,7 +65,7 @@ def make_broker(resources: Resources, member: Member | None) -> BrokerService:
         call_soon=asyncio.get_running_loop().call_soon,
         holds_readers=member is not None,
     )
-    tables = make_tables(resources, progress)
+    tables = make_tables(resources, core, progress)
     name_servers = NameServers(core.state, resources.client, member)
     requests = Requests(
         core,
@@ -133,7 +133,7 @@ def client_makers(
     }
 
 
-def make_tables(resources: Resources, progress: LogProgress) -> TableFiles:
+def make_tables(resources: Resources, core: Broker, progress: LogProgress) -> TableFiles:
     """Return the files of the tables; a position in one waits for the messages that it counts."""
 
     async def wait_durable(table: str) -> None:
@@ -141,7 +141,7 @@ def make_tables(resources: Resources, progress: LogProgress) -> TableFiles:
             await progress.wait_durable()
 
     files = ConfigFiles(resources.fs, resources.plan.settings.store.paths.config)
-    return TableFiles(files, Log.BROKER, "broker-save", wait_durable)
+    return TableFiles(core, files, Log.BROKER, "broker-save", wait_durable)
 
 
 def make_published(resources: Resources, core: Broker) -> FilterPublisher | None:
