@@ -4,9 +4,9 @@ A result that is measured again replaces the older one of the same key.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -36,37 +36,6 @@ def keep(path: Path, result: KeptT) -> None:
     kept = {one.key: one for one in read_kept(path, type(result))} | {result.key: result}
     lines = [msgspec.json.encode(kept[key]).decode() for key in sorted(kept)]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-
-
-class KeptPage(Generic[KeptT]):
-    """Results of one kind, and the page that shows them: NAME.json and NAME.md."""
-
-    def __init__(
-        self, name: str, kind: type[KeptT], table: Callable[[Sequence[KeptT]], str]
-    ) -> None:
-        """Name the files; `table` returns the page."""
-        self.json_name, self.table_name = f"{name}.json", f"{name}.md"
-        self._kind = kind
-        self._table = table
-
-    def read(self, folder: Path = RESULTS) -> list[KeptT]:
-        """Return what is kept, in the order of the keys."""
-        return read_kept(folder / self.json_name, self._kind)
-
-    def note(self, result: KeptT, folder: Path = RESULTS) -> None:
-        """Keep a result instead of the one of the same key, and draw the page anew."""
-        keep(folder / self.json_name, result)
-        self.draw(folder)
-
-    def draw(self, folder: Path = RESULTS) -> None:
-        """Draw the page from what is kept."""
-        (folder / self.table_name).write_text(self._table(self.read(folder)))
-
-
-def page_head(title: str, text: str, columns: Sequence[str]) -> list[str]:
-    """Return the lines of a page before its first row: the first column is text, others numbers."""
-    rule = "| --- |" + " ---: |" * (len(columns) - 1)
-    return [f"# {title}", "", text, "", f"| {' | '.join(columns)} |", rule]
 
 
 def row_lines(document: Mapping[str, Any]) -> str:

@@ -102,12 +102,12 @@ def wheel(python: Path, arguments: Sequence[str]) -> int:
 def long(python: Path, arguments: Sequence[str]) -> int:
     """Run the tests too long for every day, and with more rounds those that have rounds.
 
-    It takes an hour and reports each test as it ends. `--role NAME` runs what kills and stops one
-    role: its new figures then stand in benchmarks/results beside the older ones of the others.
+    It takes an hour, reports each test as it ends, and what was measured at the end. `--role NAME`
+    runs what kills and stops one role.
     """
     role, rest = split_role(arguments)
     chosen = ("-m", "kill", "-k", role) if role else ("-m", "long or kill or simulation or drawn")
-    _pytest(python, "--long", "-v", *chosen, *rest)
+    _pytest(python, "--long", "--account", "-v", *chosen, *rest)
 
 
 def split_role(arguments: Sequence[str]) -> tuple[str, list[str]]:

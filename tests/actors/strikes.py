@@ -10,8 +10,8 @@ import signal
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
-from benchmarks.kills import Incident
 from tests.actors.deployments import CHECK_SECONDS, WAIT_SECONDS_MAX, wait_until
 from tests.actors.load import Account, Load, doubled_count, pull_all
 from tests.actors.supervised_brokers import SupervisedBroker
@@ -25,6 +25,30 @@ BEFORE_SECONDS = 0.2
 
 BACK_SECONDS_MAX = 60.0
 """A name server is told of the broker at the latest after the period of registrations."""
+
+
+class Incident(NamedTuple):
+    """One process killed or stopped.
+
+    stall_ms: the longest time without any acknowledged send from then on.
+    back_ms: until its role was filled again; of a Broker, until sends were acknowledged again.
+    noticed_ms: until whoever depends on it knew.
+    load_average: of the machine's last minute, which may have had other things to do.
+    half_made: whether it left a file half made; only where that was aimed at.
+    """
+
+    case: str
+    role: str
+    transport: str
+    number: int
+    stall_ms: int
+    back_ms: int
+    noticed_ms: int | None
+    lost: int
+    doubled: int
+    acknowledged: int
+    load_average: float
+    half_made: bool | None = None
 
 
 class Times:

@@ -13,19 +13,17 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import pytest
 
-from benchmarks.kills import note
 from tests.actors.deployments import wait_until
 from tests.actors.load import Account, Load, pull_all
-from tests.actors.strikes import Times, Victim, struck
+from tests.actors.strikes import Incident, Times, Victim, struck
 from tests.actors.supervised_brokers import FILE_SIZES, SupervisedBroker
 from tests.compat.clusters import real_cluster
 from tests.compat.processes import hold, states_of
@@ -81,8 +79,9 @@ class CreationKills:
         self._process_ids: dict[str, int] = {}
         self._away: set[str] = set()
         self.images: dict[str, Image] = {}
+        self.incidents: list[Incident] = []
 
-    async def kill(self, number: int, *, is_last: bool, keep: bool) -> None:
+    async def kill(self, number: int, *, is_last: bool) -> None:
         """Kill each role once in the middle of a file, and see that nothing was lost."""
         blows: dict[str, Blow] = {}
 
@@ -109,16 +108,9 @@ class CreationKills:
             body_bytes=BODY_BYTES,
             before_seconds=0,  # the killers wait until some files were made
         )
-        for role, one in blows.items() if keep else ():
-            note(
-                msgspec.structs.replace(
-                    incident,
-                    role=role,
-                    back_ms=one.back_ms,
-                    noticed_ms=one.noticed_ms,
-                    half_made=one.half_made,
-                )
-            )
+        self.incidents += [
+            incident._replace(role=role, **one._asdict()) for role, one in blows.items()
+        ]
         assert (incident.lost, incident.doubled) == (0, 0), f"seed {SEED} {number}"
 
     async def _strike(self, role: str, number: int, load: Load) -> Blow:
@@ -210,18 +202,24 @@ def check_served_by_a_real_broker(image: Image, folder: Path) -> None:
 @pytest.mark.parametrize("supervised", ["notifications"], indirect=True, scope="session")
 @pytest.mark.parametrize("ten", TENS)
 def test_rocketmq_opens_what_a_kill_in_mid_creation_leaves(
-    supervised: SupervisedBroker, ten: int, tmp_path: Path, pytestconfig: pytest.Config
+    supervised: SupervisedBroker,
+    ten: int,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    record_property: Callable[[str, object], None],
 ) -> None:
     kills = CreationKills(supervised, tmp_path)
-    keep = pytestconfig.getoption("--long")
-    count = KILLS_COUNT_LONG if keep else KILLS_COUNT
+    is_long = pytestconfig.getoption("--long")
+    count = KILLS_COUNT_LONG if is_long else KILLS_COUNT
 
     async def main() -> None:
         for number in range(count):
             is_last = number == count - 1
-            await kills.kill(ten * count + number, is_last=is_last, keep=keep)
+            await kills.kill(ten * count + number, is_last=is_last)
 
     asyncio.run(main())
+    for incident in kills.incidents if is_long else ():
+        record_property("said", incident)
     assert kills.images.keys() == PREFIXES.keys()
     at_once(
         *(

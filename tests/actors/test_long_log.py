@@ -1,23 +1,22 @@
 """The Broker's death over a log of 1 GiB: clients send again within seconds, cached or not.
 
-Only in a long run, which keeps what it measured (`benchmarks/kills.py`).
+Only in a long run, which says what it measured.
 """
 
 import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import Incident, note
 from tests.actors.deployments import wait_until
 from tests.actors.load import QUEUES_COUNT, Load, doubled_count
 from tests.actors.programs import Up, running_up
-from tests.actors.strikes import read_back
+from tests.actors.strikes import Incident, read_back
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -131,12 +130,14 @@ def filled_up(root: Path) -> Iterator[Up]:
         up.stop()
 
 
-def test_clients_send_again_soon_after_the_broker_of_a_long_log_died(tmp_path: Path) -> None:
+def test_clients_send_again_soon_after_the_broker_of_a_long_log_died(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     store = tmp_path / "store"
     with filled_up(store) as up:
         for case in ("long log, warm", "long log, cold"):
             for number in range(ROUNDS_COUNT):
                 incident = asyncio.run(kill_broker(up, store, case, number))
-                note(incident)
+                record_property("said", incident)
                 assert (incident.lost, incident.doubled) == (0, 0)
                 assert incident.back_ms <= BROKER_STALL_MS_MAX

@@ -9,12 +9,12 @@ import asyncio
 import os
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from benchmarks.kills import note_storm
-from benchmarks.storms import Storm
 from tests.actors.deployments import WAIT_SECONDS_MAX, wait_until
 from tests.actors.load import Load, doubled_count, pull_all
 from tests.actors.storm import (
@@ -54,6 +54,28 @@ MODES = [
     mode if mode == EVERY_RUN_MODE else pytest.param(mode, marks=pytest.mark.long)
     for mode in STORM_KINDS
 ]
+
+
+class Storm(NamedTuple):
+    """What one storm over one broker did.
+
+    mode: how durable its answers are. back_ms: of each kill, by role.
+    whole_ms: from the last kill until everybody was there again.
+    acknowledged: sends; `late_lost` are delayed ones that never came, `changed` what a consumer was
+        given and was not there at the end.
+    """
+
+    mode: str
+    number: int
+    back_ms: dict[str, tuple[int, ...]]
+    whole_ms: int
+    seconds: float
+    acknowledged: int
+    lost: int
+    doubled: int
+    late_lost: int
+    changed: int
+    load_average: float
 
 
 class Weather:
@@ -156,13 +178,14 @@ def test_a_storm_of_kills_loses_and_doubles_nothing(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     pytestconfig: pytest.Config,
+    record_property: Callable[[str, object], None],
 ) -> None:
     mode = request.node.callspec.params["supervised"]
     is_long = pytestconfig.getoption("--long")
     kills_count = KILLS_COUNT_LONG if is_long else KILLS_COUNT
     storm = asyncio.run(Weather(supervised, mode, number, kills_count).pass_over())
     if is_long:
-        note_storm(storm)
+        record_property("said", storm)
     assert storm.acknowledged
     found = (storm.lost, storm.doubled, storm.late_lost, storm.changed)
     assert found == (0, 0, 0, 0), f"seed {SEED} {mode} {number}"

@@ -9,12 +9,13 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from itertools import count, cycle
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from benchmarks.transactions import PAGE, Soak
 from tests.actors.deployments import wait_until
 from tests.actors.supervised_brokers import KINDS, SupervisedBroker, start_supervised
 from tests.actors.transactions import Account, Producer, delivered, open_count
@@ -38,6 +39,22 @@ SETTINGS = ("transactionCheckInterval=5000", "transactionCheckMax=1000")
 
 
 FILE_SIZES = {"mappedFileSizeCommitLog": str(4 << 20), "mappedFileSizeConsumeQueue": "200000"}
+
+
+class Soak(NamedTuple):
+    """What became of acknowledged half messages. asked: questions that a producer answered."""
+
+    transactions: int
+    committed: int
+    rolled_back: int
+    asked: int
+    unclear: int
+    lost: int
+    doubled: int
+    wrong: int
+    kills: dict[str, int]
+    seconds: int
+    load_average: float
 
 
 class Chaos:
@@ -117,7 +134,7 @@ async def soak(supervised: SupervisedBroker, transactions_count: int) -> Soak:
 
 @pytest.mark.timeout(900)
 def test_each_of_100_000_transactions_has_its_outcome(
-    ray_cluster: RayCluster, tmp_path: Path
+    ray_cluster: RayCluster, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     kind = KINDS["notifications"]
     kind = kind._replace(settings=(*kind.settings, *SETTINGS))
@@ -126,6 +143,6 @@ def test_each_of_100_000_transactions_has_its_outcome(
         found = asyncio.run(soak(supervised, TRANSACTIONS_COUNT))
     finally:
         asyncio.run(supervised.actors.stop())
-    PAGE.note(found)
+    record_property("said", found)
     assert found.transactions >= TRANSACTIONS_COUNT and min(found.kills.values()) >= 3, found
     assert (found.lost, found.doubled, found.wrong) == (0, 0, 0), found

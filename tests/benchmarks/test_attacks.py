@@ -1,40 +1,27 @@
 """What attackers cost: samples go to their scenes, and what is over a limit is named."""
 
-import socket
-import struct
-import threading
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from benchmarks.attack_floods import LIGHT_QUEUES, flood, floods
+from benchmarks.attack_floods import LIGHT_QUEUES, floods
 from benchmarks.attack_scenes import (
     Target,
     beside_connections,
     fifty_attackers,
-    frame,
-    of_every_code,
     registration,
-    send_all,
 )
 from benchmarks.attacks import (
-    JSON_NAME,
-    PAGE_NAME,
-    PARTS,
     Attacked,
     Memory,
     Watched,
     compare,
     over_limit,
     render_page,
-    scenes_named,
-    scenes_of,
     split,
 )
-from benchmarks.kept import RESULTS, read_kept
 from tests.broker.harness import Harness as BrokerHarness
 from tests.nameserver.harness import Harness
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -98,13 +85,6 @@ def test_beside_many_attackers_p99_may_be_twice_that_of_rocketmq(
     assert compare([own]) == []
 
 
-def test_the_page_has_a_row_for_each_scene() -> None:
-    page = render_page([attacked(watched(2, "locks", 60, 70))])
-    assert "| locks | 50 | 60.0 | 70.0 | yes |" in page
-    assert "| sends | 50 | 5.0 | 20.0 |  |" in page
-    assert "| Broker | 100 | 300 | 110 |  |  |" in page
-
-
 @pytest.mark.parametrize(
     ("after_mib", "tables_mib", "is_over"),
     [(120, None, False), (121, None, True), (130, 10, False), (131, 10, True)],
@@ -118,11 +98,6 @@ def test_tables_that_the_store_keeps_are_no_garbage(
     assert memory.is_over == is_over
 
 
-def test_a_frame_is_one_that_a_broker_reads() -> None:
-    [command] = FrameDecoder().feed(frame(RequestCode.HEART_BEAT, {"a": "b"}, b"body"))
-    assert (command.code, command.ext_fields, bytes(command.body)) == (34, {"a": "b"}, b"body")
-
-
 def test_registrations_are_those_that_a_name_server_takes() -> None:
     harness = Harness()
     [sound] = FrameDecoder().feed(registration(300, 0))
@@ -130,69 +105,6 @@ def test_registrations_are_those_that_a_name_server_takes() -> None:
     assert len(harness.topics()) == 300
     [bomb] = FrameDecoder().feed(registration(300, 64 << 20))
     assert "16777216 bytes when inflated" in (harness.answered(bomb).remark or "")
-
-
-def test_every_code_has_a_scene_beside_the_known_attacks() -> None:
-    names = [scene.name for part in PARTS for scene in scenes_of("wakelog", part)]
-    assert len(names) == len(set(names))
-    assert len([*of_every_code()]) > OTHERS_COUNT
-
-
-def test_an_attacker_connects_again_after_a_close() -> None:
-    received: list[bytes] = []
-
-    def serve() -> None:
-        for number in range(2):
-            connection, _ = listening.accept()
-            with connection:
-                received.append(connection.recv(100))
-                if number:  # the first is closed without an answer
-                    connection.sendall(struct.pack(">II", 4, 0))
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        send_all(f"127.0.0.1:{listening.getsockname()[1]}", [b"one", b"two"])
-        thread.join()
-    assert received[:2] == [b"one", b"two"]
-
-
-def test_the_page_that_is_kept_is_drawn_from_its_results() -> None:
-    runs = read_kept(RESULTS / JSON_NAME, Attacked)
-    path: Path = RESULTS / PAGE_NAME
-    assert not runs or path.read_text(encoding="utf-8") == render_page(runs)
-    assert not any(run.died for run in runs)
-
-
-def test_the_page_has_the_minutes_after_which_memory_was_read() -> None:
-    assert "| a minute after MiB |" in render_page([attacked()])
-    later = msgspec.structs.replace(attacked(), after_minutes=65)
-    assert "| 65 minutes after MiB |" in render_page([later])
-
-
-def test_scenes_are_found_by_a_part_of_their_name() -> None:
-    names = [scene.name for scene in scenes_named(["TLS", "SEND_MESSAGE:"])]
-    assert names == ["5,000 TLS handshakes begin at once", "SEND_MESSAGE: 17 requests"]
-    assert scenes_named(["no such scene"]) == []
-
-
-def test_a_flood_is_sent_before_its_first_answer_and_read_to_its_last() -> None:
-    received: list[bytes] = []
-
-    def serve() -> None:
-        connection, _ = listening.accept()
-        with connection:
-            while sum(map(len, received)) < 3:
-                received.append(connection.recv(100))
-            connection.sendall(struct.pack(">II", 4, 0) * 3)
-            received.append(connection.recv(100))
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        flood(Target(f"127.0.0.1:{listening.getsockname()[1]}", ""), [b"a", b"b", b"c"])
-        thread.join()
-    assert b"".join(received) == b"abc"
 
 
 def test_floods_are_requests_that_a_broker_takes() -> None:

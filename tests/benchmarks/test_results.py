@@ -1,19 +1,12 @@
-"""Results: a summary follows from the pairs, and what is committed says what its files say."""
+"""Results: a summary follows from the pairs, and a promise is held against its median."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from benchmarks import results
-from benchmarks.__main__ import PAGE_NAME
-from benchmarks.kept import RESULTS
-from benchmarks.picture import render_picture
 from benchmarks.rows import ROWS
-from benchmarks.table import PICTURE_NAME, render_page
 from tests.benchmarks.examples import example, row_named
-
-COMMITTED = results.read_all(RESULTS)
 
 
 def test_a_ratio_is_taken_within_a_pair_and_above_1_where_wakelog_is_better() -> None:
@@ -57,20 +50,3 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     for result in reversed(written.values()):
         results.write(result, tmp_path)
     assert list(results.read_all(tmp_path).items()) == list(written.items())
-
-
-def test_the_committed_summaries_follow_from_their_pairs() -> None:
-    for name, result in COMMITTED.items():
-        assert results.summarise(row_named(name).figures, result["pairs"]) == result["summary"]
-        assert not any(run["errors"] for pair in result["pairs"] for run in pair.values())
-        assert set(result["configurations"]) == {"wakelog", "rocketmq"}
-
-
-@pytest.mark.parametrize(
-    ("name", "render"), [(PAGE_NAME, render_page), (PICTURE_NAME, render_picture)]
-)
-def test_the_committed_page_and_picture_say_what_the_files_say(
-    name: str, render: Callable[[Mapping[str, results.Result]], str]
-) -> None:
-    text = (RESULTS / name).read_text(encoding="utf-8")
-    assert text == render(COMMITTED)

@@ -1,6 +1,6 @@
 """Python and Java consumers in two groups for ten minutes, while connections and broker fail.
 
-SOAK_SECONDS in the environment makes it another time, and SOAK_RUN gives its result a number.
+SOAK_SECONDS in the environment makes it another time.
 """
 
 import asyncio
@@ -8,14 +8,15 @@ import base64
 import ctypes
 import os
 import time
+from array import array
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
-from benchmarks.consumers import PAGE, Deliveries, Delivery, Group, Soak
 from tests.compat.driver import JavaDriver
 from wakelog.client import ClientError, Consumer, Producer
 from wakelog.testing import EmbeddedBroker
@@ -23,7 +24,6 @@ from wakelog.testing import EmbeddedBroker
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SECONDS: Final = int(os.environ.get("SOAK_SECONDS", "600"))
-RUN: Final = int(os.environ.get("SOAK_RUN", "1"))
 TOPIC: Final = "soak"
 QUEUES: Final = 8
 NUMBERS_MAX: Final = 1_000_000
@@ -39,6 +39,90 @@ MEMORY_GROWTH_MAX: Final = 1.1
 
 JAVA: Final = 0
 GROUPS: Final = {"ordered": True, "concurrent": False}
+
+
+class Delivery(NamedTuple):
+    """One message as one member got it. The order is that of time, then of the queue.
+
+    number: what the message says. is_retry: from the group's retry topic.
+    """
+
+    time_ms: int
+    queue_id: int
+    queue_offset: int
+    number: int
+    member: int
+    is_retry: bool
+
+
+class Deliveries:
+    """What one group was given.
+
+    Invariants: memory does not grow with the messages but for 3 bytes each.
+    """
+
+    def __init__(self, numbers_max: int, queues_count: int) -> None:
+        """Begin without a message. Numbers are below `numbers_max`."""
+        self._seen = bytearray(numbers_max)
+        self._members = [array("h") for _ in range(queues_count)]
+        self.out_of_order = 0
+        self.moved = self.read_again = self.sent_back = self.stored_twice = 0
+
+    def add(self, one: Delivery) -> None:
+        """Count a delivery; the group's are given in the order of their times."""
+        was_seen = self._seen[one.number]
+        self._seen[one.number] = 1
+        if one.is_retry:
+            self.sent_back += was_seen
+            return
+        members = self._members[one.queue_id]
+        if one.queue_offset < len(members):
+            is_known = members[one.queue_offset] >= 0
+            self.read_again += is_known and members[one.queue_offset] == one.member
+            self.moved += is_known and members[one.queue_offset] != one.member
+            self.stored_twice += was_seen and not is_known
+        else:
+            self.stored_twice += was_seen
+            gap = one.queue_offset - len(members)
+            self.out_of_order += gap > 0
+            members.extend([-1] * (gap + 1))
+        members[one.queue_offset] = one.member
+
+    def missing(self, numbers: range, unclear: frozenset[int]) -> int:
+        """Count the numbers that the group never got, without those that may not be stored."""
+        return sum(not self._seen[number] for number in numbers if number not in unclear)
+
+
+class Group(NamedTuple):
+    """What one group got."""
+
+    lost: int
+    out_of_order: int | None
+    moved: int
+    read_again: int
+    sent_back: int
+    stored_twice: int
+    java: int
+    python: int
+
+
+class Soak(NamedTuple):
+    """One run.
+
+    acknowledged, unclear: sends. memory_*_mib: medians of the minute in the middle and of the last.
+    """
+
+    acknowledged: int
+    unclear: int
+    ordered: Group
+    concurrent: Group
+    restarts: int
+    drops: int
+    rebalances: int
+    memory_first_mib: float
+    memory_last_mib: float
+    seconds: int
+    load_average: float
 
 
 class GroupUnderLoad:
@@ -202,7 +286,6 @@ class Load:
             memory_last_mib=round(median(self._memory_mib[-60:]), 1),
             seconds=seconds,
             load_average=round(os.getloadavg()[0], 1),
-            run=RUN,
         )
 
 
@@ -224,15 +307,16 @@ def _memory_mib() -> float:
 
 @pytest.mark.long
 @pytest.mark.timeout(SECONDS + SETTLE_SECONDS_MAX + 180)
-def test_nothing_is_lost_while_members_connections_and_broker_come_and_go() -> None:
+def test_nothing_is_lost_while_members_connections_and_broker_come_and_go(
+    record_property: Callable[[str, object], None],
+) -> None:
     with (
         EmbeddedBroker() as broker,
         JavaDriver(broker.name_server, rebalance_ms=JAVA_REBALANCE_MS) as driver,
     ):
         broker.create_topic(TOPIC, queues=QUEUES)
         soak = asyncio.run(Load(broker, driver).run())
-    print(soak)
-    PAGE.note(soak)
+    record_property("said", soak)
     for group in (soak.ordered, soak.concurrent):
         assert group.lost == 0
         assert group.java and group.python

@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Protocol
 
 import pytest
 
-from benchmarks.slave_kills import PAGE, SlaveKills
 from tests.actors.load import QUEUES_COUNT, Load, check_nothing_lost_or_doubled, pull_all
 from tests.actors.replicas import (
     MASTER,
@@ -184,9 +184,10 @@ async def kill_at_random(nodes: list[WakelogNode], kills: int, chance: random.Ra
 
 
 @pytest.mark.timeout(300 + 12 * KILLS)
-def test_300_kills_at_any_moment_lose_nothing(tmp_path: Path) -> None:
+def test_300_kills_at_any_moment_lose_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Check 4, of both brokers; `test_kills` has its actors, one by one."""
-    began = time.monotonic()
     with ExitStack() as stack:
         name_server = RealNameServer()
         stack.callback(name_server.kill)
@@ -205,16 +206,7 @@ def test_300_kills_at_any_moment_lose_nothing(tmp_path: Path) -> None:
         for address in (master.address, slave.address):
             queues = asyncio.run(read_back(address, "killed", account))
             check_nothing_lost_or_doubled(account, queues)
-    PAGE.note(
-        SlaveKills(
-            name="both wakelog, killed at any moment",
-            kills=KILLS // 2 * 2,
-            messages=len(account.acknowledged),
-            rolls=end // SEGMENT_BYTES,
-            lost=0,  # else an assertion has failed
-            seconds=round(time.monotonic() - began),
-        )
-    )
+    record_property("said", f"{KILLS // 2 * 2} kills, {len(account.acknowledged)} messages")
 
 
 def queued(address: str) -> int:
@@ -251,7 +243,7 @@ def send_batches(address: str, begin: int, end: int) -> None:
     ("kind", "slave_kind"), [("wakelog", "real"), ("real", "wakelog"), ("wakelog", "wakelog")]
 )
 def test_a_slave_has_and_serves_a_million_messages(
-    tmp_path: Path, kind: str, slave_kind: str
+    tmp_path: Path, kind: str, slave_kind: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Checks 1 and 3: it begins empty, and is killed in the middle of what comes."""
     began = time.monotonic()
@@ -287,13 +279,8 @@ def test_a_slave_has_and_serves_a_million_messages(
         queues = asyncio.run(pull_all(slave.address, LONG_TOPIC, shorten=unpadded))
     numbers = [int(body) for bodies in queues.values() for body in bodies]
     assert len(numbers) == MESSAGES and sorted(numbers) == list(range(MESSAGES))
-    PAGE.note(
-        SlaveKills(
-            name=f"{slave_kind} slave of a {kind} master, a long log{SEGMENTS}",
-            kills=2,
-            messages=MESSAGES,
-            rolls=end // SEGMENT_BYTES,
-            lost=0,
-            seconds=round(time.monotonic() - began),
-        )
+    record_property(
+        "said",
+        f"{slave_kind} slave of a {kind} master, a long log{SEGMENTS}: {MESSAGES} messages,"
+        f" {end // SEGMENT_BYTES} segments, {time.monotonic() - began:.0f} s",
     )

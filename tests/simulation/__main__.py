@@ -7,8 +7,8 @@
     ./dev simulate --replay 123         one seed, with all of its violation's traceback
     ./dev simulate --replay 120-123     the last of these seeds after the ones before it
 
-The result of a run goes to benchmarks/results/simulation.json and .md, unless `--no-result` is
-given. Each violation is printed with the line that replays it, and the run goes on.
+The result is printed as JSON. Each violation is printed with the line that replays it, and the run
+goes on.
 """
 
 import argparse
@@ -20,8 +20,6 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.kept import RESULTS
-from benchmarks.simulation import PAGE, Campaign
 from tests.simulation.blocks import BLOCK_SEEDS, Merged, Progress, run_blocks, source
 from tests.simulation.campaign import Found, case_of, run_case
 from tests.simulation.trial import Tally
@@ -29,7 +27,28 @@ from tests.simulation.trial import Tally
 BAR_WIDTH = 24
 
 
-def main(arguments: Sequence[str], results: Path = RESULTS) -> int:
+class Campaign(msgspec.Struct, frozen=True, kw_only=True):
+    """One campaign.
+
+    images: distinct ones; `images_by_generation` counts each where it came up first.
+    attempts: draws of what a crash leaves; `checks` are those whose image was new, or known to
+        clients that had been told something else.
+    source: the digest of the code that ran, tests and all.
+    """
+
+    first_seed: int
+    last_seed: int
+    images: int
+    images_by_generation: dict[str, int]
+    attempts: int
+    checks: int
+    workloads: int
+    violations: int
+    cpu_seconds: int
+    source: str
+
+
+def main(arguments: Sequence[str]) -> int:
     """Run as asked; 1 for a violation."""
     parser = argparse.ArgumentParser(prog="./dev simulate", description="Crash a simulated disk.")
     parser.add_argument("--images", type=int, default=1_000_000, help="distinct images to check")
@@ -39,7 +58,6 @@ def main(arguments: Sequence[str], results: Path = RESULTS) -> int:
     parser.add_argument("--block", type=int, default=BLOCK_SEEDS, help="seeds run in one go")
     parser.add_argument("--keep", type=Path, help="folder for finished blocks, to go on from")
     parser.add_argument("--replay", type=_seeds, help="run this seed alone, or FIRST-LAST")
-    parser.add_argument("--no-result", action="store_true", help="write no result file")
     chosen = parser.parse_args(arguments)
     if chosen.replay is not None:
         return _replay(chosen.replay)
@@ -54,8 +72,6 @@ def main(arguments: Sequence[str], results: Path = RESULTS) -> int:
     )
     campaign = _campaign(chosen.seed, merged)
     print(f"\n{msgspec.json.encode(campaign).decode()}")
-    if not chosen.no_result:
-        PAGE.note(campaign, results)
     return 1 if merged.found else 0
 
 
