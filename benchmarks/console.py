@@ -48,7 +48,9 @@ READY_SECONDS_MAX: Final = 60.0
 SETTLE_SECONDS: Final = 40.0
 """After the last page nobody is a viewer any more."""
 ASKS: Final = 30
-MESSAGES: Final = 200_000
+MESSAGES: Final = 600_000
+START_SECONDS: Final = 10.0
+"""After its first page a console has read the cluster, and imports nothing more."""
 RATE_NAMES: Final = ("per second", "per_second", "persecond")
 P95_MS_MAX: Final = 300.0
 MIB: Final = 1 << 20
@@ -217,6 +219,7 @@ def compare(pairs: int, messages: int) -> list[str]:
             with deployment(has_console=has_console) as at, contextlib.ExitStack() as stack:
                 if has_console:
                     stack.enter_context(watching(at))
+                time.sleep(START_SECONDS)
                 rates[has_console] = sent_a_second(at, messages)
         ratios.append(rates[True] / rates[False])
         lines.append(f"| {rates[True]:,.0f} | {rates[False]:,.0f} | {ratios[-1]:.3f} |")

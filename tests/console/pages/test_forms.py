@@ -37,3 +37,15 @@ def test_an_action_that_is_not_there_is_not_found(browser: Browser) -> None:
 def test_what_is_ticked_several_times_is_one_field(browser: Browser) -> None:
     answer = browser.get("/do/resend-dead-letters?group=g&id=A&id=B")
     assert "wakelog dlq resend g --id A --id B" in answer.text
+
+
+def test_an_account_that_is_typed_stands_in_no_url(browser: Browser, console: Serving) -> None:
+    empty = browser.get("/do/switch-master").html
+    assert '<form class="fields" method="post">' in empty and 'name="preview" value="1"' in empty
+    count = len(console.console.audit.entries)
+    token = browser.token("/do/create-topic?topic=x&cluster=DefaultCluster&queues=1")
+    typed = {"broker": "nowhere", "register": "etcd://me:secret@127.0.0.1:1", "to": ""}
+    answer = browser.post("/do/switch-master", {"token": token, "preview": "1", **typed})
+    assert answer.status == 200 and "there is no broker nowhere" in answer.text
+    assert len(console.console.audit.entries) == count
+    assert '<form class="fields">' in browser.get("/do/create-topic").html

@@ -119,6 +119,11 @@ class Action(NamedTuple):
         """The fields that no page and no log shows."""
         return tuple(x.name for x in self.fields if x.kind == "secret")
 
+    @property
+    def previews_by_post(self) -> bool:
+        """Whether a field may have an account: it stands in no URL."""
+        return any(x.kind == "address" for x in self.fields)
+
     def checked(self, given: Values) -> tuple[dict[str, str], dict[str, str]]:
         """Return the value of each field, and what is wrong with those that cannot be."""
         values, wrong = {}, {}

@@ -1,7 +1,8 @@
 """The form of every action: what it would do, and then what it did.
 
 `/do/NAME` with the fields in the URL shows what would be done and changes nothing. The button
-below it sends the same fields by POST, with the token of this console's pages.
+below it sends the same fields by POST, with the token of this console's pages. Fields that may
+have an account come by POST both times, since a browser keeps URLs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ from wakelog.console.pages.site import Console, Page, PageRoute
 from wakelog.console.views.messages import visible
 
 TYPED_FIELD: Final = "typed"
+PREVIEW_FIELD: Final = "preview"
+"""In a POST: it asks what would be done, and changes nothing."""
 SAID_LINES_MAX: Final = 2_000
 """Lines of what a command put out that are shown."""
 
@@ -32,6 +35,8 @@ async def form(console: Console, request: Request) -> Page:
     if request.method == "POST":
         form_items = (await request.form()).multi_items()
         given = _together((x, y) for x, y in form_items if isinstance(y, str))
+        if given.pop(PREVIEW_FIELD, ""):
+            return await _preview(console, action, given)
         return await _do(console, request, action, given)
     return await _preview(console, action, _together(request.query_params.multi_items()))
 
