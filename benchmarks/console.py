@@ -37,7 +37,7 @@ from wakelog.protocol.codes import RequestCode
 
 PAGES: Final = (
     "/", "/topics", "/topics?page=20", "/topics/topic-7", "/groups", "/groups/group-7", "/brokers",
-    "/brokers/broker-a", "/clients", "/dead-letters", "/waiting", "/access", "/trace", "/audit",
+    "/brokers/broker-a", "/clients", "/dead-letters", "/delayed", "/access", "/trace", "/audit",
     "/messages", "/search?q=topic-1",
 )  # fmt: skip
 """Those that the console does not have are left out."""
