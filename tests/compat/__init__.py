@@ -11,7 +11,7 @@ conftest         the fixtures
 
 Then the tests:
 
-    each kind of cluster    sending, reading, consuming, administration, go_dialect
+    each kind of cluster    sending, reading, consuming, go_dialect
     both side by side       broker_answers, name_servers, mixed_cluster
     one store, two brokers  stores, store_owners, store_lock
 

@@ -8,6 +8,8 @@ import asyncio
 import math
 import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,16 +23,24 @@ from tests.actors.client import route_of
 from tests.actors.elected_group import (
     Account,
     Clients,
+    ElectedGroup,
     begin_fault,
     check_group,
     elected_group,
     leaders,
 )
-from tests.actors.guarded_group import APPLICATION, KNOWN, guarded_settings, tls_file
+from tests.actors.guarded_group import (
+    APPLICATION,
+    KNOWN,
+    OPERATOR,
+    guarded_settings,
+    tls_file,
+)
 from tests.actors.registers.etcd_members import EtcdMembers
 from tests.actors.replicas import assert_equal, log_end, send
 from tests.compat.java_clients import TIMEOUT_MS, JavaClients
 from tests.compat.real_rocketmq import RealNameServer
+from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import ResponseCode
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -138,7 +148,7 @@ async def go_on(folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_java_clients_with_certificates_and_accounts_lose_nothing(tmp_path: Path) -> None:
-    """Beside a Python producer and consumer; masters are killed."""
+    """Beside a Python producer and consumer; masters are killed, and an operator asks."""
     asyncio.run(go_on_guarded(tmp_path))
 
 
@@ -171,6 +181,29 @@ async def go_on_guarded(folder: Path) -> None:
             await asyncio.to_thread(java.stop)
         await check_group(group, await python.stop(), java.account)
         assert java.account.shown
+        for keys, cause in (
+            (OPERATOR, ""),
+            (OPERATOR._replace(secret_key="another-secret"), "signature"),
+            (OPERATOR._replace(access_key="unknown-key"), "unknown-key"),
+        ):
+            code, said = await asyncio.to_thread(status, group, keys)
+            assert code == bool(cause) and cause in said, said
+            assert not cause or "Check the access key and the secret key" in said, said
+            assert "no answer" not in said, said
+
+
+def status(group: ElectedGroup, keys: Credentials) -> tuple[int, str]:
+    """Ask as an operator does; return the exit code and all that was said."""
+    words = ("-m", "wakelog", "cluster", "status", "-n", group.name_server)
+    options = {
+        "--register": group.register,
+        "--tls-config": str(tls_file(group.folder)),
+        "--access-key": keys.access_key,
+        "--secret-key": keys.secret_key,
+    }
+    given = [word for option in options.items() for word in option]
+    done = subprocess.run([sys.executable, *words, *given], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.long
