@@ -8,7 +8,7 @@ from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from tests.fakes.stores import scan_log
-from wakelog.audit.findings import Compared
+from wakelog.audit.findings import FINDINGS_KEPT_MAX, Compared, Finding, Findings, Severity
 from wakelog.audit.index_compare import compare_index
 from wakelog.audit.queue_compare import Span
 from wakelog.storage.config import StoreConfig
@@ -141,3 +141,14 @@ def test_an_error_says_which_file_it_is_of() -> None:
         with pytest.raises(OSError, match="/index/") as raised:
             compare(fs)
         assert join(FOUND, "") in raised.value.filename or "/expected" in raised.value.filename
+
+
+def test_counts_go_on_where_the_list_ends() -> None:
+    findings = Findings()
+    findings.add(Finding(Severity.NOTE, "file", "commitlog/x", "unknown name"))
+    assert findings.is_sound
+    for i in range(FINDINGS_KEPT_MAX):
+        findings.add(Finding(Severity.DAMAGE, "record", "commitlog", "bad", i))
+    assert not findings.is_sound
+    assert (findings.notes_count, findings.damages_count) == (1, FINDINGS_KEPT_MAX)
+    assert len(findings.kept) == FINDINGS_KEPT_MAX

@@ -7,6 +7,7 @@ import pytest
 from tests.dispatchers.stores import dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.audit.operator import SILENT, AuditRefused, Move
 from wakelog.audit.record_dump import Selection, selected_records
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -73,3 +74,14 @@ def test_what_is_passed_over_is_reported(log: LogBytes) -> None:
     found = selected_records(CommitLogReader(fs, CONFIG), Selection(), reported.append)
     assert [record.physical_offset for record in found] == log.offsets[:2] + log.offsets[3:]
     assert [(one.begin, one.end) for one in reported] == [(log.offsets[2], log.offsets[3])]
+
+
+def test_a_silent_operator_lets_everything_happen() -> None:
+    with SILENT.progress("verify", 100) as show_done, SILENT.uninterrupted():
+        show_done(50)
+    SILENT.report_moves([Move("a", "b")])
+
+
+def test_a_refusal_is_a_cause_and_a_remedy() -> None:
+    refused = AuditRefused("x is not empty", "give a new folder")
+    assert str(refused) == "x is not empty; give a new folder"

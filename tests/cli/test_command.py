@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 
+from tests.cli.fakes import FakeDeployment
 from wakelog.actors.errors import NotPossible
 from wakelog.cli import app
 from wakelog.cli.command import Call, Command, Group, read
@@ -187,3 +188,13 @@ def test_commands_stand_in_the_order_of_their_modules() -> None:
     group.command()(second)  # its module was imported before by another one
     group.command()(first)
     assert list(group.members) == ["first", "second"]
+
+
+@pytest.mark.parametrize("pair", ["fast", "=fast"])
+@pytest.mark.parametrize("option", ["--conf", "--option"])
+def test_a_pair_has_a_key_and_a_value(
+    option: str, pair: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["spark", "hotkeys", "--store", "/s", option, "a=b=c", option, pair]
+    assert app.run(words, StopSignals(), lambda plan: FakeDeployment()) == 2
+    assert f"{option} {pair!r} is no KEY=VALUE" in capsys.readouterr().err

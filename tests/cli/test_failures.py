@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 
 import pytest
 
@@ -9,7 +10,7 @@ from wakelog.actors.errors import DeploymentFailed, NotPossible, PreflightRefuse
 from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
 from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.failures import WORDS, Failure, explain, with_options
-from wakelog.cli.program import FAILED, MISUSED
+from wakelog.cli.program import FAILED, MISUSED, command_line
 from wakelog.client.errors import ARGUMENT_REMEDIES, ClientError, remedy_of, tls_refused
 from wakelog.network.errors import PortUnavailable, SendFailed, TlsFailed, TlsRefused
 from wakelog.spark.errors import JobFailed, StoreUnreadable
@@ -143,3 +144,19 @@ def test_blanks_of_a_value_are_shown_as_given() -> None:
 def test_a_remedy_of_the_client_names_options_of_a_command(remedy: str) -> None:
     assert not re.search(r"\w=|Tls\(", with_options(f"Check it, or {remedy}"))
     assert WORDS.keys() <= set(ARGUMENT_REMEDIES)
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "expected"),
+    [
+        ("/venv/bin/wakelog", "/venv/bin/wakelog", "wakelog"),
+        ("/venv/bin/wakelog", None, f"{sys.executable} -m wakelog"),
+        ("/src/wakelog/__main__.py", "/venv/bin/wakelog", f"{sys.executable} -m wakelog"),
+    ],
+)
+def test_the_command_line_names_the_program_as_it_was_called(
+    called: str, found: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setattr("shutil.which", lambda name: found)
+    assert command_line() == expected

@@ -11,6 +11,8 @@ from functools import partial
 
 import pytest
 
+from wakelog.audit.operator import Move
+from wakelog.cli.log_operator import LogOperator
 from wakelog.cli.stop_signals import StopAsked, StopSignals, run_interruptibly, unbroken
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -238,3 +240,15 @@ def test_an_unbroken_block_ends_before_a_signal_interrupts() -> None:
         pass
     with pytest.raises(StopAsked):
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_moves_are_collected_and_printed_if_shown(
+    is_shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operator = LogOperator(is_shown=is_shown)
+    with operator.progress("rebuild", 10) as show_done, operator.uninterrupted():
+        show_done(10)
+        operator.report_moves([Move("/a", "/b")])
+    assert operator.moves == [["/a", "/b"]]
+    assert capsys.readouterr().out == ("moved  /a -> /b\n" if is_shown else "")

@@ -1,5 +1,6 @@
 """How a command reaches a cluster."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.command import Call, read
+from wakelog.cli.output import Table, show
 from wakelog.cli.root import program
 from wakelog.cli.wire import NAME_SERVER_DEFAULT, Wire
 
@@ -73,3 +75,12 @@ def test_any_certificate_is_trusted_on_request_alone() -> None:
     ):
         with pytest.raises(NotPossible, match=f"{name} and --tls-insecure contradict"):
             contrary.options()
+
+
+def test_a_table_is_columns_or_objects() -> None:
+    table = Table("%-6s|%04d|%5.2f", ["Broker Name", "QID", "InTPS(LOAD)"], [("b", 1, 2.5)])
+    said: list[str] = []
+    show(table, said.append, as_json=False)
+    assert said == ["#Broker Name|#QID|#InTPS(LOAD)", "b     |0001| 2.50"]
+    show(table, said.append, as_json=True)
+    assert json.loads(said[-1]) == {"brokerName": "b", "qid": 1, "inTPS": 2.5}

@@ -34,6 +34,7 @@ from tests.console.cases import (
 )
 from wakelog.console import findings, health_findings, server_findings, waiting_findings
 from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find
+from wakelog.console.health_findings import service_findings, store_findings
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
 from wakelog.console.snapshot import GroupReading, Snapshot
@@ -248,3 +249,19 @@ def test_a_history_without_an_answer_is_no_error(judge: Callable[[History], Any]
     bad = {"commitLogDiskRatio": "x", "remainHowManyDataToFlush": "many"}
     history = history_of((cluster(NOW_MS, bad, g=nothing),))
     assert list(judge(history)) == []
+
+
+def test_a_remedy_names_the_folder_of_the_store() -> None:
+    [found] = store_findings(history_of((stored(changed_blocks=1),)))
+    assert "wakelog log verify --store /srv/store at its host" in found.remedy
+
+
+def test_a_broker_that_reports_nothing_has_nothing_wrong() -> None:
+    history = history_of((cluster(),))
+    assert not list(store_findings(history)) and not list(service_findings(history))
+
+
+def test_services_that_a_broker_waits_for_after_its_start_are_not_away() -> None:
+    assert not list(service_findings(history_of((serving(0, 0, is_attached=False),))))
+    [found] = service_findings(history_of((serving(2, 0, is_attached=False),)))
+    assert found.rule == "service away"

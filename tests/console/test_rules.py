@@ -1,6 +1,9 @@
 """How a finding is written."""
 
 from wakelog.console.rules import SEE_LOG, WARNING, Finding, say
+from wakelog.console.snapshot import BrokerReading
+from wakelog.console.subjects import broker_text, queue_text, role_text
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.java import exact_time
 
 
@@ -30,3 +33,9 @@ def test_since_when_is_said_if_it_is_known() -> None:
 
 def test_an_error_without_a_remedy_gets_one() -> None:
     assert say("refused", "broker a", cause="it refuses", remedy="").remedy == SEE_LOG
+
+
+def test_a_thing_is_named_with_where_it_is() -> None:
+    assert broker_text(BrokerReading("c", "a", 0, "a:1")) == "broker a (0) at a:1"
+    assert queue_text(MessageQueue("T", "a", 3)) == "queue 3 of T at a"
+    assert (role_text(0), role_text(2)) == ("master", "replica 2")

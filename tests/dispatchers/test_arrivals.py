@@ -1,10 +1,14 @@
 """The arrivals and the put statistics of a batch."""
 
 from tests.dispatchers.stores import batch_of
-from tests.fakes.records import STORE_MS, LogBytes, properties
+from tests.fakes.records import STORE_MS, LogBytes, properties, record
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
+from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.java import string_hash
+from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.storage.log.scan import scan_plain
 
 MULTI = properties(TAGS="m", INNER_MULTI_DISPATCH="%LMQ%x,Y", INNER_MULTI_QUEUE_OFFSET="4,5")
 
@@ -71,3 +75,18 @@ def test_a_slave_counts_every_record(kernels: Kernels | None) -> None:
         "Half": TopicPuts(2, 2 * sizes[3]),
         "C": TopicPuts(2, 2 * sizes[5]),
     }
+
+
+def test_both_forms_give_the_same_records() -> None:
+    data = record(0) + record(len(record(0)), topic="Other")
+    plain = scan_plain(data, 0, 4096, ()).requests
+    columns = Columns(compile_kernels(), buffer_bytes=len(data), records_max=2)
+    columns.buffer[:] = data
+    columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=4096)
+    one = DispatchBatch(0, len(data), 5, requests=plain)
+    other = DispatchBatch(0, len(data), 5, columns=columns, caught_up=False)
+    assert len(one) == len(other) == 2
+    assert one.requests == other.requests
+    assert other.requests is other.requests
+    assert (one.columns, one.caught_up) == (None, True)
+    assert (other.columns, other.caught_up) == (columns, False)

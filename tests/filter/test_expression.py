@@ -2,6 +2,8 @@
 
 import pytest
 
+from wakelog.broker.config import RANGES
+from wakelog.filter import limits
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.expression import (
     Expression,
@@ -50,3 +52,24 @@ def test_an_expression_knows_its_depth_and_has_a_greatest() -> None:
 
 def test_a_refusal_has_the_text_of_javas() -> None:
     assert refused("so").remark == "java.lang.RuntimeException: so"
+
+
+def test_an_illegal_expression_carries_its_remark() -> None:
+    assert IllegalExpression("a remark").remark == str(IllegalExpression("a remark")) == "a remark"
+
+
+def test_the_greatest_factor_is_that_of_the_configuration() -> None:
+    assert RANGES["requestLimitFactor"][1] == limits.FACTOR_MAX
+    assert limits.CHARACTERS_MAX * limits.FACTOR_MAX <= limits.RECENT_CHARACTERS_MAX
+
+
+def test_what_is_beyond_a_limit_is_refused_with_it() -> None:
+    limits.check_characters("a" * limits.CHARACTERS_MAX, 1)
+    limits.check_words(2 * limits.WORDS_MAX, 2)
+    limits.check_levels(limits.LEVELS_MAX)
+    with pytest.raises(IllegalExpression, match="16385 characters, at most 16384"):
+        limits.check_characters("a" * (limits.CHARACTERS_MAX + 1), 1)
+    with pytest.raises(IllegalExpression, match="more than 8192 words"):
+        limits.check_words(2 * limits.WORDS_MAX + 1, 2)
+    with pytest.raises(IllegalExpression, match="deeper than 200 levels"):
+        limits.check_levels(limits.LEVELS_MAX + 1)

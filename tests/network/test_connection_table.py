@@ -7,6 +7,8 @@ from wakelog.network.activity import CloseReason
 from wakelog.network.connection import Connection
 from wakelog.network.connection_table import ConnectionTable, largest_holders
 from wakelog.network.limits import ServerLimits
+from wakelog.network.netty_keys import NETTY_SERVER_ROWS
+from wakelog.storage.settings_text import keys_without_effect
 
 
 def connection(host: str) -> Connection:
@@ -68,3 +70,24 @@ def test_connections_may_be_removed_during_an_iteration() -> None:
     for member in table:
         table.remove(member, CloseReason.REQUESTED)
     assert len(table) == 0
+
+
+@pytest.mark.parametrize(
+    ("descriptors_max", "expected"),
+    [(1_000_000, 20_000), (20_000, 20_000 - 256), (1_024, 768), (256, 128), (1, 1)],
+)
+def test_connections_leave_descriptors_to_the_store(descriptors_max: int, expected: int) -> None:
+    assert ServerLimits().connections_allowed(descriptors_max) == expected
+
+
+def test_relations_are_asserted() -> None:
+    with pytest.raises(AssertionError):
+        ServerLimits(write_buffer_bytes_high=10, write_buffer_bytes_max=10)
+    with pytest.raises(AssertionError):
+        ServerLimits(connections_max=1, connections_per_host_max=2)
+
+
+def test_eleven_keys_have_a_default_and_no_effect() -> None:
+    table = keys_without_effect(NETTY_SERVER_ROWS)
+    assert len(table) == 14 - len(("listenPort", "serverChannelMaxIdleTimeSeconds", "backlog"))
+    assert all(row.default for row in table.values())

@@ -9,16 +9,23 @@ import socket
 import ssl
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.compat.clusters import Cluster
 from tests.compat.real_rocketmq import RealBroker, RealNameServer, class_options
 from tests.network.test_client import Peer, echo, request
 from tests.spark.remote.conftest import numbered, send
+from wakelog.network.certificate_dates import valid_until_ms
 from wakelog.network.client import make_client
 from wakelog.network.errors import ConnectFailed, SendFailed, TlsFailed, TlsRefused
+from wakelog.network.self_signed import NOT_AFTER, make_pem
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import ServerContext, ServerTls, Tls, TlsMode, make_context
 from wakelog.protocol.frame import FrameDecoder
@@ -219,3 +226,26 @@ def test_a_key_as_rocketmqs_documentation_makes_it_is_read() -> None:
         ServerContext(settings._replace(key_password="other"))
     with pytest.raises(TlsRefused, match=r"signer\.pem"):
         ServerContext(settings._replace(key_path=SIGNER))
+
+
+def test_a_certificate_signs_itself_and_differs_each_time() -> None:
+    first, second = (x509.load_pem_x509_certificate(make_pem()) for _ in range(2))
+    first.verify_directly_issued_by(first)
+    assert first.not_valid_after_utc == NOT_AFTER
+    assert first.serial_number != second.serial_number
+    assert first.public_key() != second.public_key()
+
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_certificate_says_until_when_it_is_valid() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
+    end = BEGIN + timedelta(days=30)
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), BEGIN, end
+    ).sign(key, hashes.SHA256())
+    encoded = made.public_bytes(serialization.Encoding.DER)
+    assert valid_until_ms(encoded) == end.timestamp() * 1000
+    assert valid_until_ms(encoded[:40]) == valid_until_ms(b"") == 0

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.strategies import ext_fields, int32, int64, texts
-from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.addresses import read_name_servers
+from wakelog.protocol.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from wakelog.protocol.ext_fields import (
     Header,
     Int32,
@@ -109,3 +110,39 @@ def test_garbage_raises_nothing_else(fields: dict[str, str]) -> None:
         assert error.code == 1
     else:
         assert set(REQUIRED) <= set(fields) and header.topic_name == fields["topicName"]
+
+
+def test_the_abstract_error_refuses_to_be_raised() -> None:
+    with pytest.raises(TypeError):
+        raise ProtocolError("whose fault?")
+
+
+def test_both_kinds_are_protocol_errors_and_not_each_other() -> None:
+    assert issubclass(LocalProtocolError, ProtocolError)
+    assert issubclass(RemoteProtocolError, ProtocolError)
+    assert not issubclass(RemoteProtocolError, LocalProtocolError)
+
+
+def test_a_remote_error_carries_the_answer() -> None:
+    error = RemoteProtocolError(1, "the custom field <topic> is null")
+    assert (error.code, error.remark) == (1, "the custom field <topic> is null")
+    assert str(error) == "the custom field <topic> is null (response code 1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("", ()),
+        ("h:1; [::1]:65535;", ("h:1", "[::1]:65535")),
+        ("h", None),
+        ("h:0;g:1", None),
+        ("h:65536", None),
+        ("h:1,g:1", None),
+    ],
+)
+def test_addresses_have_ports_and_semicolons(text: str, addresses: tuple[str, ...] | None) -> None:
+    if addresses is None:
+        with pytest.raises(ValueError, match="HOST:PORT"):
+            read_name_servers(text)
+    else:
+        assert read_name_servers(text) == addresses

@@ -11,7 +11,7 @@ from tests.calls import calls_of_steps
 from wakelog.protocol.bodies import HeartbeatData, decode_body, encode_body
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.heartbeat import PARTS_PER_STEP, decode_heartbeat
-from wakelog.protocol.steps import finish
+from wakelog.protocol.steps import Steps, finish
 
 CALLS_MAX = 16 * PARTS_PER_STEP
 
@@ -89,3 +89,17 @@ def test_a_large_one_is_read_in_steps(groups: list[tuple[str, int, int]]) -> Non
     assert encode_body(read) == encode_body(decode_body(HeartbeatData, body))
     assert len(calls) > 10
     assert max(calls) < CALLS_MAX
+
+
+def count(to: int) -> Steps[int]:
+    for number in range(to):
+        if number == 7:
+            raise ValueError(number)
+        yield
+    return to
+
+
+def test_all_steps_are_done_at_once() -> None:
+    assert [finish(count(to)) for to in (0, 1, 5)] == [0, 1, 5]
+    with pytest.raises(ValueError, match="7"):
+        finish(count(10))

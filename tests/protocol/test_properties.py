@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 
 from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import names
+from wakelog.protocol import sys_flag
+from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, level_of, read_delay_levels
+from wakelog.protocol.names import GROUP_LENGTH_MAX, NAME_LENGTH_MAX, is_legal_group, is_topic
 from wakelog.protocol.properties import (
     CLUSTER,
     FORM_NAMES_MAX,
@@ -16,6 +19,7 @@ from wakelog.protocol.properties import (
     split_keys,
 )
 from wakelog.protocol.record import decode_record
+from wakelog.protocol.versions import version_name
 
 SINGLE_SENDS = ["basic", "crash", "delay_tx_retry", "filter_ext", "multi_dispatch", "transient"]
 
@@ -119,3 +123,59 @@ def test_a_send_stores_signs_of_a_format_as_they_are(count: int) -> None:
     properties, text = read_send_properties(encode_properties({**sent, WAIT: "true"}), "c")
     assert decode_properties(text) == {**sent, CLUSTER: "c"}
     assert properties == {**sent, CLUSTER: "c", WAIT: "true"}
+
+
+def test_the_transaction_type_is_a_field_of_two_bits() -> None:
+    flag = sys_flag.MESSAGE_COMPRESSED | sys_flag.TRANSACTION_PREPARED
+    assert sys_flag.transaction_type(flag) == sys_flag.TRANSACTION_PREPARED
+
+
+@pytest.mark.parametrize(
+    ("perm", "text"), [(0, "---"), (2, "-W-"), (4, "R--"), (6, "RW-"), (7, "RWX"), (14, "RW-")]
+)
+def test_permissions_are_written_as_in_4_9_3(perm: int, text: str) -> None:
+    assert sys_flag.permission_text(perm) == text
+
+
+def test_bits_are_those_on_the_wire() -> None:
+    assert (sys_flag.MESSAGE_BORN_HOST_V6, sys_flag.MESSAGE_STORE_HOST_V6) == (0x10, 0x20)
+    assert (sys_flag.PULL_COMMIT_OFFSET, sys_flag.PULL_SUSPEND) == (1, 2)
+    assert sys_flag.PULL_SUBSCRIPTION == 4
+    # 4.9.3's PullSysFlag has the bits 0 to 4.
+    assert sys_flag.PULL_BY_BYTES & 0x1F == 0 and sys_flag.PULL_BY_BYTES < 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(0, "V3_0_0"), (37, "V3_0_11"), (121, "V3_4_9"), (398, "V4_9_3_SNAPSHOT"), (399, "V4_9_3"),
+     (479, "V5_3_3"), (611, "V5_9_9"), (612, "HIGHER_VERSION"), (9999, "HIGHER_VERSION")],
+)  # fmt: skip
+def test_a_version_has_the_name_of_4_9_3s_table(version: int, name: str) -> None:
+    assert version_name(version) == name
+
+
+def test_the_default_table_has_18_levels_up_to_two_hours() -> None:
+    delays_ms = read_delay_levels(DEFAULT_DELAY_LEVELS)
+    assert (len(delays_ms), delays_ms[0], delays_ms[17]) == (18, 1_000, 7_200_000)
+
+
+@pytest.mark.parametrize("text", ["", "1s  5s", "1", "s", "1w", "-1s"])
+def test_a_table_that_no_broker_accepts_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="numbers with s, m, h or d"):
+        read_delay_levels(text)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "level"), [(1, 2), (1_000, 2), (1_001, 1), (5_000, 1), (60_000, 3), (60_001, None)]
+)
+def test_a_delay_gets_the_shortest_level_that_is_not_under_it(
+    delay_ms: int, level: int | None
+) -> None:
+    assert level_of(delay_ms, read_delay_levels("5s 1s 1m")) == level
+
+
+def test_a_group_is_longer_than_its_retry_topic_may_be() -> None:
+    group = "g" * GROUP_LENGTH_MAX
+    assert is_legal_group(group)
+    assert not is_topic(f"%RETRY%{group}")
+    assert is_topic(f"%RETRY%{group}"[:NAME_LENGTH_MAX])

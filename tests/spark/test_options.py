@@ -6,16 +6,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
+from pyspark.sql.types import StructType
 
 from wakelog.client.options import ClientOptions
+from wakelog.spark.columns import (
+    DAMAGE_COLUMNS,
+    KAFKA_COLUMNS,
+    MESSAGE_COLUMNS,
+    NULLABLE,
+    chosen_columns,
+    nearest,
+)
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import (
     _OPTIONS,
+    ReadOptions,
     check_use,
     options_of,
     read_options,
 )
 from wakelog.spark.positions import Position
+from wakelog.spark.remote.stream import RemoteStreamReader
 
 PATH = {"path": "/s"}
 TLS = {"nameServer": "h:1", "tls.enable": "true"}
@@ -178,3 +196,38 @@ def test_an_odd_value_of_any_option_is_read_or_refused_by_name(name: str) -> Non
         for place in ({"storePath": "/store"}, {"nameServer": "h:9876"}):
             with suppress(OptionError):  # another error is a failure
                 read_options({**place, name: odd})
+
+
+def test_columns_are_chosen_in_the_order_of_asking() -> None:
+    assert list(chosen_columns(MESSAGE_COLUMNS, ["BODY", "topic"])) == ["body", "topic"]
+    with pytest.raises(OptionError, match="there are brokerName, path"):
+        chosen_columns(DAMAGE_COLUMNS, ["x"])
+
+
+def test_nullable_columns_are_columns_of_a_table() -> None:
+    assert {*MESSAGE_COLUMNS, *KAFKA_COLUMNS} >= NULLABLE
+
+
+def test_the_hint_has_a_similar_name_only() -> None:
+    assert nearest("tpoic", MESSAGE_COLUMNS) == ", did you mean 'topic'?"
+    assert nearest("timestamp", MESSAGE_COLUMNS) == ", did you mean 'bornTimestamp'?"
+    assert nearest("stamp", MESSAGE_COLUMNS) == ", did you mean 'bornTimestamp'?"
+    for far in ("zzz", "sta", ""):
+        assert nearest(far, MESSAGE_COLUMNS) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (ReadOptions(), ReadAllAvailable),
+        (ReadOptions(offsets_per_trigger_max=5, bytes_per_trigger_max=5), ReadMaxRows),
+        (ReadOptions(bytes_per_trigger_max=5, offsets_per_trigger_min=5), ReadMaxBytes),
+        (ReadOptions(offsets_per_trigger_min=5), ReadMinRows),
+    ],
+)
+def test_the_default_limit_is_one_of_the_options(
+    options: ReadOptions, kind: type[ReadLimit]
+) -> None:
+    stream = RemoteStreamReader(options, StructType())
+    assert type(stream.getDefaultReadLimit()) is kind
+    assert stream.reportLatestOffset() is None

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from wakelog.telemetry import exposition
 from wakelog.telemetry.exposition import SILENT_MAX, MetricsServer, Request, parse_head
 from wakelog.telemetry.metric_spec import Kind, MetricSpec
+from wakelog.telemetry.pieces import add_pieces, encode_pieces
 
 SPECS = (
     MetricSpec("rocketmq_held_requests", Kind.GAUGE, "Held.", (("held",),)),
@@ -216,3 +217,19 @@ def test_a_request_that_does_not_come_is_cut_off(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_head_is_parsed(head: bytes, expected: Request | None) -> None:
     assert parse_head(head) == expected
+
+
+def test_what_came_in_pieces_is_one_again() -> None:
+    values = {"store": 1, "queues": {"left_out": 0}}
+    pieces = [
+        {"puts": {"a": (1, 10)}},
+        {"puts": {"b": (2, 20)}, "gets": {"a": {"g": {3: 4}}}},
+        {"gets": {"a": {"h": {5: 6}}}, "queues": {"left_out": 7}},
+    ]
+    add_pieces(values, encode_pieces(pieces))
+    assert values == {
+        "store": 1,
+        "queues": {"left_out": 7},
+        "puts": {"a": [1, 10], "b": [2, 20]},
+        "gets": {"a": {"g": {3: 4}, "h": {5: 6}}},
+    }

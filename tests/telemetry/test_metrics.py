@@ -1,14 +1,26 @@
 """The table of metrics: names by Prometheus' rules, and paths that lead to a value of a broker."""
 
 import re
+from importlib import metadata
 from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from scripts import version as scripts_version
+from wakelog.telemetry import build
+from wakelog.telemetry.build import NOT_INSTALLED, build_facts
 from wakelog.telemetry.collector import StatisticsCollector, read_series
-from wakelog.telemetry.metric_spec import Kind, MetricSpec, Path, labels_of
+from wakelog.telemetry.metric_spec import (
+    Kind,
+    MetricSpec,
+    Path,
+    counter,
+    gauge,
+    histogram,
+    labels_of,
+)
 from wakelog.telemetry.metrics import METRICS
 
 NAME = re.compile(r"rocketmq(_[a-z0-9]+)+")
@@ -65,3 +77,44 @@ def test_everything_is_exposed_at_once(statistics: dict[str, Any]) -> None:
     assert 'rocketmq_connections{broker="",role="nameserver"} 1.0' in text
     assert 'rocketmq_build_info{compat="4.9.3",' in text
     assert 'rocketmq_dispatch_lag_bytes{broker="broker-a",dispatcher="builtin"} 0.0' in text
+
+
+def test_labels_stand_in_the_order_of_the_path() -> None:
+    path = ("role=broker", "brokers", "{broker}", "depth", "{lane}")
+    assert labels_of(path) == ("role", "broker", "lane")
+
+
+@pytest.mark.parametrize(
+    ("spec", "names"),
+    [
+        (gauge("held", "H.", "x"), ("held",)),
+        (counter("puts", "P.", "x"), ("puts_total",)),
+        (
+            histogram("a_seconds", "A.", "x"),
+            ("a_seconds_bucket", "a_seconds_sum", "a_seconds_count"),
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_query_names_a_series(spec: MetricSpec, names: tuple[str, ...]) -> None:
+    assert spec.series_names == names
+
+
+def test_labels_of_a_family_are_those_of_its_paths() -> None:
+    spec = gauge("m", "M.", "role=a/{broker}/x", "role=b/broker=/y")
+    assert spec.labels == ("role", "broker")
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert build_facts() == {"version": metadata.version("wakelog"), "compat": "4.9.3"}
+
+
+def test_code_that_is_not_installed_is_of_the_first_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    monkeypatch.setattr(build, "version", build.version.__wrapped__)
+    assert build_facts()["version"] == NOT_INSTALLED == f"{scripts_version.FIRST}.dev0"

@@ -30,7 +30,9 @@ from wakelog.client.sync import Producer
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.storage.file_system import opened
 from wakelog.testing import AsyncEmbeddedBroker, EmbeddedBroker, MessagesMissing
+from wakelog.testing.faulty_disk import FaultyDisk
 
 READY_SECONDS_MAX = 1.0
 STORE_BYTES_MAX = 6 << 20
@@ -304,3 +306,33 @@ def test_two_hundred_brokers_leave_nothing() -> None:
         assert broker.store is not None and not broker.store.parent.exists()
     assert set(threading.enumerate()) <= threads
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)
+
+
+def test_a_full_disk_has_no_free_byte(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    assert (disk.disk_usage(str(tmp_path)).used_percent or 0) < 100
+    disk.is_full = True
+    assert disk.disk_usage(str(tmp_path)).used_percent == 100
+
+
+def test_a_slow_disk_syncs_late(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    disk.sync_seconds = 0.02
+    with opened(disk, str(tmp_path / "file"), create=True) as fd:
+        for sync in (disk.sync, disk.datasync):
+            began_seconds = time.monotonic()
+            sync(fd)
+            assert time.monotonic() >= began_seconds + 0.02
+
+
+@pytest.fixture
+def wakelog_settings() -> dict[str, str]:
+    return {"brokerName": "of-a-test"}
+
+
+def test_the_fixture_is_a_broker_with_the_settings_of_the_test(
+    wakelog_broker: EmbeddedBroker, async_wakelog_broker: AsyncEmbeddedBroker
+) -> None:
+    wakelog_broker.create_topic("orders")
+    route = asyncio.run(route_of(async_wakelog_broker.name_server, "orders"))
+    assert [data.broker_name for data in route.broker_datas] == ["of-a-test"]

@@ -1,17 +1,26 @@
 """What follows from the values of a plan."""
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from wakelog.actors.deploy import supervised
+from wakelog.actors.deploy.deployment import make_deployment
+from wakelog.actors.deploy.group import actors_count
+from wakelog.actors.deploy.local import LocalDeployment
+from wakelog.actors.deploy.own_keys import OWN_KEYS, OWN_PREFIX
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.deploy.supervised import spread_plan
+from wakelog.actors.deploy.supervised import RayDeployment, spread_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.ray.options import ANYWHERE, Placement
+from wakelog.actors.ray.options import ANYWHERE, TARGETS, Placement, actor_name
+from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.service_plan import at_address
+from wakelog.storage.config import StoreConfig
 
 
 def plan_of(**options: int) -> Plan:
@@ -69,3 +78,38 @@ def test_a_broker_is_reached_at_its_node() -> None:
     [broker] = plan_of(broker_port=2000).brokers
     moved = at_address(broker, "10.0.0.7").settings.broker
     assert (moved.broker_addr, moved.broker_ip2) == ("10.0.0.7:2000", "10.0.0.7")
+
+
+def test_a_local_plan_needs_no_ray() -> None:
+    deployment = make_deployment(make_plan(UpOptions(store="/s", is_local=True)))
+    assert type(deployment) is LocalDeployment
+    assert asyncio.run(deployment.stop(lambda _: None))
+
+
+def test_another_plan_begins_to_start_a_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    rays: list[dict[str, Any]] = []
+    monkeypatch.setattr(supervised, "RayCluster", lambda **options: rays.append(options))
+    assert type(make_deployment(make_plan(UpOptions(store="/s")))) is RayDeployment
+    assert len(rays) == 1
+
+
+def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:
+    names = {
+        actor_name(broker, row.actor_name)
+        for broker in ("broker-a", "broker-b")
+        for row in SERVICES.values()
+    }
+    assert len(names) == 2 * len(SERVICES)
+    with_pool = StoreConfig(store_path_root="/s", transient_store_pool_enable=True)
+    plain = StoreConfig(store_path_root="/s")
+    assert actors_count([with_pool], 1) == len(TARGETS)  # one target for every added service
+    assert actors_count([with_pool] * 2) - actors_count([with_pool]) == 1 + len(SERVICES)
+    assert actors_count([with_pool]) - actors_count([plain]) == 1
+    assert actors_count([plain] * 2, 3) - actors_count([plain] * 2) == 6
+
+
+@pytest.mark.parametrize("key", OWN_KEYS)
+def test_a_key_may_be_given_with_its_default(key: str) -> None:
+    default = OWN_KEYS[key].default
+    assert key.startswith(OWN_PREFIX)
+    assert make_plan(UpOptions(settings=(f"{key}={default}",))) == make_plan(UpOptions())

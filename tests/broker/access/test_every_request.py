@@ -19,6 +19,7 @@ from tests.broker.access.requests import (
     signed,
 )
 from tests.broker.harness import FakeChannel, Harness, Waiting, subscription
+from wakelog.broker.access import rules
 from wakelog.broker.access.accounts import AccessTable
 from wakelog.broker.access.addresses import AddressPatterns
 from wakelog.broker.access.administrators import Administrators
@@ -26,7 +27,7 @@ from wakelog.broker.access.control import AccessControl, Edit
 from wakelog.broker.config_file import all_settings
 from wakelog.broker.effects import Registered, Removed
 from wakelog.broker.processors.table import NAME_SERVER_CODES, PROCESSORS
-from wakelog.network.request import processor
+from wakelog.network.request import Access, processor
 from wakelog.network.signing import Credentials
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -273,3 +274,16 @@ def test_a_row_without_a_rule_is_refused(kept: int, monkeypatch: pytest.MonkeyPa
     assert remote is not None and (remote.code == ResponseCode.NO_PERMISSION) is not kept
     low = refusal(Exposed(access_control(ACCOUNTS)).put(request(26, POWERLESS), HOST))
     assert (low is None) is bool(kept)
+
+
+RULES = {name: rule for name, rule in vars(rules).items() if isinstance(rule, Access)}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_names_an_attribute_of_every_request_that_has_it(name: str) -> None:
+    rule = RULES[name]
+    rows = [row for row in PROCESSORS.values() if rule in row.access]
+    assert rows
+    for row in rows:
+        fields = () if row.header is None else row.header.__struct_fields__
+        assert not rule.attribute or rule.attribute in fields

@@ -1,7 +1,10 @@
 """What a replica tells of its group, written and read again."""
 
+import pytest
+
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress
 from wakelog.broker.replication.known_group import KnownGroup, group_values, known_group
+from wakelog.broker.replication.replicas import Replicas
 from wakelog.broker.replication.takeover import LOG_ID_VALUE, REPLICA_VALUE
 
 STATE = GroupState(
@@ -29,3 +32,21 @@ def test_a_broker_without_a_register_reports_no_group() -> None:
 def test_a_group_whose_register_is_silent_has_no_epoch_to_show() -> None:
     values = {**OWN, REPLICA_VALUE: "x"} | group_values("file:///r", None)
     assert known_group(values) == KnownGroup("file:///r", 0, 0, 0, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("near_count", "end", "expected"),
+    [(0, 1_000, False), (1, 1_000, True), (1, 1_099, True), (1, 1_100, False), (2, 1_000, True)],
+)
+def test_a_slave_must_be_there_and_near(near_count: int, end: int, *, expected: bool) -> None:
+    replicas = Replicas(100)
+    assert not replicas.can_take(0)
+    replicas.note(1_000, near_count)
+    assert replicas.can_take(end) is expected
+
+
+def test_what_was_acknowledged_stays_so() -> None:
+    replicas = Replicas(100)
+    replicas.note(1_000, 1)
+    replicas.note(0, 0)
+    assert (replicas.replicated, replicas.near_count) == (1_000, 0)

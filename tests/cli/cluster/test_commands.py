@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from wakelog.actors.errors import NotPossible
+from wakelog.cli.cluster.codes import MEANINGS, explain_code
+from wakelog.cli.cluster.times import read_moment_ms, read_span_ms
+from wakelog.protocol.codes import RequestCode, ResponseCode
 
 
 @pytest.mark.parametrize(
@@ -115,3 +119,51 @@ echo "${{COMPREPLY[@]}}"
         ["bash", "-c", asks], env=environment, check=True, capture_output=True, text=True
     )
     assert outcome.stdout.split() == ["explain", "deleteTopic"]
+
+
+def test_every_code_is_explained_by_number_and_name() -> None:
+    for code in (*ResponseCode, *RequestCode):
+        by_number = explain_code(str(code.value))
+        [by_name] = [x for x in explain_code(code.name) if x.code == code.value]
+        assert by_name in by_number
+        assert by_name.when.endswith(".")
+
+
+def test_a_number_may_be_two_codes(cli: CommandLine) -> None:
+    assert [(x["kind"], x["name"]) for x in cli.json("explain", "17")] == [
+        ("response", "TOPIC_NOT_EXIST"), ("request", "UPDATE_AND_CREATE_TOPIC")
+    ]  # fmt: skip
+    assert cli("explain", "send_message")[1].strip() == (
+        "Store one message or a batch. Answered by a broker, in lane send."
+    )
+    cli("explain", "999", code=2)
+    assert "4.9.3 has no code '999'" in cli.err
+
+
+def test_what_is_stored_all_the_same_says_so() -> None:
+    for code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE):
+        assert "is stored" in MEANINGS[code].when
+
+
+NOW_MS = 1_795_500_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "moment_ms"),
+    [
+        ("beginning", 0),
+        ("now", -1),
+        ("10m", NOW_MS - 600_000),
+        ("1d", NOW_MS - 86_400_000),
+        ("1795500000000", NOW_MS),
+        ("2026-11-24T06:00:00+00:00", 1_795_500_000_000),
+    ],
+)
+def test_a_time_is_read(text: str, moment_ms: int) -> None:
+    assert read_moment_ms(text, NOW_MS) == moment_ms
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "1w", "-5m", "٣m"])
+def test_a_length_of_time_needs_number_and_unit(text: str) -> None:
+    with pytest.raises(NotPossible, match="no length of time"):
+        read_span_ms(text)

@@ -60,3 +60,10 @@ def test_names_and_texts_of_an_action_are_whole(action: Action) -> None:
     assert not action.typed or action.typed in names
     assert action.title[:1].isupper() and not action.title.endswith(".")
     assert inspect.iscoroutinefunction(action.preview) or action.preview is None
+
+
+def test_a_change_is_mqadmin_s_command() -> None:
+    values = {"broker": "b:1", "key": "fileReservedTime", "value": "48"}
+    assert ACTIONS["change-setting"].command(values) == (
+        "wakelog admin updateBrokerConfig -b b:1 -k fileReservedTime -v 48"
+    )

@@ -2,9 +2,10 @@
 
 from tests.client.test_message_filter import message
 from wakelog.client.message_life import Life
-from wakelog.client.trace_notes import SUB_AFTER, TraceRow
+from wakelog.client.trace_notes import PUB, SUB_AFTER, SUB_BEFORE, TraceRow
 from wakelog.client.tracks import CONSUMED, NOT_CONSUME_YET, UNKNOWN, Track
 from wakelog.console.views.message_life import LINE_EDGE, LINE_WIDTH, events_of, line_of
+from wakelog.console.views.traces import by_message
 
 BORN_MS = 1_700_000_000_000
 
@@ -72,3 +73,22 @@ def test_marks_are_on_the_line_by_their_time_and_near_events_share_one() -> None
     assert "stored" in line.marks[0].label and "consumption failed" in line.marks[0].label
     assert line.span == "1 min 30 s"
     assert line_of([]).marks == []
+
+
+MS = 1_700_000_000_000
+
+
+def test_each_message_has_its_send_and_consumptions_by_time() -> None:
+    rows = [
+        TraceRow(SUB_AFTER, "A", "g", 0, 3, client_host="h"),
+        TraceRow(SUB_BEFORE, "A", "g", MS + 9, retries=1, client_host="h"),
+        TraceRow(PUB, "A", "p\x1b", MS, 2, is_success=False, topic="T", client_host="h"),
+        TraceRow(PUB, "B", "p", MS, 2, topic="T", client_host="h"),
+    ]
+    first, second = by_message(rows)
+    assert (first.id, first.topic, second.id) == ("A", "T", "B")
+    assert [(x.what, x.after, x.by, x.state) for x in first.events] == [
+        ("send failed", "+0 ms", "p\\x1b at h", "problem"),
+        ("given to a consumer", "+9 ms", "g at h", ""),
+        ("consumed", "", "g at h", "done"),
+    ]

@@ -2,8 +2,8 @@
 
 from wakelog.client.errors import ClientError
 from wakelog.console.name_servers import NameServerDetails
-from wakelog.console.views import name_servers
-from wakelog.console.views.settings import BY_DEFAULT, CHOSEN, OF_HOST
+from wakelog.console.views import name_servers, settings
+from wakelog.console.views.settings import BY_DEFAULT, CHOSEN, NOT_KNOWN, OF_HOST
 
 BROKERS = {("a", 0): "a:1", ("a", 1): "a:2"}
 FIRST = NameServerDetails("n:1", BROKERS, frozenset({"t1", "t2"}), {"listenPort": "9876"})
@@ -75,3 +75,16 @@ def test_values_are_filtered_by_key_and_value() -> None:
     found = name_servers.value_list(table, {"q": "broker-a"})
     assert (found.rows, found.total) == ([("orders", "broker-a:4")], 1)
     assert [key for key, _ in name_servers.value_list(table, {}).rows] == ["bills", "orders"]
+
+
+def test_a_setting_of_a_broker_is_by_default_chosen_or_of_its_host() -> None:
+    assert settings.broker_origin("fileReservedTime", "72") == BY_DEFAULT
+    assert settings.broker_origin("fileReservedTime", "48") == CHOSEN
+    assert settings.broker_origin("storePathRootDir", "/") == OF_HOST
+    assert settings.broker_origin("noSuchKey", "1") == NOT_KNOWN
+
+
+def test_name_servers_that_differ_were_set() -> None:
+    assert settings.name_server_origin("listenPort", ["9876", "9876"]) == BY_DEFAULT
+    assert settings.name_server_origin("listenPort", ["9876", "9877"]) == CHOSEN
+    assert settings.name_server_origin("kvConfigPath", ["/x"]) == OF_HOST

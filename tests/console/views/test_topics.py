@@ -3,6 +3,7 @@
 from wakelog.console.ends import Ends
 from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.console.views import topics
+from wakelog.console.views.disagreements import disagreements
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -77,3 +78,12 @@ def test_where_brokers_disagree_is_said_with_their_names() -> None:
         "ordered: no at broker-a, c; yes at broker-b",
         "filter: MULTI_TAG at broker-b; SINGLE_TAG at broker-a, c",
     ]
+
+
+def test_only_what_differs_is_said_with_the_brokers_of_each_value() -> None:
+    settings = [("a", {"queues": "4", "order": "no"}), ("b", {"queues": "8", "order": "no"})]
+    assert disagreements(settings) == ["queues: 4 at a; 8 at b"]
+    assert disagreements([*settings, ("c", {"queues": "8", "order": "no"})]) == [
+        "queues: 4 at a; 8 at b, c"
+    ]
+    assert disagreements(settings[:1]) == []

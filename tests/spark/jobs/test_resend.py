@@ -6,10 +6,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.compat.clusters import Cluster
+from tests.fakes.logs import small_config
 from tests.fakes.records import LogBytes, properties
 from tests.spark.logs import write_segments
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.resend import RETRY, ResendReport, resend
+from wakelog.spark.jobs.tables import source_path
 
 
 def dead_letters(folder: Path, topic: str) -> str:
@@ -62,3 +64,10 @@ def test_dead_letters_go_to_their_topic_or_to_their_group_alone(
 def test_where_to_is_one_of_two() -> None:
     with pytest.raises(JobFailed, match="cannot be sent to 'elsewhere'; give origin or retry"):
         resend(None, "/nowhere", "a:1", to="elsewhere")  # type: ignore[arg-type]
+
+
+def test_a_store_is_named_by_its_root_and_a_log_alone_by_its_folder() -> None:
+    assert source_path(small_config()) == "/store"
+    assert source_path(small_config(store_path_commit_log="/copied")) == "/copied"
+    with pytest.raises(JobFailed, match="spread over 2 folders; copy its files into one"):
+        source_path(small_config(store_path_commit_log="/a,/b"))

@@ -12,6 +12,7 @@ from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
 from wakelog.storage.index.index_file import index_key_hash
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
@@ -203,3 +204,39 @@ def test_a_scan_replaces_the_one_before(kernels: Kernels) -> None:
         columns.buffer[: len(data)] = data
         columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=BUFFER_BYTES)
         assert [group.topic for group in columns.groups()] == [topic]
+
+
+def test_rows_and_bits_are_distinct() -> None:
+    rows = [
+        layout.PHYSICAL_OFFSET,
+        layout.SIZE,
+        layout.QUEUE_ID,
+        layout.QUEUE_OFFSET,
+        layout.SYS_FLAG,
+        layout.STORE_TIMESTAMP,
+        layout.PREPARED_OFFSET,
+        layout.TAGS_CODE,
+        layout.TOPIC_BEGIN,
+        layout.TOPIC_BYTES,
+        layout.PROPERTIES_BEGIN,
+        layout.PROPERTIES_BYTES,
+        layout.REFINE,
+        layout.GROUP,
+    ]
+    assert rows == list(range(layout.NUMBER_FIELDS))
+    bits = [layout.REFINE_TEXT, layout.REFINE_DELAY, layout.REFINE_MULTI, layout.REFINE_KEYS]
+    assert sum(bits) == (1 << len(bits)) - 1
+
+
+RECORD = record(0, properties(UNIQ_KEY="u", KEYS="a b"), body=b"0123456789")
+
+
+def test_records_and_keys_are_counted_and_a_cut_record_leaves_nothing(kernels: Kernels) -> None:
+    both = RECORD + record(len(RECORD), properties(UNIQ_KEY="v"))
+    columns = Columns(kernels, buffer_bytes=len(both), records_max=4)
+    columns.buffer[:] = both
+    for end in range(len(both) + 1):
+        count = (end >= len(RECORD)) + (end == len(both))
+        scan = columns.scan(begin=0, end=end, physical_offset=0, segment_end=len(both))
+        assert (columns.count, columns.key_count) == (count, [0, 3, 4][count])
+        assert scan.next_position == [0, len(RECORD), len(both)][count]

@@ -1,10 +1,13 @@
 """Kernels are used only if they read as the plain way does."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from wakelog.storage.kernels import compilation
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.loader import compile_kernels
@@ -54,3 +57,23 @@ def functions(path: Path) -> list[ast.FunctionDef]:
 
 def decorators(function: ast.FunctionDef) -> str:
     return " ".join(map(ast.unparse, function.decorator_list))
+
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_nothing_else_compiles() -> None:
+    paths = sorted((ROOT / "wakelog").rglob("*.py"))
+    users = [path for path in paths if "import njit" in path.read_text("utf-8")]
+    assert users == [Path(compilation.__file__)]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_naming_the_kernels_brings_nothing_in() -> None:
+    imported = (
+        "import sys, wakelog.storage.kernels.kernels; print(*{'numba', 'numpy'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", imported]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.split() == []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.multi_dispatch import MultiTarget, multi_targets
 
 
@@ -33,3 +34,8 @@ def test_table(names: str | None, offsets: str | None, expected: list[MultiTarge
 def test_light_queues_are_queue_0_only_where_they_are_enabled() -> None:
     properties = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "1"}
     assert multi_targets(properties, 7, enable_lmq=False) == [("%LMQ%a", 7, 1)]
+
+
+def test_a_put_ends_after_its_record() -> None:
+    request = DispatchRequest("T", 1, 2, 1000, 91, 0, 0, 0, 0, None, None, {})
+    assert request.physical_offset_end == 1091
