@@ -153,7 +153,7 @@ COMMANDS = {
     "long": Command("[--role NAME] [ARGS]", "the long runs: more kills, more seeds", long),
     "simulate": Command("[ARGS]", "crash a store on a simulated disk, over and over", simulate),
     "mutants": Command("[NAME ...]", "plant defects in a copy, and see what notices them", mutants),
-    "wheel": Command("", "build dist/wakelog-VERSION-py3-none-any.whl", wheel),
+    "wheel": Command("", "build dist/wakelog-VERSION-TAG.whl", wheel),
     "docs": Command("", "write the documents that are made from code", docs),
     "pictures": Command("", "make the pictures of the console again", pictures),
 }

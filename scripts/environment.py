@@ -5,7 +5,8 @@ Every package comes from a lock, hash-checked: `requirements-up.lock` has what `
 else venv and pip do. wakelog itself is installed editable, with the build back end that the lock
 has already brought, so that nothing outside the lock decides what runs. The one exception is
 crcmod, which exists only as a source archive: pip fetches setuptools to build it, and it falls back
-to plain Python by itself where there is no C compiler.
+to plain Python by itself where there is no C compiler. So does wakelog. Its library is built again
+when its sources have changed.
 
 Invariants:
 - The stamp is written last: an interrupted installation is finished by the next command.
@@ -25,6 +26,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO
+
+from wakelog.compiled.source import LIBRARY_NAME, is_current
 
 PYTHON_MIN = (3, 11)
 PYTHON_MAX = (3, 13)
@@ -110,11 +113,22 @@ def prepare_environment(root: Path, lock: Lock = ALL) -> Path:
     check_version(sys.version_info[:2])
     environment = root / ".venv"
     python = environment / "bin" / "python"
-    if _is_current(root, environment, lock):
-        return python
-    with _turn(root / ".cache"):
-        _bring_up_to_date(root, environment, lock)
+    if not _is_current(root, environment, lock):
+        with _turn(root / ".cache"):
+            _bring_up_to_date(root, environment, lock)
+    _keep_library(root, python)
     return python
+
+
+def _keep_library(root: Path, python: Path) -> None:
+    """Have wakelog's library built of its sources as they are, or say what runs without it."""
+    folder = root / "wakelog" / "compiled"
+    if not folder.is_dir() or is_current(folder / LIBRARY_NAME, folder):
+        return
+    command = [str(python), "-m", "wakelog.compiled.build"]
+    outcome = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if outcome.returncode:
+        _say(f"{outcome.stderr.strip()}; plain Python runs")
 
 
 def check_version(version: tuple[int, int]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests.compat.spares import end_spares
 from tests.leftovers import SESSION_VARIABLE, Leftovers, Watcher, make_session_directory
+from tests.twins import build_library
 
 pytest_plugins = ["tests.kinds", "pytester"]
 
@@ -31,6 +32,7 @@ _WATCHER = pytest.StashKey[Watcher]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, and all it starts, a word and a temporary directory of their own."""
+    build_library()
     settings.load_profile("long" if config.getoption("--long") else "daily")
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, FULL_COLLECTIONS_APART)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from scripts import environment
 from scripts.environment import EnvironmentFailed, check_version, prepare_environment, remedy_for
+from wakelog.compiled.source import LIBRARY_NAME, source_digest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -90,6 +92,27 @@ def test_a_broker_takes_what_is_there_and_tests_install_the_rest(
     assert installer_calls[3:] == [LOCKED, EDITABLE, COMPILED]
     prepare_environment(root, environment.UP)
     assert len(installer_calls) == 6
+
+
+def test_a_library_of_other_sources_is_built_again_by_the_environments_python(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = root / "wakelog" / "compiled"
+    folder.mkdir(parents=True)
+    (folder / "a.c").write_text("int a;")
+    commands: list[list[str]] = []
+
+    def fail(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "wakelog: there is no C compiler\n")
+
+    monkeypatch.setattr("scripts.environment.subprocess.run", fail)
+    python = str(prepare_environment(root))
+    assert commands == [[python, "-m", "wakelog.compiled.build"]]
+    assert capsys.readouterr().err == "dev: wakelog: there is no C compiler; plain Python runs\n"
+    (folder / LIBRARY_NAME).write_text(source_digest(folder))
+    prepare_environment(root)
+    assert len(commands) == 1
 
 
 def test_the_lock_of_a_broker_is_part_of_the_whole_one() -> None:

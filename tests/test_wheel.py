@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from scripts.version import version_of
 from tests.compat.processes import TestProcess, free_port
+from wakelog.compiled.build import compilers
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTALL_SECONDS_MAX = 600
@@ -68,6 +70,17 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     own = [x for kind in ("templates", "static") for x in (ROOT / console / kind).iterdir()]
     assert own and {x.relative_to(ROOT).as_posix() for x in own} <= set(names)
     assert any(name.endswith("licenses/NOTICE") for name in names)
+
+
+@pytest.mark.process
+def test_the_wheel_is_of_this_platform_if_it_has_the_library(wheel: Path) -> None:
+    _, _, _, tags = parse_wheel_filename(wheel.name)
+    [tag] = tags
+    has_library = "wakelog/compiled/functions.abi3.so" in zipfile.ZipFile(wheel).namelist()
+    assert has_library is any(compilers())
+    assert has_library is (tag.platform != "any")
+    assert (tag.interpreter, tag.abi) == (("cp311", "abi3") if has_library else ("py3", "none"))
+    assert tag in set(sys_tags())
 
 
 @pytest.mark.process

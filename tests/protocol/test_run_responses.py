@@ -1,37 +1,70 @@
 """RunResponses: the bytes of many responses are those of each."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.twins import twins, use_twin
 from wakelog.protocol.command import RESPONSE_FLAG
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 from wakelog.protocol.run_responses import RunResponses
+from wakelog.protocol.send_run import STORED
 
-STORED = [(1, 0, "7F000001", 12), (-5, 3, "7F000002", 1 << 62)]
+ID_BEGIN = "7F00000100002A9F"
+ROWS = ((1, 0, 1, 12), (-5, 3, (1 << 63) - 1, 1 << 62))
 FIELDS = {"MSG_REGION": "Default%sRegion\u00e9", "TRACE_ON": "true"}
 
-stored = st.tuples(
+row = st.tuples(
     st.integers(-(2**31), 2**31 - 1),
-    st.integers(0, 100),
-    st.text("0123456789ABCDEF", min_size=32, max_size=56),
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**63 - 1),
     st.integers(0, 2**63 - 1),
 )
 
 
-@given(st.integers(0, 300), st.lists(stored, max_size=5))
-def test_together_they_are_what_each_is(code: int, given: list[tuple[int, int, str, int]]) -> None:
-    responses = RunResponses(code=code, ext_fields=FIELDS, stored=given)
+@pytest.fixture(params=twins(), autouse=True)
+def _twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin(request.param, monkeypatch)
+
+
+def responses_of(
+    *rows: tuple[int, int, int, int], code: int = 0, region: str = "DefaultRegion"
+) -> RunResponses:
+    fields = FIELDS | {"MSG_REGION": region}
+    stored = b"".join(STORED.pack(*row) for row in rows)
+    return RunResponses(code=code, ext_fields=fields, id_begin=ID_BEGIN, stored=stored)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 300), st.lists(row, max_size=5), st.text(max_size=5))
+def test_together_they_are_what_each_is(
+    code: int, rows: list[tuple[int, int, int, int]], region: str
+) -> None:
+    try:
+        region.encode()
+    except UnicodeEncodeError:
+        return  # no broker.conf can have it
+    responses = responses_of(*rows, code=code, region=region)
+    assert responses.count == len(rows)
+    assert responses.encode() == b"".join(map(encode_frame, responses.commands()))
+
+
+@pytest.mark.parametrize(
+    "region", ["%s%d%%", "@", "@@ \0", "\\u0000", '"opaque":1234567890', "\u4e2d"]
+)
+def test_a_region_is_written_as_it_is(region: str) -> None:
+    responses = responses_of(*ROWS, region=region)
     assert responses.encode() == b"".join(map(encode_frame, responses.commands()))
 
 
 def test_each_repeats_its_opaque_and_says_where_its_message_is() -> None:
-    responses = RunResponses(code=0, ext_fields=FIELDS, stored=STORED)
+    responses = responses_of(*ROWS)
     first, second = FrameDecoder().feed(responses.encode())
     assert (first.opaque, first.flag, first.code) == (1, RESPONSE_FLAG, 0)
     assert second.opaque == -5
     assert second.ext_fields == FIELDS | {
-        "msgId": "7F000002",
+        "MSG_REGION": "DefaultRegion",
+        "msgId": f"{ID_BEGIN}7FFFFFFFFFFFFFFF",
         "queueId": "3",
         "queueOffset": str(1 << 62),
     }
@@ -39,7 +72,7 @@ def test_each_repeats_its_opaque_and_says_where_its_message_is() -> None:
 
 @pytest.mark.parametrize("remark", [None, "not flushed"])
 def test_a_refusal_has_no_field_of_a_stored_message(remark: str | None) -> None:
-    responses = RunResponses(code=1, ext_fields=FIELDS, stored=STORED)
+    responses = responses_of(*ROWS, code=1)
     responses.ext_fields, responses.remark = {}, remark
     found = FrameDecoder().feed(responses.encode())
     assert [(each.opaque, each.ext_fields, each.remark) for each in found] == [

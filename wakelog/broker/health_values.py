@@ -4,6 +4,7 @@
 
     wakelog.actor.NAME   "works 3": it works for the broker, and has begun to three times
     wakelog.store.NAME   a number of `StoreHealth`, named as its field is, in camel case
+    wakelog.sends        which twin of the code for sends runs, and how to get the other one
 
 A value that cannot be read is as if it were not there: it may be of another version.
 """
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 
 ACTOR_PREFIX: Final = "wakelog.actor."
 STORE_PREFIX: Final = "wakelog.store."
+SENDS_VALUE: Final = "wakelog.sends"
 _WORKS, _AWAY = "works", "away"
 
 

@@ -368,8 +368,8 @@ class Turn:
                 elif outcome is not None:
                     self._park(outcome, run, PendingReply(self, connection, run))
             except Exception as error:
-                for send in run.sends[taken_count : run.taken_count]:
-                    self._fail(connection, RemotingCommand(run.code, send.opaque, send.flag), error)
+                for request in run.requests(taken_count, run.taken_count):
+                    self._fail(connection, request, error)
             if run.left_count:
                 self._process(connection, run.next_command(), now_ms)
 
@@ -527,7 +527,7 @@ class Turn:
         return True
 
     def _send(self, connection: Connection, command: RemotingCommand) -> None:
-        count = len(command.stored) if isinstance(command, RunResponses) else 1
+        count = command.count if isinstance(command, RunResponses) else 1
         if connection.closed:
             self._counts.answers_dropped_count += count
             return

@@ -24,6 +24,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from wakelog.compiled.library import CHOICE
+from wakelog.protocol import compiled_run, plain_run
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -33,7 +35,7 @@ from wakelog.protocol.header_codec import (
     decode_header,
     encode_header,
 )
-from wakelog.protocol.send_run import RUN_MESSAGES_MAX, SendRun, read_plain_send
+from wakelog.protocol.send_run import ReadRun
 
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
@@ -71,6 +73,10 @@ _SEND_CODES: Final = frozenset(
 """Their header has the properties of a message: one that is too long is an illegal message."""
 
 
+read_run: ReadRun = compiled_run.read_run if CHOICE.is_compiled else plain_run.read_run
+"""Of the twin that runs in this process."""
+
+
 class FrameDecoder:
     """The reading side of one connection.
 
@@ -84,7 +90,7 @@ class FrameDecoder:
 
     __slots__ = (
         *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
-        *("_gathers_sends", "_oversized", "is_in_frame", "preceding", "refusals"),
+        *("_oversized", "_read_run", "is_in_frame", "preceding", "refusals"),
     )
 
     def __init__(
@@ -102,7 +108,7 @@ class FrameDecoder:
         assert frame_bytes_max > _PREFIX.size
         self._frame_bytes_max = frame_bytes_max
         self._body_bytes_max = body_bytes_max
-        self._gathers_sends = gathers_sends
+        self._read_run = read_run if gathers_sends else None
         self._oversized: RemotingCommand | None = None
         self._dropped_bytes = 0  # bytes of its body that have yet to come
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
@@ -127,7 +133,6 @@ class FrameDecoder:
             data, self._buffer = self._buffer, bytearray()
         view = memoryview(data)
         position, end = 0, len(view)
-        run: SendRun | None = None
         try:
             while position < end:
                 frame_bytes = self._frame_bytes(view, position)
@@ -135,11 +140,13 @@ class FrameDecoder:
                     self._buffer += view[position:]
                     self._needed_bytes = self._next_needed(frame_bytes)
                     break
-                begin, position = position, position + frame_bytes
-                if self._gathers_sends:
-                    run = _gather(run, view, begin, position, commands)
-                    if run is not None:
+                if self._read_run is not None:
+                    found = self._read_run(view, position)
+                    if found is not None:
+                        run, position = found
+                        commands.append(run)
                         continue
+                begin, position = position, position + frame_bytes
                 command = self._decode_frame(view[begin + _LENGTH_BYTES : position])
                 if command is not None:
                     commands.append(command)
@@ -258,27 +265,6 @@ def encode_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
         raise LocalProtocolError(f"a frame of {length} bytes cannot be written")
     word = command.serialize_type << _SERIALIZE_TYPE_SHIFT | len(header)
     return _PREFIX.pack(length, word) + header
-
-
-def _gather(
-    run: SendRun | None,
-    view: memoryview,
-    begin: int,
-    end: int,
-    commands: list[RemotingCommand],
-) -> SendRun | None:
-    """Add the frame to the run before it, or to a new one among the commands.
-
-    Returns: that run; None if the frame is no plain send.
-    """
-    found = read_plain_send(view, begin, end)
-    if found is None:
-        return None
-    if run is None or run.left_count == RUN_MESSAGES_MAX:
-        run = SendRun(chunk=view)
-        commands.append(run)
-    run.add(*found)
-    return run
 
 
 def _other_protocol(begin: bytes) -> str:

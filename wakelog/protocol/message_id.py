@@ -36,7 +36,7 @@ def create_message_id(host: str, port: int, physical_offset: int) -> str:
     """
     if not LONG_MIN <= physical_offset <= LONG_MAX:
         raise LocalProtocolError(f"no message id for {host}:{port} {physical_offset}")
-    return f"{_host_text(host, port)}{physical_offset & _LONG_MASK:016X}"
+    return f"{message_id_begin(host, port)}{physical_offset & _LONG_MASK:016X}"
 
 
 def create_message_ids(host: str, port: int, physical_offsets: Sequence[int]) -> str:
@@ -45,7 +45,7 @@ def create_message_ids(host: str, port: int, physical_offsets: Sequence[int]) ->
     Raises:
         LocalProtocolError: as `create_message_id`.
     """
-    text = _host_text(host, port)
+    text = message_id_begin(host, port)
     try:
         packed = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
     except struct.error as error:
@@ -55,7 +55,8 @@ def create_message_ids(host: str, port: int, physical_offsets: Sequence[int]) ->
 
 
 @lru_cache(maxsize=16)  # a broker has one store host
-def _host_text(host: str, port: int) -> str:
+def message_id_begin(host: str, port: int) -> str:
+    """Return what all ids of one broker begin with. Raises: LocalProtocolError."""
     try:
         return (host_address(host) + _PORT.pack(port)).hex().upper()
     except struct.error as error:

@@ -23,7 +23,8 @@ MESSAGE_STORE_HOST_V6. These positions are on disk and never change.
     ..        1+n    topic, UTF-8, at most 127 bytes
     ..        2+n    properties, UTF-8, at most 32767 bytes
 
-This module is the only one that states these numbers. Checks and compiled kernels import them.
+This module is the only one that states these numbers, but for `wakelog/compiled/encode_records.c`.
+Checks and compiled kernels import them.
 
 Invariants: the V6 bits of sys_flag agree with the widths of the hosts; the size field equals the
 sum of the widths.
@@ -249,7 +250,7 @@ def encode_record(
 class RecordEncoder:
     """Encodes the records of messages from one host, stored at another."""
 
-    __slots__ = ("_born", "_head", "_host_flags", "_store")
+    __slots__ = ("_born", "_head", "_host_flags", "_store", "head")
 
     def __init__(self, born_host: Host, store_host: Host) -> None:
         """Raise LocalProtocolError if a host is not an address."""
@@ -262,6 +263,9 @@ class RecordEncoder:
         if len(self._store[0]) != 4:
             self._host_flags |= MESSAGE_STORE_HOST_V6
         self._head = _FULL_HEADS[self._host_flags]
+        # What all records have in common, for who fills in the rest: see `compiled_run`.
+        hosts = (0, *self._born, 0, *self._store, 0, 0, 0)
+        self.head = self._head.pack(0, MESSAGE_MAGIC, 0, 0, 0, 0, 0, self._host_flags, *hosts)
 
     def encode(
         self,

@@ -2,12 +2,15 @@
 
 Most frames that a broker gets are SEND_MESSAGE_V2, and many come together. A frame belongs to a run
 if its header is JSON, begins with the code as Java writes it, has known names only, and sends one
-message. Such a header is decoded straight into its Struct. The body stays in the chunk until it is
-written into a record. Nothing else is made for a message.
+message. The body stays in the chunk until it is written into a record.
 
-A run promises nothing about topics, queues or properties. Who takes it stores its first messages,
-up to one that needs more. That one comes by `next_command`: the RemotingCommand that it would have
-been without a run.
+There are twins: `plain_run` reads with msgspec, and `compiled_run` in C, where nothing is made for
+a message. `frame` uses the compiled one if its library is there. What that one does not understand
+is no part of a run.
+
+A run promises nothing about topics, queues or properties. Who takes it says which of its queues get
+messages. `place` encodes the records of its first sends, up to one that needs more than that. That
+one comes by `next_command`: the RemotingCommand that it would have been without a run.
 
 Invariants:
     - the messages of a run stand one behind the other in the chunk, with no frame between them.
@@ -18,15 +21,14 @@ Source: org.apache.rocketmq.remoting.protocol.RemotingCommand, SendMessageReques
 """
 
 import struct
-from typing import Final, TypeAlias
+from array import array
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 
-import msgspec
-
-from wakelog.protocol.codes import LanguageCode, RequestCode
-from wakelog.protocol.command import RESPONSE_FLAG, SERIALIZE_JSON, RemotingCommand
-from wakelog.protocol.ext_fields import Int32
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import SERIALIZE_JSON, RemotingCommand
 from wakelog.protocol.header_codec import decode_header
-from wakelog.protocol.headers.send import V2_LETTERS, SendMessageRequestHeaderV2
+from wakelog.protocol.record import RecordEncoder
 
 RUN_MESSAGES_MAX: Final = 16
 """Some 0.1 ms. A run of 64 costs a few per cent less a message, but other connections wait."""
@@ -34,95 +36,103 @@ RUN_MESSAGES_MAX: Final = 16
 RUN_FRAME_BYTES_MAX: Final = 16_384
 """A longer frame is none of a run: the copy of its body is most of its work."""
 
-_HEADER_BYTES_MAX: Final = 8_192
-_BEGIN: Final = b'{"code":%d,' % RequestCode.SEND_MESSAGE_V2
-_HEADER_OFFSET: Final = 8
-_WORD: Final = struct.Struct(">4xI")
+RUN_HEADER_BYTES_MAX: Final = 8_192
+
+QUEUE_COLUMNS: Final = 4
+NEXT_OFFSET, SYS_FLAG, PLACED_COUNT, PLACED_BYTES = range(QUEUE_COLUMNS)
+"""Columns of each distinct queue of a run. The queue offset of its next message is negative if it
+gets none of a run. The flag is added to the sys_flag of its messages. `place` counts in the rest.
+"""
+
+STORED: Final = struct.Struct("=2i2q")
+"""Of a stored message that wants a response: its opaque, its queue id, its physical offset, and its
+queue offset."""
+
+RunQueues: TypeAlias = "array[int]"
+"""QUEUE_COLUMNS numbers for each queue, in their order; of type code q."""
 
 
-class PlainHeader(
-    SendMessageRequestHeaderV2,
-    frozen=True,
-    kw_only=True,
-    rename={**V2_LETTERS, "broker_name": "n"},
-    forbid_unknown_fields=True,
-):
-    """The header of a send in a run; clients of later releases name the broker, too."""
+class RunRules(NamedTuple):
+    """What is the same for all messages of a run.
 
-    broker_name: str = ""
+    obeys_wait: a message that does not wait for the disk or a slave is none for a run.
+    """
 
-
-class PlainSend(msgspec.Struct, gc=False):
-    """One message of a run: its frame's header. Numbers may be strings, as in fastjson."""
-
-    code: Int32
-    header: PlainHeader = msgspec.field(name="extFields")
-    flag: Int32 = 0
-    language: str = LanguageCode.JAVA.name
-    opaque: Int32 = 0
-    version: Int32 = 0
-    remark: str | None = None
+    encoder: RecordEncoder
+    cluster_name: str
+    obeys_wait: bool
 
 
-_decode = msgspec.json.Decoder(PlainSend, strict=False).decode
+class LogRoom(NamedTuple):
+    """Where the records of a run go, and how far they may reach."""
+
+    physical_offset: int
+    timestamp_ms: int
+    room_end: int
+    record_bytes_max: int
 
 
-Place: TypeAlias = tuple[int, int, int]
-"""Where the header of a send begins in the chunk, where its body begins, and where that ends."""
+class PlacedRun(NamedTuple):
+    """How many messages were encoded, their records, and a row of STORED for each response."""
 
-
-def read_plain_send(chunk: memoryview, begin: int, end: int) -> tuple[PlainSend, Place] | None:
-    """Read the frame from `begin` to `end` of a chunk; None if it belongs to no run."""
-    if end - begin > RUN_FRAME_BYTES_MAX:
-        return None
-    (word,) = _WORD.unpack_from(chunk, begin)
-    header_begin = begin + _HEADER_OFFSET
-    body_begin = header_begin + word  # JSON has 0 in the highest byte
-    if word > _HEADER_BYTES_MAX or body_begin > end:
-        return None
-    header = chunk[header_begin:body_begin]
-    if header[: len(_BEGIN)] != _BEGIN:
-        return None
-    try:
-        send = _decode(header)
-    except (ValueError, RecursionError):
-        return None
-    if send.flag & RESPONSE_FLAG or send.header.batch:
-        return None
-    return send, (header_begin, body_begin, end)
+    messages_count: int
+    records: bytes | memoryview
+    stored: bytes
 
 
 class SendRun(RemotingCommand, kw_only=True, gc=False):
     """Sends that wait together in a lane, where they are one request.
 
     chunk: kept until the last message is taken.
-    sends: the headers, of which the first `taken_count` are done.
+    queues: the distinct (topic, queue id) of all messages.
+    taken_count: how many messages are done.
     """
 
     code: int = int(RequestCode.SEND_MESSAGE_V2)
     chunk: memoryview
-    sends: list[PlainSend] = msgspec.field(default_factory=list)
+    queues: tuple[tuple[str, int], ...]
+    count: int
     taken_count: int = 0
-    places: list[Place] = msgspec.field(default_factory=list)
 
     @property
     def left_count(self) -> int:
         """How many messages are not taken yet."""
-        return len(self.sends) - self.taken_count
+        return self.count - self.taken_count
 
-    def add(self, send: PlainSend, place: Place) -> None:
-        """Add the next send of the chunk."""
-        self.sends.append(send)
-        self.places.append(place)
+    def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
+        """Encode the records of the next messages, up to one that needs more than that.
 
-    def body_of(self, index: int) -> memoryview:
-        """Return the body of a message, in the chunk."""
-        _, body_begin, end = self.places[index]
-        return self.chunk[body_begin:end]
+        Such are one of a queue without a next offset, one that is delayed, half or does not wait,
+        and one that is too long or has no room. The caller counts what it has stored as taken.
+
+        queues: a row for each of `queues`, which changes.
+        """
+        raise NotImplementedError
+
+    def head_of(self, index: int) -> tuple[int, int]:
+        """Return opaque and flag of a message."""
+        raise NotImplementedError
+
+    def place_of(self, index: int) -> tuple[int, int, int]:
+        """Return where a message's header and body begin in the chunk, and where the body ends."""
+        raise NotImplementedError
+
+    def requests(self, begin: int, end: int) -> list[RemotingCommand]:
+        """Return of some messages the commands that a refusal answers, without their fields."""
+        return [RemotingCommand(self.code, *self.head_of(index)) for index in range(begin, end)]
 
     def next_command(self) -> RemotingCommand:
         """Take the next message as the command that it is."""
-        header_begin, body_begin, end = self.places[self.taken_count]
+        header_begin, body_begin, end = self.place_of(self.taken_count)
         self.taken_count += 1
         header, body = self.chunk[header_begin:body_begin], self.chunk[body_begin:end]
         return decode_header(SERIALIZE_JSON, header, body.tobytes())
+
+
+ReadRun: TypeAlias = Callable[[memoryview, int], tuple[SendRun, int] | None]
+"""Reads the plain sends from a position on; returns them and where they end, None for none."""
+
+
+def run_queues(rows: list[tuple[int, int]]) -> RunQueues:
+    """Return the table of queues from the next offset and the flag of each."""
+    return array("q", [x for next_offset, flag in rows for x in (next_offset, flag, 0, 0)])

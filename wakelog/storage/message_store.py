@@ -21,11 +21,12 @@ Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), without its threa
 replication. 4.9.3 takes the lock after recovery has changed the store.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from wakelog.protocol.record import MessageRecord, RecordEncoder
+from wakelog.protocol.record import MessageRecord
+from wakelog.protocol.send_run import RunRules, SendRun
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
 from wakelog.storage.errors import NotWriteable, StoreFailed, StoreFull
@@ -33,10 +34,9 @@ from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 from wakelog.storage.log.append import (
     BatchDraft,
     MessageDraft,
-    PlainMessage,
     PutResult,
     PutStatus,
-    RunPlace,
+    StoredRun,
 )
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.encoded_batch import EncodedBatch
@@ -169,17 +169,17 @@ class MessageStore:
         return result
 
     def put_run(
-        self, messages: Iterable[PlainMessage], encoder: RecordEncoder, now_ms: int
-    ) -> list[RunPlace]:
+        self, run: SendRun, sys_flags: Sequence[int | None], rules: RunRules, now_ms: int
+    ) -> StoredRun | None:
         """Place messages up to one that is for `put_message`; see `CommitLog.append_run`."""
         if not self._accepts:
-            return []
-        places = self.log.append_run(messages, encoder, now_ms)
-        if places:
-            self._put_count += len(places)
-            self._put_bytes += self.log.end_offset - places[0][0]
+            return None
+        stored = self.log.append_run(run, sys_flags, rules, now_ms)
+        if stored is not None:
+            self._put_count += stored.messages_count
+            self._put_bytes += sum(size_bytes for _, size_bytes in stored.sizes.values())
             self.last_store_timestamp_ms = self.log.store_timestamp_ms
-        return places
+        return stored
 
     def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""

@@ -15,6 +15,7 @@ from tests.fakes.logs import SEGMENT_BYTES
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_store, store_config
 from tests.network.fakes import FakeClock, FakeLoop, FakeTransport, connect
+from tests.twins import twins, use_twin
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import AwaitFlush
 from wakelog.broker.effects import InPool, Registered, Saved
@@ -40,6 +41,11 @@ from wakelog.storage.log.append import MessageDraft
 from wakelog.telemetry.pieces import add_piece
 
 SEND = RequestCode.SEND_MESSAGE_V2
+
+
+@pytest.fixture(params=twins(), autouse=True)
+def _twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin(request.param, monkeypatch)
 
 
 class Side:
@@ -363,7 +369,7 @@ def test_what_raises_after_the_messages_were_stored_answers_each_of_them(
     def fail(*_: object) -> None:
         raise RuntimeError("no id")
 
-    monkeypatch.setattr(send_run, "create_message_id", fail)
+    monkeypatch.setattr(send_run, "message_id_begin", fail)
     found = side.receive([b"".join(sends(3))], in_time=True)
     assert [each.code for each in found["answers"]] == [ResponseCode.SYSTEM_ERROR] * 3
     assert found["queues"]["T", 0] == 4

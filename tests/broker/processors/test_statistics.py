@@ -18,7 +18,7 @@ KEYS = {
     *("getFoundTps", "getMissTps", "getTotalTps", "getTransferedTps", "getTransferredTps"),
     *("commitLogDiskRatio", "commitLogDiskRatio_/store/commitlog", "consumeQueueDiskRatio"),
     *("commitLogMinOffset", "commitLogMaxOffset", "brokerVersionDesc", "brokerVersion"),
-    "wakelogVersion",
+    *("wakelogVersion", "wakelog.sends"),
     *("msgPutTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgPutTotalTodayNow"),
     *("msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning", "msgGetTotalTodayNow"),
     *("sendThreadPoolQueueSize", "sendThreadPoolQueueCapacity"),

@@ -43,6 +43,7 @@ from wakelog.broker.broker import POSITIONS, Broker
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.trouble import Trouble, notice_text
+from wakelog.compiled.library import CHOICE
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.background import keep, log_failure
 from wakelog.network.connection import Connection
@@ -190,7 +191,8 @@ class BrokerService:
             self._pool.try_to(make_parser)  # a heartbeat may have expressions all the same
         if self.follower is not None:
             self.follower.start()
-        self._log.info("broker accepts", port=self._settings.broker.listen_port)
+        port = self._settings.broker.listen_port
+        self._log.info("broker accepts", port=port, sends=str(CHOICE))
 
     def _keep(self, work: Work, name: str) -> None:
         self._tasks.append(keep(work, log_failure(self._log, name)))

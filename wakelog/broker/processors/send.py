@@ -365,10 +365,12 @@ def _put_refusal(
 
 def send_sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
     """Return the flag to store. The host bits follow from the hosts, not from the client."""
-    sys_flag = header.sys_flag & ~_HOST_FLAGS
-    if topic_config.topic_filter_type == FILTER_MULTI_TAG:
-        sys_flag |= MESSAGE_MULTI_TAGS
-    return sys_flag
+    return header.sys_flag & ~_HOST_FLAGS | added_sys_flag(topic_config)
+
+
+def added_sys_flag(topic_config: TopicConfig) -> int:
+    """Return what the flag of each message of a topic gets."""
+    return MESSAGE_MULTI_TAGS if topic_config.topic_filter_type == FILTER_MULTI_TAG else 0
 
 
 def _is_given_up(state: BrokerState, request: Request[SendHeader]) -> bool:

@@ -9,10 +9,11 @@ ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInf
 
 from wakelog.broker.decision import Lane, Outcome
 from wakelog.broker.effects import Work, make_body
-from wakelog.broker.health_values import actor_values, store_values
+from wakelog.broker.health_values import SENDS_VALUE, actor_values, store_values
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.trouble import NOTICE_PREFIX, runtime_values
+from wakelog.compiled.library import CHOICE
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import BrokerStatsData, BrokerStatsItem, KVTable, encode_body
 from wakelog.protocol.codes import VERSION_4_9_3, ResponseCode
@@ -107,6 +108,7 @@ def _broker_values(state: BrokerState, measures: RuntimeMeasures) -> dict[str, s
         "brokerVersionDesc": VERSION_DESC,
         "brokerVersion": VERSION_4_9_3,
         "wakelogVersion": version(),  # 4.9.3 has no such name
+        SENDS_VALUE: str(CHOICE),
         "msgPutTotalYesterdayMorning": yesterday.put_count,
         "msgPutTotalTodayMorning": today.put_count,
         "msgPutTotalTodayNow": counts["put_count"],

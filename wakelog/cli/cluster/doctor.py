@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
+from wakelog.broker.health_values import SENDS_VALUE
 from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import clients_of, progress
 from wakelog.cli.output import Output
@@ -83,6 +84,8 @@ def answers(snapshot: Snapshot) -> Iterator[Finding]:
         if broker.failure is None:
             version = version_text(broker.values) or "unknown"
             yield Finding(OK, broker_text(broker), f"answers, version {version}")
+            if sends := broker.values.get(SENDS_VALUE):
+                yield Finding(OK, broker_text(broker), f"sends run as {sends}")
 
 
 def _failed(about: str, error: ClientError) -> Finding:

@@ -1,6 +1,7 @@
 """`wakelog status` and `top`: the brokers of a cluster with their rates, once or repeatedly.
 
-Below the table is what is wrong with them, in the words of `wakelog findings`.
+Below the table is how to get compiled code where there is none, and what is wrong with them, in the
+words of `wakelog findings`.
 """
 
 import asyncio
@@ -8,16 +9,19 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
+from wakelog.broker.health_values import SENDS_VALUE
 from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import groups
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
+from wakelog.compiled.library import COMPILED, PLAIN
 from wakelog.console.findings import SERVER_JUDGES, bounded, wrong
 from wakelog.console.history import History
-from wakelog.console.rules import Finding
+from wakelog.console.rules import OK, Finding
 from wakelog.console.snapshot import BrokerReading, Snapshot, read_snapshot, runtime_number
+from wakelog.console.subjects import broker_text
 from wakelog.console.views.brokers import version_text
 
 CLEAR: Final = "\x1b[H\x1b[2J"
@@ -25,7 +29,7 @@ CLEAR: Final = "\x1b[H\x1b[2J"
 
 HEADS: Final = (
     "cluster", "broker", "id", "address", "version", "in per second", "out per second",
-    "disk percent", "behind bytes", "up since",
+    "disk percent", "behind bytes", "sends", "up since",
 )  # fmt: skip
 
 
@@ -66,6 +70,10 @@ async def _read(admin: Admin) -> Snapshot:
 
 
 async def _findings(found: Snapshot) -> AsyncIterator[Finding]:
+    for broker in found.brokers:
+        sends = broker.values.get(SENDS_VALUE, "")
+        if sends.startswith(PLAIN):
+            yield Finding(OK, broker_text(broker), f"sends run as {sends}")
     history = History()
     history.add(found)
     for each in bounded(wrong(history, SERVER_JUDGES)):
@@ -83,10 +91,12 @@ def _row(broker: BrokerReading) -> Iterator[object]:
     if not values:
         is_refused = broker.failure is not None and broker.failure.code is not None
         yield "refused" if is_refused else "no answer"
-        yield from (None, None, None, None, Moment(0))
+        yield from (None, None, None, None, None, Moment(0))
         return
+    sends = values.get(SENDS_VALUE, "")
     yield version_text(values)
     yield from (first_rate(values, key) for key in ("putTps", "getTransferedTps"))
     yield (runtime_number(values, "commitLogDiskRatio") or 0.0) * 100
     yield int(runtime_number(values, "dispatchBehindBytes") or 0)
+    yield next((twin for twin in (PLAIN, COMPILED) if sends.startswith(twin)), None)
     yield Moment(runtime_number(values, "bootTimestamp") or 0)

@@ -15,13 +15,12 @@ DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
 from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
-from wakelog.storage.log.queue_offsets import QueueKey
 
 
 class PutStatus(Enum):
@@ -80,23 +79,17 @@ class MessageDraft(msgspec.Struct):
     tags_code: int = 0
 
 
-class PlainMessage(msgspec.Struct, gc=False):
-    """A message of a run. The log decides nothing about it but its place.
+class StoredRun(NamedTuple):
+    """What was placed of a run of sends.
 
-    `gc=False` is safe: no field refers back to a message.
+    messages_count: how many.
+    stored: a row of `send_run.STORED` for each that wants a response.
+    sizes: by topic, how many messages and how many bytes of records.
     """
 
-    key: QueueKey
-    body: bytes | memoryview
-    properties: bytes
-    flag: int
-    sys_flag: int
-    born_timestamp_ms: int
-    reconsume_times: int
-
-
-RunPlace: TypeAlias = tuple[int, int, int]
-"""Where a message of a run was placed: physical offset, queue offset, size in bytes."""
+    messages_count: int
+    stored: bytes
+    sizes: dict[str, tuple[int, int]]
 
 
 class BatchDraft(NamedTuple):

@@ -19,7 +19,7 @@ the blank is written only after the next segment was obtained. So a full disk le
 was, and appends succeed again as soon as space is freed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import accumulate
 from posixpath import basename, dirname
 from typing import Protocol
@@ -29,7 +29,16 @@ from msgspec import structs
 from wakelog.protocol.batch import encode_records
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
-from wakelog.protocol.record import BLANK_BYTES, RecordEncoder, encode_blank
+from wakelog.protocol.record import BLANK_BYTES, encode_blank
+from wakelog.protocol.send_run import (
+    PLACED_BYTES,
+    PLACED_COUNT,
+    QUEUE_COLUMNS,
+    LogRoom,
+    RunRules,
+    SendRun,
+    run_queues,
+)
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
@@ -37,10 +46,9 @@ from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.append import (
     BatchDraft,
     MessageDraft,
-    PlainMessage,
     PutResult,
     PutStatus,
-    RunPlace,
+    StoredRun,
     encode_draft,
     encode_properties_text,
     fits,
@@ -137,51 +145,40 @@ class CommitLog:
             return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
 
     def append_run(
-        self, messages: Iterable[PlainMessage], encoder: RecordEncoder, now_ms: int
-    ) -> list[RunPlace]:
-        """Place messages one after the other, up to one that needs more than that.
+        self, run: SendRun, sys_flags: Sequence[int | None], rules: RunRules, now_ms: int
+    ) -> StoredRun | None:
+        """Place the next messages of a run one after the other, up to one that needs more.
 
         Such are the first message of a queue, one that is too long, and one that the segment has no
         room for: `append` decides what becomes of them.
+
+        sys_flags: what the messages of each queue of the run get, None if they need more.
         """
-        places: list[RunPlace] = []
         if self.failure is not None or self._multi_dispatch:
-            return places
-        records: list[bytes] = []
-        encode, offsets = encoder.encode, self.queue_offsets
+            return None
+        offsets = self.queue_offsets
+        queues = run_queues(
+            [
+                (-1, 0) if flag is None or (found := offsets.find(key)) is None else (found, flag)
+                for key, flag in zip(run.queues, sys_flags, strict=True)
+            ]
+        )
         timestamp_ms = max(now_ms, self.store_timestamp_ms)
-        physical_offset = self.end_offset
-        for message in messages:
-            key = message.key
-            queue_offset = offsets.find(key)
-            if queue_offset is None or len(message.properties) > PROPERTIES_BYTES_MAX:
-                break
-            try:
-                record = encode(
-                    *key,
-                    queue_offset,
-                    physical_offset,
-                    message.body,
-                    message.properties,
-                    message.flag,
-                    message.sys_flag,
-                    message.born_timestamp_ms,
-                    timestamp_ms,
-                    message.reconsume_times,
-                )
-            except ProtocolError:
-                break
-            size = len(record)
-            if size > self.message_bytes_max or physical_offset + size > self._room_end:
-                break
-            records.append(record)
-            places.append((physical_offset, queue_offset, size))
-            physical_offset += size
-            offsets.advance(key)
-        if records:
-            self._pending.append(b"".join(records))
-            self.end_offset, self.store_timestamp_ms = physical_offset, timestamp_ms
-        return places
+        room = LogRoom(self.end_offset, timestamp_ms, self._room_end, self.message_bytes_max)
+        placed = run.place(queues, rules, room)
+        if not placed.messages_count:
+            return None
+        self._pending.append(placed.records)
+        self.end_offset += len(placed.records)
+        self.store_timestamp_ms = timestamp_ms
+        counts, sizes = queues[PLACED_COUNT::QUEUE_COLUMNS], queues[PLACED_BYTES::QUEUE_COLUMNS]
+        of_topics: dict[str, tuple[int, int]] = {}
+        for key, count, size_bytes in zip(run.queues, counts, sizes, strict=True):
+            if count:
+                offsets.advance(key, count)
+                before = of_topics.get(key[0], (0, 0))
+                of_topics[key[0]] = before[0] + count, before[1] + size_bytes
+        return StoredRun(placed.messages_count, placed.stored, of_topics)
 
     def append_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""

@@ -1,0 +1,241 @@
+"""Which twin runs, in words; and what the functions do with arguments that do not fit."""
+
+import zlib
+from array import array
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.compiled.mutated_sends import MutatedSends
+from wakelog.compiled import library
+from wakelog.compiled.library import CHOICE, HOW, SWITCH, Library, choose
+from wakelog.compiled.source import LIBRARY, is_current
+from wakelog.protocol.compiled_run import SEND
+from wakelog.protocol.record import record_encoder
+from wakelog.protocol.send_run import STORED
+
+ENCODER = record_encoder(("1.2.3.4", 5), ("127.0.0.1", 10911))
+needs_library = pytest.mark.skipif(not is_current(), reason="there is no C compiler")
+
+
+@pytest.fixture
+def functions(monkeypatch: pytest.MonkeyPatch) -> Library:
+    """Load the library, whatever the switch says."""
+    monkeypatch.delenv(SWITCH, raising=False)
+    found = choose().library
+    assert found is not None
+    return found
+
+
+def test_the_switch_chooses_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in ("no", "NO", "0", "off"):
+        monkeypatch.setenv(SWITCH, word)
+        assert str(choose()) == (
+            f"plain Python, because {SWITCH} says so; unset {SWITCH}, and start the broker again"
+        )
+
+
+@needs_library
+def test_the_library_is_taken_where_it_is_there(functions: Library) -> None:
+    assert str(choose()) == f"compiled code ({SWITCH}=no chooses plain Python)"
+    assert choose().remedy == ""
+
+
+def stale(path: Path, _: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b"of other source")
+
+
+def damaged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b"")
+    monkeypatch.setattr(library, "is_current", lambda: True)
+
+    def refuse(name: str) -> None:
+        raise ImportError(f"{name}: file too short")
+
+    monkeypatch.setattr(library, "import_module", refuse)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda *_: None, "the compiled library is not built"),
+        (stale, "the compiled library is of other source"),
+        (damaged, "the compiled library does not load: wakelog.compiled.functions: file too short"),
+    ],
+)
+def test_without_a_sound_library_plain_python_runs_and_says_why(
+    change: Callable[[Path, pytest.MonkeyPatch], None],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / LIBRARY.name
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr(library, "LIBRARY", path)
+    monkeypatch.setattr(library, "is_current", lambda: is_current(path))
+    change(path, monkeypatch)
+    assert str(choose()) == (
+        f"plain Python, because {reason};"
+        f" run `{HOW}` with cc or the package ziglang there, and start the broker again"
+    )
+
+
+def test_a_library_that_computes_another_crc_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrong:
+        def crc32(self, data: bytes) -> int:
+            return 1
+
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr(library, "LIBRARY", tmp_path)
+    monkeypatch.setattr(library, "is_current", lambda: True)
+    monkeypatch.setattr(library, "import_module", lambda _: Wrong())
+    assert choose().reason == "the compiled library computes another CRC"
+
+
+@needs_library
+def test_the_crc_is_that_of_zlib(functions: Library) -> None:
+    random = Random(1)
+    for size in (*range(300), 4_096, 65_537):
+        data = random.randbytes(size)
+        assert functions.crc32(data) == zlib.crc32(data)
+        assert functions.crc32(memoryview(data)[size // 3 :]) == zlib.crc32(data[size // 3 :])
+
+
+def queues(*rows: int) -> "array[int]":
+    return array("q", rows)
+
+
+def encode(functions: Library, **changes: Any) -> tuple[int, int, bytes]:
+    arguments: dict[str, Any] = {
+        "chunk": b"x" * 100,
+        "sends": SEND.pack(*ROW),
+        "head": ENCODER.head,
+        "cluster": b"c",
+        "queues": queues(0, 0, 0, 0),
+        "out": bytearray(1_000),
+        "taken_count": 0,
+        "physical_offset": 0,
+        "timestamp_ms": 0,
+        "room_end": 1 << 40,
+        "record_bytes_max": 1_000,
+        "obeys_wait": False,
+    }
+    return functions.encode_records(*(arguments | changes).values())
+
+
+ROW = (0, *(0, 8, 50, 7, 0), *(0, 1), *(0, 8), *(0, 0, 0), *(-1, 0))
+OUTSIDE = (
+    *((index, value) for index in (2, 3) for value in (-1, 101, 2**31 - 1, -(2**31))),
+    *((6, value) for value in (-1, 1, 2**31 - 1)),
+    *((index, value) for index in (8, 9) for value in (-1, 101, 2**31 - 1)),
+    *((13, value) for value in (-2, -(2**31))),
+    *((14, value) for value in (-1, 1, 2**31 - 1)),
+)
+
+
+@needs_library
+def test_a_sound_row_is_encoded(functions: Library) -> None:
+    placed, size, stored = encode(functions)
+    assert (placed, size) == (1, 88 + 42 + 1 + 8 + 2 + len("CLUSTER\x01c"))
+    assert STORED.unpack(stored) == (7, 1, 0, 0)
+
+
+@needs_library
+@pytest.mark.parametrize(("index", "value"), OUTSIDE)
+def test_a_row_that_points_outside_is_refused(functions: Library, index: int, value: int) -> None:
+    row = list(ROW)
+    row[index] = value
+    if index == 2 and value == 2**31 - 1:
+        row[3] = value
+    table = queues(0, 0, 0, 0)
+    with pytest.raises(ValueError, match="do not fit the sends"):
+        encode(functions, sends=SEND.pack(*row), queues=table)
+    assert table == queues(0, 0, 0, 0)
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sends": b"x" * (SEND.size + 1)}, "no whole rows"),
+        ({"sends": SEND.pack(*ROW) * 65}, "or too many"),
+        ({"queues": array("q", [0, 0, 0])}, "no whole rows"),
+        ({"queues": array("q", [0, 0, 0, 0] * 65)}, "or too many"),
+        ({"queues": array("q")}, "do not fit the sends"),
+        ({"taken_count": 2}, "more sends are taken"),
+        ({"taken_count": -1}, "more sends are taken"),
+        ({"out": bytearray(100)}, "do not fit the sends"),
+        ({"out": bytearray()}, "do not fit the sends"),
+        ({"head": b"x" * 87}, "do not fit the sends"),
+        ({"head": ENCODER.head + bytes(12)}, "do not fit the sends"),
+        ({"physical_offset": -1}, "do not fit the sends"),
+    ],
+)
+def test_tables_that_do_not_fit_together_are_refused(
+    functions: Library, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode(functions, **changes)
+
+
+@needs_library
+@pytest.mark.parametrize("position", range(12))
+def test_an_argument_of_another_type_is_refused(functions: Library, position: int) -> None:
+    names = ["chunk", "sends", "head", "cluster", "queues", "out", "taken_count"]
+    names += ["physical_offset", "timestamp_ms", "room_end", "record_bytes_max", "obeys_wait"]
+    with pytest.raises((TypeError, OverflowError)):
+        encode(functions, **{names[position]: None})
+    read_only = {"queues": bytes(32), "out": bytes(1_000)}
+    for name, value in read_only.items():
+        with pytest.raises(BufferError):
+            encode(functions, **{name: value})
+
+
+@needs_library
+def test_sends_are_read_within_limits(functions: Library) -> None:
+    for numbers in ((-1, 1, 1, 1), (0, -1, 1, 1), (0, 65, 1, 1), (0, 1, -1, 1), (0, 1, 1, 1 << 31)):
+        with pytest.raises(ValueError, match="out of range"):
+            functions.read_sends(b"", *numbers)
+    with pytest.raises(OverflowError):
+        functions.read_sends(b"", 1 << 64, 1, 1, 1)
+    assert functions.read_sends(b"", 5, 16, 1, 1) == (5, b"", ())
+    with pytest.raises(ValueError, match="5 arguments"):
+        functions.read_sends(b"")  # type: ignore[call-arg]
+
+
+@needs_library
+@pytest.mark.parametrize("template", [b"", b"\0\0\0", b"\0\0\0\0\0", b"abc"])
+def test_a_template_without_its_places_is_refused(functions: Library, template: bytes) -> None:
+    with pytest.raises(ValueError, match="four places"):
+        functions.encode_responses(template, STORED.pack(1, 2, 3, 4))
+    with pytest.raises(ValueError, match="no whole rows"):
+        functions.encode_responses(template, b"x")
+    with pytest.raises(ValueError, match="or too many"):
+        functions.encode_responses(template, STORED.pack(1, 2, 3, 4) * 65)
+
+
+@needs_library
+def test_a_table_of_random_rows_does_no_harm(functions: Library) -> None:
+    random, refused = Random(2), 0
+    for chunk, _ in zip(MutatedSends(2), range(2_000), strict=False):
+        size = len(chunk)
+        row = list(ROW)
+        row[3] = size
+        for _ in range(random.choice((0, 1, 2))):
+            row[random.randrange(1, 15)] = random.choice((-1, 0, 1, size - 1, size, 2**31 - 1))
+        try:
+            encode(functions, chunk=chunk, sends=SEND.pack(*row), out=bytearray(50_000))
+        except ValueError:
+            refused += 1
+    assert 0 < refused < 2_000
+
+
+def test_the_module_is_the_one_that_is_loaded() -> None:
+    if CHOICE.is_compiled:
+        assert import_module("wakelog.compiled.functions") is CHOICE.library

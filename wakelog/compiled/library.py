@@ -1,0 +1,124 @@
+"""The library if it can be loaded, and which twin runs, in words.
+
+`WAKELOG_COMPILED=no` chooses plain Python; the processes of a broker inherit it. What is loaded
+stays for the life of the process.
+"""
+
+import os
+import zlib
+from array import array
+from importlib import import_module
+from typing import Final, NamedTuple, Protocol, cast
+
+from wakelog.compiled.source import LIBRARY, is_current
+
+HOW: Final = "python -m wakelog.compiled.build"
+SWITCH: Final = "WAKELOG_COMPILED"
+COMPILED: Final = "compiled code"
+PLAIN: Final = "plain Python"
+OFF: Final = frozenset({"0", "no", "off", "false"})
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Library(Protocol):
+    """The functions; each raises ValueError for arguments that do not fit together."""
+
+    def read_sends(
+        self,
+        chunk: Buffer,
+        begin: int,
+        messages_max: int,
+        frame_bytes_max: int,
+        header_bytes_max: int,
+        /,
+    ) -> tuple[int, bytes, tuple[tuple[str, int], ...]]:
+        """Read successive plain sends.
+
+        Returns: where they end, a row for each (`compiled_run.SEND`), and their distinct queues.
+        """
+        ...
+
+    def encode_records(
+        self,
+        chunk: Buffer,
+        sends: bytes,
+        head: bytes,
+        cluster: bytes,
+        queues: "array[int]",
+        out: bytearray,
+        taken_count: int,
+        physical_offset: int,
+        timestamp_ms: int,
+        room_end: int,
+        record_bytes_max: int,
+        obeys_wait: bool,
+        /,
+    ) -> tuple[int, int, bytes]:
+        """Write the records of sends into `out`, up to one that needs more than that.
+
+        Returns: how many, how many bytes, and a row for each that wants a response (`STORED`).
+        """
+        ...
+
+    def encode_responses(self, template: bytes, stored: bytes, /) -> bytes:
+        """Return responses as frames. template: the header with a NUL at each of its places."""
+        ...
+
+    def crc32(self, data: Buffer, /) -> int:
+        """Return what `zlib.crc32` returns."""
+        ...
+
+
+class Choice(NamedTuple):
+    """Which twin runs.
+
+    library: None if plain Python does.
+    reason: why plain Python does.
+    """
+
+    library: Library | None
+    reason: str = ""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled twin runs."""
+        return self.library is not None
+
+    @property
+    def remedy(self) -> str:
+        """How to get the compiled twin, "" if it runs."""
+        if self.is_compiled:
+            return ""
+        if os.environ.get(SWITCH, "").lower() in OFF:
+            return f"unset {SWITCH}, and start the broker again"
+        return f"run `{HOW}` with cc or the package ziglang there, and start the broker again"
+
+    def __str__(self) -> str:
+        """Say in one line which twin runs, and how to get the other one."""
+        if self.is_compiled:
+            return f"{COMPILED} ({SWITCH}=no chooses {PLAIN})"
+        return f"{PLAIN}, because {self.reason}; {self.remedy}"
+
+
+def choose() -> Choice:
+    """Load the library, unless it is switched off, absent or of other source."""
+    if os.environ.get(SWITCH, "").lower() in OFF:
+        return Choice(None, f"{SWITCH} says so")
+    if not LIBRARY.exists():
+        return Choice(None, "the compiled library is not built")
+    if not is_current():
+        return Choice(None, "the compiled library is of other source")
+    try:
+        found = import_module("wakelog.compiled.functions")
+    except ImportError as error:
+        return Choice(None, f"the compiled library does not load: {error}")
+    library = cast(Library, found)
+    # Both have to agree before either may write to a disk.
+    if library.crc32(b"123456789") != zlib.crc32(b"123456789"):
+        return Choice(None, "the compiled library computes another CRC")
+    return Choice(library)
+
+
+CHOICE: Final = choose()
+"""Of this process."""

@@ -1,0 +1,250 @@
+/* The functions of the library as Python calls them: arguments in, values out, nothing kept.
+
+   Each one is given buffers, and looks at nothing else. compiled_run.py and run_responses.py call
+   them; library.py says what each takes. */
+
+#include "runs.h"
+#include "stable_abi.h"
+
+#ifndef SOURCE_DIGEST
+#error "build.py gives the digest of the source"
+#endif
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define BUFFERS_MAX 6
+
+/* The buffers of one call, which are released together. */
+struct views {
+    Py_buffer all[BUFFERS_MAX];
+    int count;
+};
+
+static void release(struct views *views) {
+    while (views->count)
+        PyBuffer_Release(&views->all[--views->count]);
+}
+
+static struct bytes bytes_of(const Py_buffer *view) {
+    static const uint8_t NOTHING[1];
+    return (struct bytes){view->buf ? view->buf : NOTHING, (size_t)view->len};
+}
+
+static Py_buffer *view_of(struct views *views, PyObject *object, int flags) {
+    Py_buffer *view = &views->all[views->count];
+    if (PyObject_GetBuffer(object, view, flags) < 0)
+        return NULL;
+    views->count++;
+    return view;
+}
+
+static int bytes_from(struct views *views, PyObject *object, struct bytes *found) {
+    const Py_buffer *view = view_of(views, object, PyBUF_SIMPLE);
+    if (!view)
+        return 0;
+    *found = bytes_of(view);
+    return 1;
+}
+
+static int numbers_from(PyObject *const *objects, int count, int64_t *found) {
+    for (int i = 0; i < count; i++) {
+        found[i] = PyLong_AsLongLong(objects[i]);
+        if (found[i] == -1 && PyErr_Occurred())
+            return 0;
+    }
+    return 1;
+}
+
+static PyObject *refuse(struct views *views, const char *why) {
+    release(views);
+    PyErr_SetString(PyExc_ValueError, why);
+    return NULL;
+}
+
+static PyObject *tuple_of(Py_ssize_t count, PyObject *const *items) {
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!items[i] || !tuple) {
+            Py_DecRef(tuple);
+            tuple = NULL;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (tuple)
+            PyTuple_SetItem(tuple, i, items[i]);
+        else
+            Py_DecRef(items[i]);
+    }
+    return tuple;
+}
+
+/* Return the distinct queues as tuples of topic and queue id; equal topics are one object. */
+static PyObject *queues_of(struct bytes chunk, const struct send *sends, const int32_t *first,
+                           int count) {
+    PyObject *queues[RUN_MESSAGES_MAX], *topic = NULL;
+    const struct send *last = NULL;
+    for (int i = 0; i < count; i++) {
+        const struct send *send = &sends[first[i]];
+        if (!last || last->topic_bytes != send->topic_bytes ||
+            memcmp(chunk.begin + last->topic_begin, chunk.begin + send->topic_begin,
+                   (size_t)send->topic_bytes) != 0) {
+            Py_DecRef(topic);
+            topic = PyUnicode_FromStringAndSize((const char *)chunk.begin + send->topic_begin,
+                                                send->topic_bytes);
+        }
+        last = send;
+        Py_IncRef(topic);
+        PyObject *pair[] = {topic, PyLong_FromLongLong(send->queue_id)};
+        queues[i] = tuple_of(2, pair);
+    }
+    Py_DecRef(topic);
+    return tuple_of(count, queues);
+}
+
+static PyObject *py_read_sends(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct views views = {.count = 0};
+    struct bytes chunk;
+    struct send sends[RUN_MESSAGES_MAX];
+    int32_t first[RUN_MESSAGES_MAX];
+    int64_t numbers[4]; /* begin, messages_max, frame_bytes_max, header_bytes_max */
+    int queues_count = 0, sends_count;
+    (void)self;
+    if (count != 5)
+        return refuse(&views, "read_sends takes 5 arguments");
+    if (!numbers_from(args + 1, 4, numbers) || !bytes_from(&views, args[0], &chunk))
+        return NULL;
+    if (numbers[0] < 0 || numbers[1] < 0 || numbers[1] > RUN_MESSAGES_MAX || numbers[2] < 0 ||
+        numbers[2] > INT32_MAX || numbers[3] < 0 || numbers[3] > INT32_MAX)
+        return refuse(&views, "a position or a limit is out of range");
+    sends_count = read_sends(chunk, (size_t)numbers[0], (int)numbers[1], (size_t)numbers[2],
+                             (size_t)numbers[3], sends, first, &queues_count);
+    int64_t end = sends_count ? sends[sends_count - 1].end : numbers[0];
+    PyObject *found[] = {
+        PyLong_FromLongLong(end),
+        PyBytes_FromStringAndSize((const char *)sends,
+                                  (Py_ssize_t)sizeof(struct send) * sends_count),
+        queues_of(chunk, sends, first, queues_count),
+    };
+    release(&views);
+    return tuple_of(3, found);
+}
+
+static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct views views = {.count = 0};
+    struct bytes chunk, table, head, cluster;
+    struct send sends[RUN_MESSAGES_MAX];
+    struct queue queues[RUN_MESSAGES_MAX];
+    struct stored stored[RUN_MESSAGES_MAX];
+    int64_t numbers[6]; /* taken, physical_offset, timestamp_ms, room_end, bytes_max, obeys_wait */
+    const Py_buffer *out, *queues_view;
+    size_t used = 0;
+    int stored_count = 0;
+    (void)self;
+    if (count != 12)
+        return refuse(&views, "encode_records takes 12 arguments");
+    if (!numbers_from(args + 6, 6, numbers))
+        return NULL;
+    if (!bytes_from(&views, args[0], &chunk) || !bytes_from(&views, args[1], &table) ||
+        !bytes_from(&views, args[2], &head) || !bytes_from(&views, args[3], &cluster) ||
+        !(queues_view = view_of(&views, args[4], PyBUF_WRITABLE)) ||
+        !(out = view_of(&views, args[5], PyBUF_WRITABLE))) {
+        release(&views);
+        return NULL;
+    }
+    size_t sends_count = table.size / sizeof(struct send);
+    size_t queues_size = (size_t)queues_view->len;
+    if (table.size > sizeof sends || table.size % sizeof(struct send) || queues_size > sizeof queues ||
+        queues_size % sizeof(struct queue))
+        return refuse(&views, "a table has no whole rows, or too many");
+    if (numbers[0] < 0 || (size_t)numbers[0] > sends_count)
+        return refuse(&views, "more sends are taken than there are");
+    memcpy(sends, table.begin, table.size);
+    memcpy(queues, bytes_of(queues_view).begin, queues_size);
+    struct log_end log = {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] != 0};
+    int placed = encode_records(chunk, sends + numbers[0], (int)(sends_count - (size_t)numbers[0]),
+                                queues, queues_size / sizeof(struct queue), head, cluster, log,
+                                out->buf, (size_t)out->len, &used, stored, &stored_count);
+    if (placed < 0)
+        return refuse(&views, "the tables, the head or the room do not fit the sends");
+    if (queues_size)
+        memcpy(queues_view->buf, queues, queues_size);
+    release(&views);
+    PyObject *found[] = {
+        PyLong_FromLongLong(placed),
+        PyLong_FromLongLong((long long)used),
+        PyBytes_FromStringAndSize((const char *)stored,
+                                  (Py_ssize_t)sizeof(struct stored) * stored_count),
+    };
+    return tuple_of(3, found);
+}
+
+static PyObject *py_encode_responses(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct views views = {.count = 0};
+    struct bytes template, table;
+    struct stored stored[RUN_MESSAGES_MAX];
+    (void)self;
+    if (count != 2)
+        return refuse(&views, "encode_responses takes 2 arguments");
+    if (!bytes_from(&views, args[0], &template) || !bytes_from(&views, args[1], &table)) {
+        release(&views);
+        return NULL;
+    }
+    size_t stored_count = table.size / sizeof(struct stored);
+    if (table.size > sizeof stored || table.size % sizeof(struct stored))
+        return refuse(&views, "the table has no whole rows, or too many");
+    memcpy(stored, table.begin, table.size);
+    size_t size = encode_responses(template, stored, stored_count, NULL);
+    if (!size && stored_count)
+        return refuse(&views, "the template has not its four places");
+    PyObject *frames = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (frames && size)
+        encode_responses(template, stored, stored_count, (uint8_t *)PyBytes_AsString(frames));
+    release(&views);
+    return frames;
+}
+
+static PyObject *py_crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct views views = {.count = 0};
+    struct bytes data;
+    (void)self;
+    if (count != 1)
+        return refuse(&views, "crc32 takes 1 argument");
+    if (!bytes_from(&views, args[0], &data))
+        return NULL;
+    uint32_t crc = crc32_of(data.begin, data.size);
+    release(&views);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+static PyMethodDef FUNCTIONS[] = {
+    {"read_sends", py_read_sends, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"encode_records", py_encode_records, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"encode_responses", py_encode_responses, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"crc32", py_crc32, METH_FASTCALL, "See wakelog.compiled.library."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int begin(PyObject *module) {
+    make_crc_tables();
+    return PyModule_AddStringConstant(module, "SOURCE_DIGEST", TEXT(SOURCE_DIGEST));
+}
+
+static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};
+
+static PyModuleDef MODULE = {
+    .m_base = {.ob_refcnt = 1},
+    .m_name = "functions",
+    .m_doc = "The compiled twin of wakelog's inner loops.",
+    .m_methods = FUNCTIONS,
+    .m_slots = SLOTS,
+};
+
+#ifdef _WIN32
+__declspec(dllexport)
+#else
+__attribute__((visibility("default")))
+#endif
+PyObject *PyInit_functions(void);
+
+PyObject *PyInit_functions(void) {
+    return PyModuleDef_Init(&MODULE);
+}

@@ -1,0 +1,310 @@
+/* Reads the frames of plain sends: code 310, a JSON header of known names, one message.
+
+   It takes a part of what msgspec takes, and finds the same values there. Whatever is not clear is
+   no plain send: white space, a name that comes twice, a number that is written in an unusual way,
+   a surrogate, bytes that are not UTF-8. Python decides about those. */
+
+#include "runs.h"
+
+static const char PREFIX[] = "{\"code\":310,";
+#define FRAME_HEAD_BYTES 8
+#define RESPONSE_FLAG 1
+
+struct cursor {
+    const uint8_t *at, *end;
+};
+
+struct text {
+    const uint8_t *begin;
+    size_t size;
+    int has_escape;
+};
+
+static inline int take(struct cursor *c, uint8_t byte) {
+    if (c->at == c->end || *c->at != byte)
+        return 0;
+    c->at++;
+    return 1;
+}
+
+/* Nonzero if one of eight bytes is a quote, a backslash, below 0x20, or not ASCII. */
+static inline uint64_t has_special(uint64_t word) {
+    const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+    uint64_t quote = word ^ (ones * '"'), slash = word ^ (ones * '\\');
+    uint64_t found = (word - ones * 0x20) | (quote - ones) | (slash - ones) | word;
+    return found & high;
+}
+
+/* Return how many bytes the UTF-8 character at `at` has, 0 if there is none; it is not ASCII. */
+static size_t character_bytes(const uint8_t *at, const uint8_t *end) {
+    size_t size = *at >= 0xF0 ? 4 : *at >= 0xE0 ? 3 : 2;
+    if (*at < 0xC2 || *at > 0xF4 || (size_t)(end - at) < size)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((at[i] & 0xC0) != 0x80)
+            return 0;
+    if ((*at == 0xE0 && at[1] < 0xA0) || (*at == 0xED && at[1] > 0x9F) ||
+        (*at == 0xF0 && at[1] < 0x90) || (*at == 0xF4 && at[1] > 0x8F))
+        return 0;
+    return size;
+}
+
+static int is_hex(uint8_t byte) {
+    return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f');
+}
+
+/* Return how many bytes the escape at a backslash has, 0 if it is none that is understood. */
+static size_t escape_bytes(const uint8_t *at, const uint8_t *end) {
+    if (end - at < 2)
+        return 0;
+    switch (at[1]) {
+    case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
+        return 2;
+    case 'u':
+        if (end - at < 6 || !is_hex(at[2]) || !is_hex(at[3]) || !is_hex(at[4]) || !is_hex(at[5]))
+            return 0;
+        if ((at[2] | 0x20) == 'd' && at[3] >= '8') /* a surrogate; letters are above digits */
+            return 0;
+        return 6;
+    default:
+        return 0;
+    }
+}
+
+static int take_text(struct cursor *c, struct text *found) {
+    if (!take(c, '"'))
+        return 0;
+    found->begin = c->at;
+    found->has_escape = 0;
+    for (;;) {
+        uint64_t word;
+        while (c->end - c->at >= 8) {
+            memcpy(&word, c->at, 8);
+            if (has_special(word))
+                break;
+            c->at += 8;
+        }
+        if (c->at == c->end || *c->at < 0x20)
+            return 0;
+        size_t step = 1;
+        if (*c->at == '"') {
+            found->size = (size_t)(c->at - found->begin);
+            c->at++;
+            return 1;
+        }
+        if (*c->at == '\\') {
+            step = escape_bytes(c->at, c->end);
+            found->has_escape = 1;
+        } else if (*c->at >= 0x80) {
+            step = character_bytes(c->at, c->end);
+        }
+        if (!step)
+            return 0;
+        c->at += step;
+    }
+}
+
+static int take_word(struct cursor *c, const char *word) {
+    size_t size = strlen(word);
+    if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
+        return 0;
+    c->at += size;
+    return 1;
+}
+
+/* Take an integer, which may be a string: -?(0|[1-9][0-9]*) within a range, and no -0. */
+static int take_integer(struct cursor *c, int64_t minimum, int64_t maximum, int64_t *found) {
+    int is_text = take(c, '"'), is_negative = take(c, '-');
+    const uint8_t *begin = c->at;
+    uint64_t value = 0;
+    while (c->at < c->end && *c->at >= '0' && *c->at <= '9') {
+        if (c->at - begin == 19)
+            return 0; /* nineteen digits are below 2 to the 64th */
+        value = value * 10 + (uint64_t)(*c->at++ - '0');
+    }
+    if (c->at == begin || (*begin == '0' && (c->at - begin > 1 || is_negative)))
+        return 0;
+    if (value > (uint64_t)INT64_MAX)
+        return 0;
+    *found = is_negative ? -(int64_t)value : (int64_t)value;
+    if (*found < minimum || *found > maximum)
+        return 0;
+    return !is_text || take(c, '"');
+}
+
+static int take_32(struct cursor *c, int32_t *found) {
+    int64_t value;
+    if (!take_integer(c, INT32_MIN, INT32_MAX, &value))
+        return 0;
+    *found = (int32_t)value;
+    return 1;
+}
+
+static int take_optional_32(struct cursor *c, int32_t *found) {
+    return take_word(c, "null") || take_32(c, found);
+}
+
+/* Take a boolean, which may be a string. */
+static int take_boolean(struct cursor *c, int *found) {
+    int is_text = take(c, '"');
+    *found = take_word(c, "true");
+    return (*found || take_word(c, "false")) && (!is_text || take(c, '"'));
+}
+
+static const uint32_t REQUIRED = 0xFF; /* a to h */
+
+static int take_field(struct cursor *c, uint8_t letter, struct send *send, struct text *topic,
+                      struct text *properties) {
+    struct text other;
+    int32_t number;
+    int is_true;
+    switch (letter) {
+    case 'a': case 'c': case 'n':
+        return take_text(c, &other);
+    case 'b':
+        return take_text(c, topic) && !topic->has_escape;
+    case 'd':
+        return take_32(c, &number);
+    case 'e':
+        return take_32(c, &send->queue_id);
+    case 'f':
+        return take_32(c, &send->sys_flag);
+    case 'g':
+        return take_integer(c, INT64_MIN, INT64_MAX, &send->born_ms);
+    case 'h':
+        return take_32(c, &send->flag);
+    case 'i':
+        return take_word(c, "null") || take_text(c, properties);
+    case 'j':
+        return take_optional_32(c, &send->reconsume_times);
+    case 'k':
+        return take_boolean(c, &is_true);
+    case 'l':
+        return take_optional_32(c, &number);
+    case 'm':
+        return take_boolean(c, &is_true) && !is_true;
+    default:
+        return 0;
+    }
+}
+
+static int take_fields(struct cursor *c, struct send *send, struct text *topic,
+                       struct text *properties) {
+    uint32_t seen = 0;
+    if (!take(c, '{'))
+        return 0;
+    do {
+        if (c->end - c->at < 4 || c->at[0] != '"' || c->at[2] != '"' || c->at[3] != ':')
+            return 0;
+        uint8_t letter = c->at[1];
+        if (letter < 'a' || letter > 'n' || seen >> (letter - 'a') & 1)
+            return 0;
+        seen |= 1u << (letter - 'a');
+        c->at += 4;
+        if (!take_field(c, letter, send, topic, properties))
+            return 0;
+    } while (take(c, ','));
+    return take(c, '}') && (seen & REQUIRED) == REQUIRED;
+}
+
+enum { EXT_FIELDS, FLAG, LANGUAGE, OPAQUE, REMARK, SERIALIZE_TYPE, VERSION, NAMES_COUNT };
+
+static const char *const NAMES[NAMES_COUNT] = {
+    "extFields\":", "flag\":", "language\":", "opaque\":", "remark\":",
+    "serializeTypeCurrentRPC\":", "version\":",
+};
+
+static int take_value(struct cursor *c, int name, struct send *send, struct text *topic,
+                      struct text *properties) {
+    struct text other;
+    int32_t number;
+    switch (name) {
+    case EXT_FIELDS:
+        return take_fields(c, send, topic, properties);
+    case FLAG:
+        return take_32(c, &send->command_flag);
+    case OPAQUE:
+        return take_32(c, &send->opaque);
+    case VERSION:
+        return take_32(c, &number);
+    case REMARK:
+        return take_word(c, "null") || take_text(c, &other);
+    default: /* LANGUAGE, SERIALIZE_TYPE */
+        return take_text(c, &other);
+    }
+}
+
+static int read_header(struct cursor *c, struct send *send, struct text *topic,
+                       struct text *properties) {
+    uint32_t seen = 0;
+    if (!take_word(c, PREFIX))
+        return 0;
+    do {
+        int name = 0;
+        if (!take(c, '"'))
+            return 0;
+        while (name < NAMES_COUNT && !take_word(c, NAMES[name]))
+            name++;
+        if (name == NAMES_COUNT || seen >> name & 1)
+            return 0;
+        seen |= 1u << name;
+        if (!take_value(c, name, send, topic, properties))
+            return 0;
+    } while (take(c, ','));
+    return take(c, '}') && c->at == c->end && seen >> EXT_FIELDS & 1;
+}
+
+static int read_send(struct bytes chunk, size_t begin, size_t frame_bytes_max,
+                     size_t header_bytes_max, struct send *send) {
+    size_t left = chunk.size - begin;
+    if (left < FRAME_HEAD_BYTES)
+        return 0;
+    const uint8_t *frame = chunk.begin + begin;
+    size_t frame_bytes = (size_t)get_32(frame) + 4;
+    size_t header_bytes = get_32(frame + 4); /* JSON has 0 in the highest byte */
+    if (frame_bytes > left || frame_bytes > frame_bytes_max || frame_bytes < FRAME_HEAD_BYTES)
+        return 0;
+    if (header_bytes > header_bytes_max || header_bytes > frame_bytes - FRAME_HEAD_BYTES)
+        return 0;
+    struct text topic = {0}, properties = {0};
+    struct cursor c = {frame + FRAME_HEAD_BYTES, frame + FRAME_HEAD_BYTES + header_bytes};
+    *send = (struct send){0};
+    if (!read_header(&c, send, &topic, &properties) || send->command_flag & RESPONSE_FLAG)
+        return 0;
+    send->header_begin = (int32_t)(begin + FRAME_HEAD_BYTES);
+    send->body_begin = (int32_t)(begin + FRAME_HEAD_BYTES + header_bytes);
+    send->end = (int32_t)(begin + frame_bytes);
+    send->topic_begin = (int32_t)(topic.begin - chunk.begin);
+    send->topic_bytes = (int32_t)topic.size;
+    send->properties_begin = properties.begin ? (int32_t)(properties.begin - chunk.begin) : -1;
+    send->properties_bytes = (int32_t)properties.size;
+    return 1;
+}
+
+static int has_queue(struct bytes chunk, const struct send *a, const struct send *b) {
+    return a->queue_id == b->queue_id && a->topic_bytes == b->topic_bytes &&
+           memcmp(chunk.begin + a->topic_begin, chunk.begin + b->topic_begin,
+                  (size_t)a->topic_bytes) == 0;
+}
+
+int read_sends(struct bytes chunk, size_t begin, int sends_max, size_t frame_bytes_max,
+               size_t header_bytes_max, struct send *sends, int32_t *first, int *queues_count) {
+    int count = 0, queues = 0;
+    if (chunk.size > INT32_MAX || begin > chunk.size)
+        return 0;
+    while (count < sends_max) {
+        struct send *send = &sends[count];
+        if (!read_send(chunk, begin, frame_bytes_max, header_bytes_max, send))
+            break;
+        int queue = 0;
+        while (queue < queues && !has_queue(chunk, &sends[first[queue]], send))
+            queue++;
+        if (queue == queues)
+            first[queues++] = count;
+        send->queue = queue;
+        begin = (size_t)send->end;
+        count++;
+    }
+    *queues_count = queues;
+    return count;
+}

@@ -1,0 +1,96 @@
+/* What the functions of the library share. They know bytes, and nothing of Python.
+
+   Every range is half-open. Every offset that comes from outside is compared with the end of its
+   buffer before it is used. */
+
+#ifndef WAKELOG_RUNS_H
+#define WAKELOG_RUNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define RUN_MESSAGES_MAX 64
+/* A caller may ask for less. */
+
+#define PROPERTIES_READ_BYTES_MAX 8192
+/* Of the JSON text of a message's properties; a longer one is for Python. */
+
+#define NAMES_MAX 32
+/* Of the properties of a message, CLUSTER among them. */
+
+/* One plain send: compiled_run.py unpacks it too. Positions are in the chunk. */
+struct send {
+    int64_t born_ms;
+    int32_t header_begin, body_begin, end;
+    int32_t opaque, command_flag;
+    int32_t queue; /* which of the distinct queues of the run */
+    int32_t queue_id;
+    int32_t topic_begin, topic_bytes;
+    int32_t sys_flag, flag, reconsume_times;
+    int32_t properties_begin, properties_bytes; /* between its quotes, as JSON; -1 without any */
+};
+
+/* One distinct queue of a run: send_run.py has the columns. */
+struct queue {
+    int64_t next_offset; /* negative: its messages are not for a run */
+    int64_t sys_flag;    /* what each of its messages gets */
+    int64_t count;       /* out: messages placed */
+    int64_t bytes;       /* out: of their records */
+};
+
+/* One placed message that wants a response: run_responses.py unpacks it too. */
+struct stored {
+    int32_t opaque, queue_id;
+    int64_t physical_offset, queue_offset;
+};
+
+struct bytes {
+    const uint8_t *begin;
+    size_t size;
+};
+
+struct log_end {
+    int64_t physical_offset, timestamp_ms;
+    int64_t room_end;         /* no record may reach beyond it */
+    int64_t record_bytes_max;
+    int obeys_wait; /* a message that does not wait is not for this run */
+};
+
+/* Read successive plain sends from `begin` on. Return how many there are, at most `sends_max`,
+   which is at most RUN_MESSAGES_MAX. The topics of queue[i] begin at that of sends[first[i]]. */
+int read_sends(struct bytes chunk, size_t begin, int sends_max, size_t frame_bytes_max,
+               size_t header_bytes_max, struct send *sends, int32_t *first, int *queues_count);
+
+/* Encode records from sends[0] on, up to one that needs more than that. Return how many, or -1 if
+   what Python gave does not fit together. */
+int encode_records(struct bytes chunk, const struct send *sends, int sends_count,
+                   struct queue *queues, size_t queues_count, struct bytes head,
+                   struct bytes cluster, struct log_end log, uint8_t *out, size_t out_size,
+                   size_t *out_used, struct stored *stored, int *stored_count);
+
+/* Return how many bytes the responses take, and write them if `out` is not NULL. Return 0 if the
+   template has not its four places. */
+size_t encode_responses(struct bytes template, const struct stored *stored, size_t stored_count,
+                        uint8_t *out);
+
+uint32_t crc32_of(const uint8_t *data, size_t size);
+void make_crc_tables(void);
+
+static inline void put_32(uint8_t *at, uint32_t value) {
+    at[0] = (uint8_t)(value >> 24);
+    at[1] = (uint8_t)(value >> 16);
+    at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
+}
+
+static inline void put_64(uint8_t *at, uint64_t value) {
+    put_32(at, (uint32_t)(value >> 32));
+    put_32(at + 4, (uint32_t)value);
+}
+
+static inline uint32_t get_32(const uint8_t *at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+#endif
