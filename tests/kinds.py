@@ -68,9 +68,18 @@ MODIFIERS = {
     "slow": "takes more than a quarter of a second",
     "long": "runs only in ./dev long",
     "drawn": "draws its examples: set by itself, and with many more of them in ./dev long",
-    "daily": "at which cluster of the fixture it runs outside of ./dev long, or `in turn`",
+    "daily": "at which cluster or deployment it runs outside of ./dev long, or `in turn`",
     "either": "uses processes of its own only: runs in whichever of two processes has time",
 }
+
+
+TURNS = {
+    "cluster": ("real", "notifications"),
+    "supervised": ("notifications", "references"),
+    "wire": ("local", "real"),
+}
+"""Fixtures whose tests run for each of some parameters every day, unless the marker `daily` says
+for which alone. `in turn` gives the tests of a module the one and the other."""
 
 
 @dataclass
@@ -153,6 +162,32 @@ def kinds_of(item: pytest.Item) -> list[str]:
     """Return the kinds that a test is marked with, in the order of the table."""
     marked = {mark.name for mark in item.iter_markers()}
     return [kind for kind in KINDS if kind in marked] or ["unit"]
+
+
+def leave_to_long_runs(items: Iterable[pytest.Item]) -> None:
+    """Mark as long what a test that is marked `daily` does for other parameters."""
+    found: dict[tuple[object, ...], dict[str, pytest.Item]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if item.get_closest_marker("daily") is None or callspec is None:
+            continue
+        for fixture, kinds in TURNS.items():
+            kind = callspec.params.get(fixture)
+            if kind in kinds and not item.get_closest_marker("long"):
+                others = sorted((x, str(y)) for x, y in callspec.params.items() if x != fixture)
+                name = getattr(item, "originalname", item.name)
+                found.setdefault((item.path, name, *others), {})[kind] = item
+    numbers: dict[object, int] = {}
+    for (path, *_), of_kind in found.items():
+        number = numbers[path] = numbers.get(path, -1) + 1
+        mark = next(iter(of_kind.values())).get_closest_marker("daily")
+        assert mark is not None
+        [where] = mark.args
+        if where == "in turn":
+            where = sorted(of_kind, reverse=True)[number % len(of_kind)]
+        for kind, item in of_kind.items():
+            if kind != where:
+                item.add_marker("long")
 
 
 def shared_kinds() -> list[str]:
@@ -302,6 +337,7 @@ class Accountant:
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         others: dict[Path, list[pytest.Item]] = {}
+        leave_to_long_runs(items)
         for item in items:
             kinds = kinds_of(item)
             self._kind_of[item.nodeid] = kinds[-1]

@@ -126,7 +126,7 @@ def test_a_test_runs_at_one_cluster_a_day(
     pytester: pytest.Pytester, where: str, runs: list[str]
 ) -> None:
     source = PASSING + TWO_CLUSTERS.format(where)
-    said = run(pytester, source, "-v", "-p", "tests.compat.conftest").outlines
+    said = run(pytester, source, "-v").outlines
     passed = [line for line in said if "test_j[" in line and "PASSED" in line]
     ids = {line.partition("[")[2].partition("]")[0] for line in passed}
     assert {"-".join(reversed(each.split("-"))) for each in ids} == set(runs)

@@ -1,8 +1,8 @@
 """Processes killed, ended and stopped under load: nothing acknowledged is lost or doubled.
 
 `BLOWS` says what is done to a process, and `STRUCK` whom it meets and how often: once a role every
-day, and more in `./dev long`. Each with both transports. Moments come from a seed, which a failure
-names. Ray itself starts an actor again only if its process has died, not where it was ended.
+day by one transport in turn, and more by both in `./dev long`. Moments come from a seed, which a
+failure names. Ray itself starts an actor again only if its process has died, not if it was ended.
 
 A process that is stopped holds its locks and its connections, and goes on later where it was, with
 what it believed then. What is expected meanwhile:
@@ -35,7 +35,12 @@ from tests.actors.strikes import Times, Victim, struck
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX, ROLES, SupervisedBroker
 from wakelog.actors.deploy.group import SUPERVISOR
 
-pytestmark = [pytest.mark.ray, pytest.mark.kill, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.kill,
+    pytest.mark.slow,
+    pytest.mark.daily("in turn"),
+]
 
 SEED = 20_493
 LARGE_BYTES = 4_000

@@ -35,7 +35,7 @@ ALONE = [ResponseCode.SLAVE_NOT_AVAILABLE]
 COPIED = [ResponseCode.SUCCESS]
 
 
-@pytest.mark.parametrize("is_durable", ["true", "false"])
+@pytest.mark.parametrize("is_durable", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_a_slave_has_what_its_master_has_and_serves_it(tmp_path: Path, is_durable: str) -> None:
     """Without durable acknowledgements nothing is synced by time either, so none waits for it."""
     seldom = {} if is_durable == "true" else {"flushIntervalCommitLog": "3600000"}

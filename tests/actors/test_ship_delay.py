@@ -82,8 +82,16 @@ class BareSlave(threading.Thread):
         return next(when for reached, when in self.came if reached >= end)
 
 
-@pytest.mark.parametrize("flags", [(), ("--local",)])
-@pytest.mark.parametrize("is_durable", ["true", "false"])
+@pytest.mark.parametrize(
+    ("flags", "is_durable"),
+    [
+        (("--local",), "true"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (((), "true"), ((), "false"), (("--local",), "false"))
+        ),
+    ],
+)
 def test_bytes_are_shipped_at_once(tmp_path: Path, is_durable: str, flags: tuple[str, ...]) -> None:
     settings = {**SMALL, "replicationEnable": "true", "haAckDurable": is_durable}
     with wakelog_up(tmp_path, settings, flags=flags) as master:

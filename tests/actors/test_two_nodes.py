@@ -13,7 +13,13 @@ from tests.actors.deployments import wait_until
 from tests.actors.load import Account, Load, check_nothing_lost_or_doubled, pull_all
 from tests.cli.commands import Command, running
 
-pytestmark = [pytest.mark.ray, pytest.mark.kill, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.kill,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.timeout(240),
+]
 
 PROGRAM = (str(Path(__file__).with_name("two_nodes.py")),)
 READY_SECONDS_MAX = 120.0

@@ -161,8 +161,15 @@ def is_alive(process_id: int) -> bool:
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("flags", [["--local"], pytest.param([], marks=pytest.mark.ray)])
+@pytest.mark.parametrize(
+    ("flags", "ending"),
+    [
+        (["--local"], signal.SIGTERM),
+        pytest.param([], signal.SIGKILL, marks=pytest.mark.ray),
+        pytest.param(["--local"], signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param([], signal.SIGTERM, marks=[pytest.mark.ray, pytest.mark.long]),
+    ],
+)
 def test_up_shows_a_console_starts_it_again_and_takes_it_along(
     tmp_path: Path, ending: signal.Signals, flags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

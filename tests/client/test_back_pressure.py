@@ -20,9 +20,9 @@ from wakelog.testing import EmbeddedBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-COUNT: Final = 25_000
+COUNT: Final = 12_000
 COUNT_LONG: Final = 100_000
-SENDS_COUNT: Final = 10_000
+SENDS_COUNT: Final = 4_000
 QUEUES: Final = 4
 BODY_BYTES: Final = 1_000
 BYTES_MAX: Final = 100 << 20

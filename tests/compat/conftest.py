@@ -1,14 +1,13 @@
 """Fixtures of the tests that run the real RocketMQ: clusters, and the Java client."""
 
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from tests.compat.clusters import STARTERS, Cluster
 from tests.compat.driver import JavaDriver
+from tests.kinds import TURNS
 
 # Level 3 is the first of a retry, and has 10 s by default.
 SHARED_SETTINGS = {
@@ -29,33 +28,10 @@ class EarlyFilter(NamedTuple):
 EARLY_FILTER = EarlyFilter("early", "group_early", "a > 1")
 
 
-EVERY_RUN = ("real", "notifications")
-IN_TURN = "in turn"
-"""The first test of a module at the first of them, the second one at the other, and so on."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the other cluster of a test that is marked `daily` to the long runs."""
-    counts: Counter[tuple[Path, str]] = Counter()
-    for item in items:
-        mark = item.get_closest_marker("daily")
-        if mark is None or not isinstance(item, pytest.Function) or item.callspec is None:
-            continue
-        kind = item.callspec.params.get("cluster")
-        if kind not in EVERY_RUN:
-            continue
-        number = counts[item.path, kind]
-        counts[item.path, kind] += 1
-        where = EVERY_RUN[number % 2] if mark.args == (IN_TURN,) else mark.args[0]
-        if kind != where:
-            item.add_marker(pytest.mark.long)
-
-
 @pytest.fixture(
     scope="session",
     params=[
-        name if name in EVERY_RUN else pytest.param(name, marks=pytest.mark.long)
+        name if name in TURNS["cluster"] else pytest.param(name, marks=pytest.mark.long)
         for name in STARTERS
     ],
 )

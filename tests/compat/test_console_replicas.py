@@ -15,6 +15,7 @@ NAME = "broker-a"
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_planned_switch_is_shown_and_done(tmp_path: Path) -> None:
     asyncio.run(switch(tmp_path))

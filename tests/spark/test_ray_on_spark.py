@@ -1,7 +1,7 @@
 """Spark beside Ray, both ways: in a process of its own, which starts and ends all of it.
 
-Each day Spark hosts the Ray; what actors hand over is read there, too. A Ray outside of Spark is
-for the long run.
+Spark hosts the Ray, or the Ray is outside of it; what actors hand over is read there, too. For the
+long run: what is handed over each day is in `test_handoff.py`.
 """
 
 import secrets
@@ -50,8 +50,9 @@ def spark_home(folder: Path) -> Path:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(0)
+@pytest.mark.long
 @pytest.mark.usefixtures("_rays_own_files")
-@pytest.mark.parametrize("parts", [[], pytest.param(["outside"], marks=pytest.mark.long)])
+@pytest.mark.parametrize("parts", [[], ["outside"]])
 def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(
     tmp_path: Path, parts: list[str]
 ) -> None:

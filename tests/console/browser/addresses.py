@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pytest
+
 from tests.console.site import Browser
 from wakelog.console.pages.app import PAGES, page_at
 
@@ -15,6 +17,11 @@ ROUTES: Final = tuple(row.path for row in PAGES)
 DISTINCT_ROUTES: Final = tuple({row.handler: row.path for row in reversed(PAGES)}.values())[::-1]
 """The first route of each page: what others lead to is the same page."""
 ADDRESSES_MAX: Final = 500
+SOME_ROUTES: Final = [
+    path if number % 3 == 0 else pytest.param(path, marks=pytest.mark.long)
+    for number, path in enumerate(DISTINCT_ROUTES)
+]
+"""Those of every day: pages have their frame and their parts in common."""
 
 _LINK: Final = re.compile(r'(?:href|action)="([^"]*)"')
 _STREAM: Final = re.compile(r'data-url="([^"]*)"')

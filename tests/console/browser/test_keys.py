@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Page
 
-from tests.console.browser.addresses import DISTINCT_ROUTES, Addresses
+from tests.console.browser.addresses import SOME_ROUTES, Addresses
 from tests.console.browser.window import Window
 from tests.console.demonstration import ORDERS
 
@@ -76,7 +76,7 @@ def test_the_tabulator_reaches_all_of_a_page_from_its_begin(window: Window) -> N
     check_stops(window.open("/"), "body")
 
 
-@pytest.mark.parametrize("route", DISTINCT_ROUTES)
+@pytest.mark.parametrize("route", SOME_ROUTES)
 def test_the_tabulator_reaches_all_in_its_order_and_shows_where_it_is(
     window: Window, addresses: Addresses, route: str
 ) -> None:

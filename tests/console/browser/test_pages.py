@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from playwright.sync_api import Page
 
-from tests.console.browser.addresses import DISTINCT_ROUTES, ROUTES, Addresses
+from tests.console.browser.addresses import DISTINCT_ROUTES, ROUTES, SOME_ROUTES, Addresses
 from tests.console.browser.window import NARROW, VIEWS, WIDE, View, Window
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -48,7 +48,7 @@ def faults_at(
     return found
 
 
-@pytest.mark.parametrize("route", DISTINCT_ROUTES)
+@pytest.mark.parametrize("route", SOME_ROUTES)
 def test_a_page_has_the_same_without_script(
     window: Window, window_without_script: Window, addresses: Addresses, route: str
 ) -> None:

@@ -45,7 +45,9 @@ def files_of(root: Path) -> tuple[dict[str, bytes], list[bytes]]:
 @pytest.mark.golden
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COPIED)
+@pytest.mark.parametrize(
+    "name", [COPIED[0], *(pytest.param(name, marks=pytest.mark.long) for name in COPIED[1:])]
+)
 def test_a_copied_log_gives_what_the_real_broker_made(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -139,7 +139,18 @@ def test_the_commands_print_the_tables(
     )
 
 
-@pytest.mark.parametrize("lie", [-(1 << 63), -1, (1 << 63) - 1, 253_402_300_800_000])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        -(1 << 63),
+        pytest.param(-1, marks=LONG),
+        pytest.param((1 << 63) - 1, marks=LONG),
+        pytest.param(253_402_300_800_000, marks=LONG),
+    ],
+)
 def test_a_time_that_cannot_be_true_takes_nothing_with_it(
     spark: SparkSession, tmp_path: Path, lie: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,13 @@ from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.compare import compare
 from wakelog.spark.jobs.resend import ORIGIN, RETRY, ResendReport, resend
 
-pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.process, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.java,
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.daily("in turn"),
+]
 
 TOPIC = "given_up"
 GROUPS = (f"G_{TOPIC}", f"H_{TOPIC}")

@@ -16,6 +16,8 @@ from wakelog.spark.remote.query import PulledTask, plan_query
 from wakelog.spark.remote.reader import read_task
 from wakelog.spark.remote.stream import RemoteStreamReader
 
+pytestmark = pytest.mark.daily("in turn")
+
 BODY = StructType([StructField("body", BinaryType())])
 
 

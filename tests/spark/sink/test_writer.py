@@ -21,6 +21,8 @@ from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
 from wakelog.spark.sink.writer import BatchWriter, StreamWriter, Written, make_target
 from wakelog.spark.source import RocketMQSource
 
+pytestmark = pytest.mark.daily("in turn")
+
 SCHEMA = StructType([StructField("body", StringType()), StructField("queueId", IntegerType())])
 OPTIONS = {"nameServer": "127.0.0.1:9876", "topic": "T"}
 
