@@ -185,18 +185,6 @@ def served(
     made.store.close(dispatch_behind_bytes=0)
 
 
-def test_both_ends_of_each_queue(served: Served) -> None:
-    for queue in served.manifest["queues"]:
-        at = {"topic": queue["topic"], "queueId": queue["queueId"]}
-        found = (
-            served.number(RequestCode.GET_MIN_OFFSET, "offset", **at),
-            served.number(RequestCode.GET_MAX_OFFSET, "offset", **at),
-            served.number(RequestCode.GET_EARLIEST_MSG_STORETIME, "timestamp", **at),
-        )
-        expected = (queue["minOffset"], queue["maxOffset"], queue["earliestStoreTime"])
-        assert found == expected, at
-
-
 def test_pulls_of_everything(served: Served) -> None:
     compared = 0
     for queue in served.manifest["queues"]:
@@ -213,12 +201,6 @@ def test_pulls_by_tag(served: Served) -> None:
         for expected in queue["pulls"]:
             found = served.pull(queue["topic"], queue["queueId"], expected, queue["expr"])
             assert found == expected, queue["expr"]
-
-
-def test_pulls_from_offsets_that_are_none(served: Served) -> None:
-    for illegal in served.manifest.get("illegalPulls") or []:
-        expected = {k: v for k, v in illegal.items() if k not in ("topic", "queueId")}
-        assert served.pull(illegal["topic"], illegal["queueId"], expected, "*") == expected
 
 
 def test_queries_by_key(served: Served) -> None:
@@ -243,13 +225,6 @@ def test_queries_by_key(served: Served) -> None:
         assert index == expected, query
 
 
-def test_offsets_by_time(served: Served) -> None:
-    for search in served.manifest.get("searchOffset") or []:
-        fields = {key: search[key] for key in ("topic", "queueId", "timestamp")}
-        found = served.number(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, "offset", **fields)
-        assert found == search["offset"], search
-
-
 def test_entries_of_consume_queues(served: Served) -> None:
     for queue in served.manifest.get("consumeQueueEntries") or []:
         shown: list[ConsumeQueueData] = []
@@ -272,11 +247,3 @@ def test_entries_of_consume_queues(served: Served) -> None:
             expected = {k: v for k, v in unit.items() if k != "bitMap"}
             assert json.loads(data.extend_data_json or "") == expected
             assert data.bit_map == unit["bitMap"]
-
-
-def test_every_message_by_its_physical_offset(served: Served) -> None:
-    for message in served.manifest["messages"]:
-        fields = {"offset": str(message["commitLogOffset"])}
-        response = served.ask(RequestCode.VIEW_MESSAGE_BY_ID, fields)
-        assert len(response.body) == message["storeSize"]
-        assert physical_offsets(response.body) == [message["commitLogOffset"]]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.compat.clusters import Cluster
-from tests.compat.driver import JavaDriver, bodies, message
+from tests.compat.driver import JavaDriver, message
 from tests.compat.mixed_group import SETTLE_SECONDS_MAX, numbers_of, take
-from wakelog.client import ClientError, Consumer, Sql
+from wakelog.client import Consumer
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("in turn")]
 
@@ -67,26 +67,6 @@ def test_python_consumes_what_java_sends(cluster: Cluster, driver: JavaDriver, t
     consume(cluster, topic, second)
 
 
-def test_brokers_filter_by_tags_and_sql(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
-    for number, tag in enumerate("ABC"):
-        send(driver, topic, [number], tags=tag, properties={"number": str(number)})
-
-    async def work(consumer: Consumer) -> None:
-        assert numbers_of(await take(consumer, 2)) == [0, 2]
-        async with asyncio.timeout(SETTLE_SECONDS_MAX):
-            while sum((await consumer.lag()).values()):  # what is filtered out is passed, too
-                await asyncio.sleep(0.05)
-
-    async def no_work(consumer: Consumer) -> None:
-        raise AssertionError
-
-    consume(cluster, topic, work, topics={topic: "A || C"})
-    filtered = {topic: Sql("number <> '1'")}
-    consume(cluster, topic, work, topics=filtered, group=f"sql_{topic}")
-    with pytest.raises(ClientError, match="SUBSCRIPTION_PARSE_FAILED"):
-        consume(cluster, topic, no_work, topics={topic: Sql("number >")}, group=f"bad_{topic}")
-
-
 def test_what_fails_is_consumed_again_and_then_a_dead_letter(
     cluster: Cluster, driver: JavaDriver, topic: str
 ) -> None:
@@ -104,68 +84,6 @@ def test_what_fails_is_consumed_again_and_then_a_dead_letter(
     pulled = driver.once_there(17, "pullBlocking", **place, offset=0, countMax=1)
     [dead] = pulled["messages"]
     assert (dead["msgId"], dead["properties"]["RETRY_TOPIC"]) == (message_id, topic)
-
-
-def test_python_and_java_share_a_group(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
-    group = f"group_{topic}"
-    driver("consume", name=topic, group=group, topics=[topic])
-    settled: list[str] = []
-
-    async def work(consumer: Consumer) -> None:
-        async with asyncio.timeout(SETTLE_SECONDS_MAX):
-            while len(consumer.assignment) != 2:
-                await asyncio.sleep(0.05)
-            theirs: list[int] = []
-            while len(theirs) != 2:
-                await asyncio.sleep(0.05)
-                theirs = (await asyncio.to_thread(driver, "assigned", name=topic)).get(topic, [])
-        mine = [queue.queue_id for queue in consumer.assignment]
-        assert sorted(theirs + mine) == [0, 1, 2, 3]
-        await asyncio.to_thread(send, driver, topic, range(80))  # 20 to each queue
-        found = await take(consumer, 40)
-        others = await asyncio.to_thread(
-            driver, "consumed", name=topic, count=40, timeoutMs=SETTLE_MS_MAX
-        )
-        assert sorted([*numbers_of(found), *map(int, bodies(others))]) == list(range(80))
-        # Java leaves: its queues come here, each where Java had come.
-        await asyncio.to_thread(driver, "commit", name=topic)
-        await asyncio.to_thread(driver, "stopConsuming", name=topic)
-        async with asyncio.timeout(SETTLE_SECONDS_MAX):
-            while len(consumer.assignment) != 4:
-                await asyncio.sleep(0.05)
-        await asyncio.to_thread(send, driver, topic, range(100, 140))
-        settled.extend(str(number) for number in numbers_of(await take(consumer, 40)))
-
-    consume(cluster, topic, work, group=group)
-    assert settled == [str(number) for number in range(100, 140)]
-
-
-def test_queues_are_consumed_in_order(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
-    numbered = [message(topic, b"%d" % n, orderKey=n % 3) for n in range(30)]
-    driver("sendOrdered", group="g", messages=numbered)
-
-    async def work(consumer: Consumer) -> None:
-        failed, places = set[str](), list[tuple[int, int]]()
-        async for each in consumer:
-            if each.message_id not in failed:  # each fails once, and holds its queue
-                failed.add(each.message_id)
-                await each.nack(timedelta(milliseconds=1))
-                continue
-            places.append((each.queue.queue_id, each.queue_offset))
-            await each.ack()
-            if len(places) == 30:
-                break
-        for queue_id in range(4):
-            mine = [offset for at, offset in places if at == queue_id]
-            assert mine == list(range(len(mine)))
-        locked = await asyncio.to_thread(
-            driver, "lock", **place, client="another", queueIds=[0, 1, 2, 3]
-        )
-        assert locked == []
-
-    place = {"address": cluster.broker, "group": f"group_{topic}", "topic": topic}
-    place["broker"] = cluster.broker_name
-    consume(cluster, topic, work, ordered=True)
 
 
 def test_a_broadcast_reaches_every_python_consumer(

@@ -1,7 +1,6 @@
 """`./dev simulate`: the long run, or one seed again.
 
     ./dev simulate --images 1000000     until so many distinct images were recovered and checked
-    ./dev simulate --keep FOLDER        keep what is done there, and go on from it the next time
     ./dev simulate --processes 1        on one core; else on all that this process may use
     ./dev simulate --seed 40000         the same from another seed on
     ./dev simulate --replay 123         one seed, with all of its violation's traceback
@@ -16,7 +15,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -56,7 +54,6 @@ def main(arguments: Sequence[str]) -> int:
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--processes", type=int, default=cores, help="how many at once")
     parser.add_argument("--block", type=int, default=BLOCK_SEEDS, help="seeds run in one go")
-    parser.add_argument("--keep", type=Path, help="folder for finished blocks, to go on from")
     parser.add_argument("--replay", type=_seeds, help="run this seed alone, or FIRST-LAST")
     chosen = parser.parse_args(arguments)
     if chosen.replay is not None:
@@ -66,7 +63,6 @@ def main(arguments: Sequence[str]) -> int:
         chosen.images,
         block_seeds=max(1, chosen.block),
         processes_count=max(1, chosen.processes),
-        folder=chosen.keep,
         report=progress_bar(chosen.images),
         report_violation=lambda found: print(f"\n{found}", flush=True),
     )
@@ -83,7 +79,7 @@ def progress_bar(
 
     def draw(progress: Progress) -> None:
         done = min(1.0, progress.images_count / images_count)
-        rate = progress.fresh_count / max(1e-3, now() - began)
+        rate = progress.images_count / max(1e-3, now() - began)
         left = max(0, images_count - progress.images_count) / rate if rate else 0.0
         bar = ("#" * round(done * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
         minutes, seconds = divmod(round(left), 60)

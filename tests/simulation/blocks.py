@@ -3,8 +3,7 @@
 A block begins with nothing seen, so that what it comes to depends on its seeds alone. Blocks are
 merged in the order of their seeds, and the last is the one with which enough distinct images were
 seen: of all blocks together, as each may see what another saw. So the number of processes changes
-nothing but the time. Finished blocks are kept in a folder if there is one, from which a campaign
-that was interrupted goes on; those of other code, by its digest, are run again.
+nothing but the time.
 
 A violation ends its seed, not the campaign. Where the seed alone does not show it, because what the
 seeds before had checked is not checked twice, the line that replays it begins with their first.
@@ -59,10 +58,9 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(NamedTuple):
-    """How far a campaign is: `fresh_count` of its images were not kept from an earlier run."""
+    """How far a campaign is."""
 
     images_count: int
-    fresh_count: int
     last_seed: int
 
 
@@ -98,41 +96,12 @@ class Merged:
         self.found += block.found
 
 
-class Folder:
-    """Where finished blocks are kept; nowhere without a path."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        if path is not None:
-            path.mkdir(parents=True, exist_ok=True)
-
-    def read(self, seeds: range) -> Block | None:
-        """Return a block that this code ran, None if there is none."""
-        if self._path is None or not self._file(seeds[0]).exists():
-            return None
-        block = msgspec.msgpack.decode(self._file(seeds[0]).read_bytes(), type=Block)
-        is_same = block.last_seed == seeds[-1] and block.source == source()
-        return block if is_same else None
-
-    def keep(self, block: Block) -> None:
-        """Keep a block, whole or not at all."""
-        if self._path is not None:
-            unfinished = self._file(block.first_seed).with_suffix(".tmp")
-            unfinished.write_bytes(msgspec.msgpack.encode(block))
-            unfinished.replace(self._file(block.first_seed))
-
-    def _file(self, first_seed: int) -> Path:
-        assert self._path is not None
-        return self._path / f"{first_seed:010}.msgpack"
-
-
 def run_blocks(
     first_seed: int,
     images_count: int,
     *,
     block_seeds: int = BLOCK_SEEDS,
     processes_count: int = 1,
-    folder: Path | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     report_violation: Callable[[str], None] = lambda found: None,
 ) -> Merged:
@@ -141,17 +110,12 @@ def run_blocks(
     report: is called after each block; report_violation: with each violation, as printed.
     """
     merged = Merged()
-    fresh_count = 0
-    with closing(
-        _blocks(_ranges(first_seed, block_seeds), processes_count, Folder(folder))
-    ) as blocks:
-        for block, is_fresh in blocks:
-            before = merged.images_count
+    with closing(_blocks(_ranges(first_seed, block_seeds), processes_count)) as blocks:
+        for block in blocks:
             merged.take(block)
-            fresh_count += is_fresh * (merged.images_count - before)
             for found in block.found:
                 report_violation(found)
-            report(Progress(merged.images_count, fresh_count, merged.last_seed))
+            report(Progress(merged.images_count, merged.last_seed))
             if merged.images_count >= images_count or len(merged.found) >= FOUND_MAX:
                 break
     return merged
@@ -200,23 +164,14 @@ def _ranges(first_seed: int, block_seeds: int) -> Iterator[range]:
     return (range(first, first + block_seeds) for first in count(first_seed, block_seeds))
 
 
-def _blocks(
-    ranges: Iterator[range], processes_count: int, folder: Folder
-) -> Generator[tuple[Block, bool], None, None]:
-    """Yield block after block, and whether it was not kept."""
+def _blocks(ranges: Iterator[range], processes_count: int) -> Generator[Block, None, None]:
+    """Yield block after block."""
     with _pool(processes_count) as submit:
-        under_way: deque[Block | Callable[[], Block]] = deque()
+        under_way: deque[Callable[[], Block]] = deque()
         while True:
             while len(under_way) < processes_count * AHEAD_PER_PROCESS:
-                seeds = next(ranges)
-                under_way.append(folder.read(seeds) or submit(seeds))
-            front = under_way.popleft()
-            if isinstance(front, Block):
-                yield front, False
-                continue
-            block = front()
-            folder.keep(block)
-            yield block, True
+                under_way.append(submit(next(ranges)))
+            yield under_way.popleft()()
 
 
 @contextmanager

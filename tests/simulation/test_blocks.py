@@ -1,12 +1,9 @@
-"""Blocks: the same from each process, merged without doubles, kept, and gone on from."""
+"""Blocks: the same from each process, and merged without doubles."""
 
-from pathlib import Path
-
-import msgspec
 import pytest
 
 from tests.simulation import blocks
-from tests.simulation.blocks import Block, Merged, Progress, run_block, run_blocks
+from tests.simulation.blocks import Block, Merged, run_block, run_blocks
 from tests.simulation.campaign import run_campaign
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.trial import Tally
@@ -28,12 +25,6 @@ def block(first_seed: int, images: dict[int, bytes], found: list[str] | None = N
     )
 
 
-def outcome(merged: Merged) -> tuple[object, ...]:
-    """Return all that does not depend on how long it took."""
-    counts = (merged.attempts_count, merged.checks_count, merged.workloads_count)
-    return merged.images_count, merged.generations, merged.last_seed, merged.found, *counts
-
-
 def test_a_block_is_what_its_seeds_are_alone() -> None:
     tally = Tally()
     run_campaign(range(4, 6), 10**9, tally)
@@ -52,47 +43,6 @@ def test_an_image_that_two_blocks_have_counts_once_and_where_it_came_first() -> 
     assert merged.images_count == 4 and merged.generations == {1: 3, 2: 1}
     assert merged.last_seed == 3 and merged.found == ["something"]
     assert (merged.attempts_count, merged.cpu_seconds) == (10, 1.0)
-
-
-def test_a_campaign_that_was_interrupted_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = run_blocks(4, 800, block_seeds=2)
-    assert whole.last_seed > 5
-
-    def interrupt(progress: Progress) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_blocks(4, 800, block_seeds=2, folder=tmp_path, report=interrupt)
-    assert [path.name for path in tmp_path.iterdir()] == ["0000000004.msgpack"]
-    ran: list[range] = []
-
-    def run(seeds: range) -> Block:
-        ran.append(seeds)
-        return run_block(seeds)
-
-    monkeypatch.setattr(blocks, "run_block", run)
-    seen: list[Progress] = []
-    assert outcome(
-        run_blocks(4, 800, block_seeds=2, folder=tmp_path, report=seen.append)
-    ) == outcome(whole)
-    assert ran == [range(first, first + 2) for first in range(6, whole.last_seed, 2)]
-    assert seen[0].fresh_count == 0 and seen[-1].images_count == whole.images_count
-    assert seen[-1].fresh_count == whole.images_count - seen[0].images_count
-
-
-@pytest.mark.parametrize(
-    "changed", [{"source": "other"}, {"last_seed": 100}], ids=["code", "length"]
-)
-def test_what_other_code_kept_is_run_again(tmp_path: Path, changed: dict[str, object]) -> None:
-    kept = msgspec.structs.replace(block(4, {1: b"x" * 16}), **changed)
-    (tmp_path / "0000000004.msgpack").write_bytes(msgspec.msgpack.encode(kept))
-    merged = run_blocks(4, 1, block_seeds=2, folder=tmp_path)
-    assert merged.images_count > 1
-    assert blocks.Folder(tmp_path).read(range(4, 6)) == msgspec.structs.replace(
-        run_block(range(4, 6)), cpu_seconds=merged.cpu_seconds
-    )
 
 
 def test_a_violation_ends_its_seed_and_prints_the_line_that_replays_it(

@@ -21,16 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ("--processes", "1", "--block", "2")
 
 
-def test_a_run_keeps_what_it_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--images", "20", "--seed", "12", "--keep", str(tmp_path / "kept"), *HERE]
+def test_a_run_says_what_it_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--images", "20", "--seed", "12", *HERE]
     assert command.main(asked) == 0
     said = capsys.readouterr()
     kept = msgspec.json.decode(said.out, type=Campaign)
     assert kept.images >= 20 and kept.first_seed == 12 and kept.violations == 0
     assert sum(kept.images_by_generation.values()) == kept.images
     assert "100.0%" in said.err
-    assert command.main(asked) == 0
-    assert msgspec.json.decode(capsys.readouterr().out, type=Campaign) == kept
 
 
 def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,9 +63,9 @@ def test_the_bar_shows_rate_and_time_left_of_the_current_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = iter((100.0, 110.0))
-    command.progress_bar(1000, now=lambda: next(clock))(Progress(500, 100, 79))
+    command.progress_bar(1000, now=lambda: next(clock))(Progress(500, 79))
     assert capsys.readouterr().err.strip() == (
-        "############............  50.0% 500 images, 10/s, 0:50 left, seed 79"
+        "############............  50.0% 500 images, 50/s, 0:10 left, seed 79"
     )
 
 
