@@ -4,7 +4,6 @@ What nobody may lose or change from one owner to the next: messages with every f
 queues, what is found by key, committed offsets.
 """
 
-import threading
 import time
 from contextlib import AbstractContextManager
 from functools import partial
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.compat.clusters import Cluster, Starter, Wakelog, local_cluster, real_cluster
+from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.frames import RawConnection
 from tests.compat.store_contents import (
-    QUEUES,
     SEGMENT_BYTES,
     SETTINGS,
     Contents,
@@ -123,55 +121,6 @@ def send_more(driver: JavaDriver, cluster: Cluster, topic: str, queue_id: int) -
     end = sent[-1]["queueOffset"] + 1
     wait_until(lambda: driver("maxOffset", topic=topic, **queue) == end, what="dispatched")
     return list(sent)
-
-
-PART_COUNT = 200
-PARTS_BEFORE_KILL = 10
-KILL_SECONDS = 0.05
-
-
-def test_a_store_that_a_killed_wakelog_leaves_is_served_by_a_real_broker(tmp_path: Path) -> None:
-    wakelog = Wakelog(
-        tmp_path / "wakelog",
-        store=tmp_path / "store",
-        settings=SETTINGS,
-        flags=["--local"],
-        temporary=tmp_path,
-    )
-    with wakelog.process:
-        wakelog.wait_ready()
-        with JavaDriver(wakelog.cluster.name_server) as driver:
-            create_topics(driver, wakelog.cluster)
-            killing = threading.Timer(KILL_SECONDS, wakelog.kill)
-            sent: list[dict[str, Any]] = []
-            has_failed = False
-            # A busy broker refuses some sends before it is killed as well.
-            while not (has_failed and killing.ident and not killing.is_alive()):
-                if len(sent) == PARTS_BEFORE_KILL * PART_COUNT:
-                    killing.start()
-                numbers = range(len(sent), len(sent) + PART_COUNT)
-                part = [message("singles", b"%d " % n * 100, keys=f"k{n}") for n in numbers]
-                results = driver("sendAsync", group="g", messages=part)
-                has_failed = any("error" in each for each in results)
-                sent += results
-    stored = {x["msgId"]: x for x in sent if x.get("status") == "SEND_OK"}
-    assert 0 < len(stored) < len(sent)  # it was killed in the middle
-    assert (tmp_path / "store" / "abort").exists()
-    with (
-        real_cluster(tmp_path / "real", store=tmp_path / "store", settings=SETTINGS) as cluster,
-        JavaDriver(cluster.name_server) as driver,
-    ):
-        found = {}
-        for queue_id in range(QUEUES):
-            for answer in pull_all(driver, cluster, "singles", queue_id):
-                found.update({x["msgId"]: x for x in answer["messages"]})
-        for message_id, result in stored.items():
-            place = (found[message_id]["queueId"], found[message_id]["queueOffset"])
-            assert place == (result["queueId"], result["queueOffset"])
-        window = {"begin": 0, "end": int(time.time() * 1000) + 60_000, "countMax": 64}
-        for each in list(found.values())[:: len(found) // 10]:
-            [indexed] = driver("queryByKey", topic="singles", key=each["keys"], **window)
-            assert indexed["msgId"] == each["msgId"]
 
 
 TRANSACTION_ENDS = {
