@@ -51,7 +51,7 @@ class Kind(NamedTuple):
 KINDS = {
     "unit": Kind("plain Python; no process, no network", is_shared=True),
     "golden": Kind("reads or writes the stores of tests/golden", is_shared=True),
-    "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True),
+    "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True, is_free=True),
     "process": Kind("starts processes of its own", is_shared=True),
     "etcd": Kind("runs members of a real etcd cluster", is_shared=True),
     "browser": Kind("runs Chromium over the console", is_shared=True),

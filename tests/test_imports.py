@@ -10,6 +10,8 @@ import pytest
 
 from wakelog.actors.ray.options import TARGETS
 
+pytestmark = pytest.mark.either
+
 COMPILED = {"numba"}
 ARRAYS = COMPILED | {"numpy"}
 COMMANDS = {"wakelog.cli.app", "wakelog.cli.command"}

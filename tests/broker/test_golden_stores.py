@@ -32,6 +32,8 @@ from wakelog.protocol.steps import Steps, finish
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
+pytestmark = pytest.mark.either
+
 NAMES = [
     "basic",
     "batch",

@@ -20,6 +20,8 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.telemetry.build import version
 
+pytestmark = pytest.mark.either
+
 
 def test_brokers_are_listed(cli: CommandLine) -> None:
     [row] = cli.json("status")
