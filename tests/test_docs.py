@@ -24,6 +24,8 @@ NEEDS = {
     # Each day they run in one session: tests/spark/test_documents.py.
     "wakelog.spark": [pytest.mark.spark, pytest.mark.slow, pytest.mark.long],
 }
+LONG = ("command_line", "consumer", "filter", "migration", "name_server")
+"""Documents whose programs `./dev long` runs: what they show has tests of every day."""
 HOW = ("", "beside", IN_SPARK)
 HOW_BEGINS = ("until ", "not run: ")
 
@@ -35,7 +37,10 @@ def programs() -> list[object]:
             block,
             beside,
             id=block.place,
-            marks=[mark for word, marks in NEEDS.items() if word in block.text for mark in marks],
+            marks=[
+                *(mark for word, marks in NEEDS.items() if word in block.text for mark in marks),
+                *([pytest.mark.long] if Path(block.place.partition(".")[0]).name in LONG else []),
+            ],
         )
         for block, beside in groups_of(BLOCKS)
     ]

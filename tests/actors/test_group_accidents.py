@@ -80,7 +80,10 @@ async def test_a_group_is_found_again_in_a_register_that_has_lost_it(tmp_path: P
         assert await bodies(group, 2) == [b"without it", b"later"]
 
 
-@pytest.mark.parametrize("leads", [1, 2], ids=["the-copy", "the-other"])
+@pytest.mark.parametrize(
+    "leads",
+    [pytest.param(1, id="the-copy"), pytest.param(2, id="the-other", marks=pytest.mark.long)],
+)
 @on_loop
 async def test_what_an_old_copy_lacks_is_cut_once_an_operator_accepts_loss(
     tmp_path: Path, leads: int
@@ -254,7 +257,7 @@ def raises_for(one: Replica, error: StoreError, name: str = "reserve") -> Callab
 
 
 @on_loop
-@pytest.mark.parametrize("is_measured", [False, True])
+@pytest.mark.parametrize("is_measured", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_master_whose_disk_is_full_lets_another_one_lead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_measured: bool
 ) -> None:

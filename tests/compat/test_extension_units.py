@@ -193,6 +193,7 @@ def tree(store: Path, folder: str) -> dict[str, bytes]:
 
 
 @pytest.mark.golden
+@pytest.mark.long
 def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     golden, _ = open_golden("filter_ext", tmp_path)
     store = tmp_path / "copied"

@@ -53,6 +53,7 @@ def test_both_keep_the_offsets_of_light_queues_alike(tmp_path: Path) -> None:
         pytest.param(local_cluster, id="wakelog"),
     ],
 )
+@pytest.mark.long
 def test_too_many_light_queues_are_not_pulled(start: Starter, tmp_path: Path) -> None:
     settings = {**SETTINGS, "maxLmqConsumeQueueNum": "1"}
     light = {**PULLED, "topic": "%LMQ%a", "consumerGroup": "%LMQ%group"}

@@ -61,7 +61,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.place for block in BLOCKS])
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(
+            block, id=block.place, marks=[pytest.mark.long] if block.language == "sh" else []
+        )
+        for block in BLOCKS
+    ],
+)
 def test_a_block_runs_in_spark(
     block: Block,
     spark: SparkSession,

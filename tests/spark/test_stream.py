@@ -281,7 +281,7 @@ def test_a_stream_that_is_stopped_at_random_delivers_each_message_once(
     choices = random.Random(7)
     log = log_of(0)
     count = 0
-    for _ in range(5):
+    for _ in range(3):
         for _ in range(choices.randrange(1, 60)):
             add(log, count)
             count += 1

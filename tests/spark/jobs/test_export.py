@@ -84,6 +84,7 @@ def test_runs_add_what_is_new_and_a_killed_one_is_gone_on_with(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_kill_before_the_list_costs_the_work_alone(
     spark: SparkSession,
     tmp_path: Path,
