@@ -19,12 +19,20 @@ PROGRAMS = [
 
 
 def test_programs_are_found() -> None:
-    assert len(PROGRAMS) > 10
+    assert len(PROGRAMS) > 8
 
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            path, id=str(path), marks=[pytest.mark.long] if path.parts[0] == "benchmarks" else []
+        )
+        for path in PROGRAMS
+    ],
+)
 def test_a_wrong_argument_is_answered_with_the_usage(program: Path) -> None:
     module = ".".join(program.with_suffix("").parts)
     words = [sys.executable, "-m", module, "--no-such-option"]
